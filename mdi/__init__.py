@@ -1,0 +1,1 @@
+"""MDI adaptation of n-gram language models."""

@@ -1,0 +1,3 @@
+from mdi.cli import entry_point
+
+entry_point()

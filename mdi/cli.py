@@ -1,0 +1,58 @@
+"""`mdi <verb> [--option value] inputs output`: the only place that exits, and the only one that catches MdiError."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+from mdi.errors import MdiError
+
+# One module of mdi.commands a verb, imported when its verb is called: `mdi --help` is instant.
+VERBS = {
+    "train": "count text and estimate a back-off model (Kneser-Ney, Witten-Bell)",
+    "adapt": "adapt a background model to in-domain text (MDI)",
+    "mix": "interpolate models linearly, weights tuned on development text",
+    "prune": "drop the n-grams that matter least (relative entropy)",
+    "ppl": "perplexity of texts under a model",
+    "check": "look a model over: format, closure, sums, what Kaldi would stumble on",
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="mdi", description="MDI adaptation of n-gram language models.", add_help=True)
+    verbs = parser.add_subparsers(dest="verb", metavar="verb", required=True)
+    for verb, text in VERBS.items():
+        verbs.add_parser(verb, help=text, add_help=False)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command. Returns 0 when done, 1 for the user's data or a model that did not converge; argparse exits with 2."""
+    argv = sys.argv[1:] if argv is None else argv
+    verb = _parser().parse_args(argv[:1]).verb
+    command = importlib.import_module(f"mdi.commands.{verb}")
+    parser = argparse.ArgumentParser(
+        prog=f"mdi {verb}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    command.add_arguments(parser)
+    args = parser.parse_args(argv[1:])
+    try:
+        return command.run(args) or 0
+    except MdiError as error:
+        print(f"mdi {verb}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our standard output has gone
+        sys.stderr.close()
+        return 1
+
+
+def boolean(text: str) -> bool:
+    """An option's true or false."""
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"'{text}'; expected true or false")
+    return text.lower() == "true"
+
+
+def entry_point() -> None:
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""One module a verb: its options (`add_arguments`) and a short handler (`run`)."""

@@ -1,0 +1,93 @@
+"""Perplexity, with every token accounted for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdi.kernels.scoring import score_tokens
+from mdi.model import NgramModel
+from mdi.text import Text
+from mdi.trie import Array, padded
+
+
+def token_probs(model: NgramModel, ids: Array) -> tuple[Array, Array]:
+    """(probability, order of the n-gram used) of each token; order 0 for <s> and for words that the model does not know."""
+    trie, n = model.trie, model.order
+    prob, used = np.empty(len(ids)), np.empty(len(ids), np.int8)
+    score_tokens(
+        ids, model.vocab.bos, n, padded(trie.begin[1:]), padded(trie.word[1:]), padded(trie.suffix[1:]),
+        padded(trie.as_hist[1:]), padded(model.p[1:]), padded(model.bow[1:] or [np.zeros(0)]), prob, used,
+    )  # fmt: skip
+    return prob, used
+
+
+@dataclass
+class Perplexity:
+    """Sums over a text. `log_prob` is natural and leaves out zero probabilities and words without <unk>, as SRILM does.
+
+    `oov` counts the words outside the vocabulary: scored as <unk> where the model has one (`unk_scored`), skipped otherwise.
+    """
+
+    sentences: int = 0
+    words: int = 0
+    oov: int = 0
+    zero: int = 0
+    log_prob: float = 0.0
+    unk_scored: bool = False
+    log_prob_unk: float = 0.0
+    unk_tokens: int = 0
+
+    def _ppl(self, log_prob: float, tokens: int) -> float:
+        return math.exp(-log_prob / tokens) if tokens > 0 else math.nan
+
+    @property
+    def scored(self) -> int:
+        """Words that have a probability, without </s>."""
+        return self.words - self.zero - (0 if self.unk_scored else self.oov)
+
+    @property
+    def ppl(self) -> float:
+        """SRILM's ppl: with </s>; OOVs as <unk> where the model has one."""
+        return self._ppl(self.log_prob, self.scored + self.sentences)
+
+    @property
+    def ppl1(self) -> float:
+        """SRILM's ppl1: the same log probability spread over the words alone, without </s>."""
+        return self._ppl(self.log_prob, self.scored)
+
+    @property
+    def ppl_without_oov(self) -> float:
+        """KenLM's "excluding OOVs": tokens that are <unk> to the model do not count."""
+        return self._ppl(self.log_prob - self.log_prob_unk, self.scored + self.sentences - self.unk_tokens)
+
+    @property
+    def log10_prob(self) -> float:
+        return self.log_prob / math.log(10.0)
+
+    def add(self, model: NgramModel, ids: Array, prob: Array, used: Array) -> None:
+        seen = prob > 0
+        self.log_prob += float(np.log(prob[seen]).sum())
+        self.zero += int((~seen & (used > 0)).sum())
+        unk = seen & (ids == model.vocab.unk)
+        self.unk_tokens += int(unk.sum())
+        self.log_prob_unk += float(np.log(prob[unk]).sum())
+
+    def as_dict(self) -> dict[str, float | int | bool]:
+        return {
+            "sentences": self.sentences, "words": self.words, "oov": self.oov, "oov_scored_as_unk": self.unk_scored,
+            "zeroprobs": self.zero, "log10_prob": self.log10_prob, "ppl": self.ppl, "ppl1": self.ppl1,
+            "ppl_without_oov": self.ppl_without_oov,
+        }  # fmt: skip
+
+
+def perplexity(model: NgramModel, paths: list[str]) -> Perplexity:
+    text = Text(paths, model.vocab)
+    total = Perplexity(unk_scored=model.vocab.unk >= 0)
+    for ids in text:
+        total.add(model, ids, *token_probs(model, ids))
+    stats = text.stats
+    total.sentences, total.words, total.oov = stats.sentences, stats.words, stats.oov
+    return total

@@ -1,0 +1,148 @@
+"""Reading and writing files: gzip by content on the way in and by suffix on the way out, '-' for the standard streams,
+and outputs that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from isal import igzip, isal_zlib
+
+from mdi.errors import MdiError
+
+CHUNK = 1 << 24
+# ISA-L's level 2 writes several times faster than zlib's 6, at about the same size.
+GZIP_LEVEL = 2
+_MAGIC = {
+    b"BZh": "bzip2 (run: bunzip2)",
+    b"\xfd7zXZ": "xz (run: unxz)",
+    b"PK\x03\x04": "zip (run: unzip)",
+    b"(\xb5/\xfd": "zstd (run: unzstd)",
+    b"mmap lm http": "a KenLM binary (give the ARPA file that it was built from)",
+    b"blmt": "an IRSTLM binary (run: compile-lm --text=yes)",
+    b"SRILM_BINARY": "an SRILM binary (run: ngram -lm FILE -write-lm OUT.arpa)",
+}
+
+
+def read_chunks(path: str, size: int = CHUNK) -> Iterator[bytes]:
+    """The content of a file in pieces, unpacked if it is gzip, whatever its name."""
+    try:
+        with contextlib.ExitStack() as stack:
+            raw: BinaryIO = sys.stdin.buffer if path == "-" else stack.enter_context(open(path, "rb"))
+            head = raw.read(16)
+            if head[:2] == b"\x1f\x8b":
+                stream = igzip.GzipFile(fileobj=_Joined(head, raw), mode="rb")
+                while chunk := stream.read(size):
+                    yield chunk
+                return
+            for magic, name in _MAGIC.items():
+                if head.startswith(magic):
+                    raise MdiError(f"{path}: is {name}; expected text, plain or gzipped")
+            chunk = head
+            while chunk:
+                yield chunk
+                chunk = raw.read(size)
+    except (EOFError, zlib.error, isal_zlib.error, igzip.BadGzipFile) as error:
+        raise MdiError(f"{path}: broken gzip stream ({error}); the file is cut off or damaged, copy it again") from error
+    except OSError as error:
+        raise MdiError(f"{path}: {error.strerror or error}") from error
+
+
+class _Joined:
+    """A stream whose first bytes have been read already."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self.head, self.rest = head, rest
+
+    def read(self, size: int = -1) -> bytes:
+        if self.head:
+            head, self.head = self.head, b""
+            return head if size < 0 or size >= len(head) else self._cut(head, size)
+        return self.rest.read(size)
+
+    def _cut(self, head: bytes, size: int) -> bytes:
+        self.head = head[size:]
+        return head[:size]
+
+    def readinto(self, buffer: memoryview) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass
+
+
+def read_lines(path: str) -> Iterator[bytes]:
+    """Lines without their ends."""
+    rest = b""
+    for chunk in read_chunks(path):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line.rstrip(b"\r")
+    if rest:
+        yield rest.rstrip(b"\r")
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[BinaryIO]:
+    """A binary stream to `path`: written under a temporary name in the same folder, synced, then renamed.
+
+    If anything fails on the way, what stood under that name before still stands there, and nothing else is left.
+    """
+    if path == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    target = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    except OSError as error:
+        raise MdiError(f"{path}: cannot write here: {error.strerror}") from error
+    try:
+        with os.fdopen(handle, "wb") as raw:
+            if target.suffix == ".gz":
+                with igzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=GZIP_LEVEL, mtime=0) as stream:
+                    yield stream
+            else:
+                yield raw
+            raw.flush()
+            os.fsync(raw.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except OSError as error:
+        raise MdiError(f"{path}: cannot write: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def check_output(path: str, inputs: list[str] | tuple[str, ...] = ()) -> None:
+    """Refuses an output that cannot be written or would replace an input, before any work is done."""
+    if path == "-":
+        return
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise MdiError(f"{path}: the folder {folder} does not exist; make it first")
+    if Path(path).is_dir():
+        raise MdiError(f"{path}: is a folder; name a file in it")
+    if not os.access(folder, os.W_OK):
+        raise MdiError(f"{path}: the folder {folder} cannot be written")
+    for source in inputs:
+        if source != "-" and os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
+            raise MdiError(f"{path}: is also an input; write to another file")

@@ -1,0 +1,1 @@
+"""The compiled loops (numba). Nothing here knows files, messages or options."""

@@ -1,0 +1,253 @@
+"""Sorting, linking, searching and merging rows of n-grams. The layout is explained in mdi/trie.py."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+RADIX_BITS = 11
+
+
+@njit(cache=True, nogil=True)
+def radix_sort(key, value, key_bits):
+    """Sorts pairs by key, stably. Returns new arrays; what was passed in serves as scratch space."""
+    n = key.shape[0]
+    other_key = np.empty_like(key)
+    other_value = np.empty_like(value)
+    count = np.empty(1 << RADIX_BITS, np.int64)
+    mask = (np.int64(1) << RADIX_BITS) - 1
+    for shift in range(0, key_bits, RADIX_BITS):
+        count[:] = 0
+        for i in range(n):
+            count[(key[i] >> shift) & mask] += 1
+        total = np.int64(0)
+        for d in range(count.shape[0]):
+            total, count[d] = total + count[d], total
+        for i in range(n):
+            d = (key[i] >> shift) & mask
+            j = count[d]
+            count[d] = j + 1
+            other_key[j] = key[i]
+            other_value[j] = value[i]
+        key, other_key = other_key, key
+        value, other_value = other_value, value
+    return key, value
+
+
+@njit(cache=True, nogil=True)
+def is_sorted(row_hist, row_word):
+    """Whether the rows come strictly ascending by (history, word)."""
+    for r in range(1, row_hist.shape[0]):
+        if row_hist[r] < row_hist[r - 1] or (row_hist[r] == row_hist[r - 1] and row_word[r] <= row_word[r - 1]):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def count_rows(row_hist, n_hist):
+    """begin[h] .. begin[h + 1] = the rows of history h, once they are sorted."""
+    begin = np.zeros(n_hist + 1, np.int32)
+    for r in range(row_hist.shape[0]):
+        begin[row_hist[r] + 1] += 1
+    for h in range(n_hist):
+        begin[h + 1] += begin[h]
+    return begin
+
+
+@njit(cache=True, nogil=True)
+def order_rows(row_hist, row_word, begin):
+    """Permutation that sorts rows by (history, word): a counting sort by history, then a sort within each."""
+    n = row_hist.shape[0]
+    fill = begin[:-1].copy()
+    perm = np.empty(n, np.int32)
+    for r in range(n):
+        h = row_hist[r]
+        perm[fill[h]] = r
+        fill[h] += 1
+    for h in range(begin.shape[0] - 1):
+        a, b = begin[h], begin[h + 1]
+        if b - a > 16:
+            part = perm[a:b].copy()
+            perm[a:b] = part[np.argsort(row_word[part], kind="mergesort")]
+        else:
+            for i in range(a + 1, b):
+                r = perm[i]
+                j = i
+                while j > a and row_word[perm[j - 1]] > row_word[r]:
+                    perm[j] = perm[j - 1]
+                    j -= 1
+                perm[j] = r
+    return perm
+
+
+@njit(cache=True, nogil=True)
+def first_duplicate(begin, word):
+    """Index of the first row that repeats the row before it, or -1."""
+    for h in range(begin.shape[0] - 1):
+        for r in range(begin[h] + 1, begin[h + 1]):
+            if word[r] == word[r - 1]:
+                return r
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def rank_as_histories(word, n_words):
+    """as_hist[r]: rank of row r when the rows are sorted by their last word first; ties keep their order."""
+    start = np.zeros(n_words + 1, np.int64)
+    for r in range(word.shape[0]):
+        start[word[r] + 1] += 1
+    for w in range(n_words):
+        start[w + 1] += start[w]
+    as_hist = np.empty(word.shape[0], np.int32)
+    for r in range(word.shape[0]):
+        as_hist[r] = start[word[r]]
+        start[word[r]] += 1
+    return as_hist
+
+
+@njit(cache=True, nogil=True)
+def link_suffixes(begin, word, back, lower_begin, lower_word):
+    """suffix[r] = the row of h'w for row r = hw, or -1 where it is missing. Histories with the same h' lie side by
+    side, so the rows searched are in cache; words ascend, so each search begins where the last one ended."""
+    suffix = np.empty(word.shape[0], np.int32)
+    for h in range(begin.shape[0] - 1):
+        b = back[h]
+        if b < 0:
+            for r in range(begin[h], begin[h + 1]):
+                suffix[r] = -1
+            continue
+        lo = np.int64(lower_begin[b])
+        end = np.int64(lower_begin[b + 1])
+        for r in range(begin[h], begin[h + 1]):
+            w = word[r]
+            # gallop, then halve
+            step = np.int64(1)
+            hi = lo
+            while hi < end and lower_word[hi] < w:
+                lo = hi + 1
+                hi += step
+                step <<= 1
+            if hi > end:
+                hi = end
+            while lo < hi:
+                mid = (lo + hi) >> 1
+                if lower_word[mid] < w:
+                    lo = mid + 1
+                else:
+                    hi = mid
+            if lo < end and lower_word[lo] == w:
+                suffix[r] = lo
+            else:
+                suffix[r] = -1
+    return suffix
+
+
+@njit(cache=True, nogil=True)
+def back_histories(suffix, as_hist, lower_as_hist):
+    """back[h] = the history h' that h backs off to, or -1 where it is missing."""
+    back = np.empty(suffix.shape[0], np.int32)
+    for r in range(suffix.shape[0]):
+        back[as_hist[r]] = lower_as_hist[suffix[r]] if suffix[r] >= 0 else -1
+    return back
+
+
+@njit(cache=True, nogil=True)
+def merge_level(begin_a, word_a, hist_a, begin_b, word_b, hist_b):
+    """Union of the rows of two tries. hist_a[u], hist_b[u]: what union history u is in each, or -1.
+
+    Returns (begin, word, row in a or -1, row in b or -1)."""
+    n_hist = hist_a.shape[0]
+    room = word_a.shape[0] + word_b.shape[0]
+    word = np.empty(room, np.int32)
+    from_a = np.empty(room, np.int32)
+    from_b = np.empty(room, np.int32)
+    begin = np.empty(n_hist + 1, np.int32)
+    n = 0
+    for u in range(n_hist):
+        begin[u] = n
+        i, i_end = (begin_a[hist_a[u]], begin_a[hist_a[u] + 1]) if hist_a[u] >= 0 else (0, 0)
+        j, j_end = (begin_b[hist_b[u]], begin_b[hist_b[u] + 1]) if hist_b[u] >= 0 else (0, 0)
+        while i < i_end or j < j_end:
+            take_a = i < i_end and (j >= j_end or word_a[i] <= word_b[j])
+            take_b = j < j_end and (i >= i_end or word_b[j] <= word_a[i])
+            word[n] = word_a[i] if take_a else word_b[j]
+            from_a[n] = i if take_a else -1
+            from_b[n] = j if take_b else -1
+            i += take_a
+            j += take_b
+            n += 1
+    begin[n_hist] = n
+    return begin, word[:n].copy(), from_a[:n].copy(), from_b[:n].copy()
+
+
+@njit(cache=True, nogil=True)
+def find_rows(ids, begins, words, as_hists, out):
+    """Row of each n-gram (a line of ids), or -1: prefix by prefix."""
+    order = ids.shape[1]
+    for i in range(ids.shape[0]):
+        row = np.int64(ids[i, 0])
+        for k in range(1, order):
+            h = as_hists[k - 1][row]
+            lo = np.int64(begins[k][h])
+            end = np.int64(begins[k][h + 1])
+            hi = end
+            w = ids[i, k]
+            while lo < hi:
+                mid = (lo + hi) >> 1
+                if words[k][mid] < w:
+                    lo = mid + 1
+                else:
+                    hi = mid
+            row = lo if lo < end and words[k][lo] == w else np.int64(-1)
+            if row < 0:
+                break
+        out[i] = row
+
+
+@njit(cache=True, nogil=True)
+def ngram_keys(ids, bos, hist_before, n_words, key, position):
+    """Keys (history of length k - 1, word) of the k-grams of a token stream. hist_before[i] is the history that ends at
+    token i, or -1. Nothing crosses <s>, and a token -1 belongs to no n-gram. Returns how many there are."""
+    n = 0
+    for i in range(1, ids.shape[0]):
+        if ids[i] >= 0 and ids[i] != bos and hist_before[i - 1] >= 0:
+            key[n] = np.int64(hist_before[i - 1]) * n_words + ids[i]
+            position[n] = i
+            n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def group_keys(key, position, n_words, n_hist, row_before, row_at):
+    """Sorted keys to rows: (begin, word, suffix, count). row_before[i]: row of the (k-1)-gram that ends at token i, which is
+    the suffix of the k-gram that ends there; row_at[i] becomes the row of that k-gram, -1 elsewhere."""
+    n = key.shape[0]
+    rows = 0
+    for i in range(n):
+        if i == 0 or key[i] != key[i - 1]:
+            rows += 1
+    begin = np.zeros(n_hist + 1, np.int32)
+    word = np.empty(rows, np.int32)
+    suffix = np.empty(rows, np.int32)
+    count = np.zeros(rows, np.float64)
+    row_at[:] = -1
+    r = -1
+    for i in range(n):
+        if i == 0 or key[i] != key[i - 1]:
+            r += 1
+            h = key[i] // n_words
+            word[r] = key[i] - h * n_words
+            begin[h + 1] += 1
+            suffix[r] = row_before[position[i]]
+        count[r] += 1.0
+        row_at[position[i]] = r
+    for h in range(n_hist):
+        begin[h + 1] += begin[h]
+    return begin, word, suffix, count
+
+
+@njit(cache=True, nogil=True)
+def map_through(rows, table, out):
+    """out[i] = table[rows[i]], -1 staying -1."""
+    for i in range(rows.shape[0]):
+        out[i] = table[rows[i]] if rows[i] >= 0 else -1

@@ -1,0 +1,127 @@
+"""A back-off n-gram model: a closed trie with a probability per row and a back-off weight per history.
+
+    p(w|h) = p[k][row of hw]           if hw is a row
+           = bow[j][h] * p(w|h')       otherwise,       k = j + 1, j = length of h           (the paper's Eq. 1)
+
+Probabilities are linear; only mdi/arpa.py knows logarithms to base 10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdi.kernels import sweeps
+from mdi.trie import NONE, Array, Trie, from_ngrams, is_closed, missing_suffixes, union
+from mdi.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class NgramModel:
+    vocab: Vocabulary
+    trie: Trie
+    p: list[Array]  # p[k][r], k = 1..n
+    bow: list[Array]  # bow[j][h], j = 0..n-1; bow[0] = [1]: nothing lies below the empty history
+
+    @property
+    def order(self) -> int:
+        return self.trie.order
+
+    def log_prob(self, words: list[str], history: list[str]) -> float:
+        """Natural log of p(words | history) by the plain definition, for a look at single n-grams."""
+        ids = self.vocab.ids(history).tolist()
+        total = 0.0
+        for w in self.vocab.ids(words).tolist():
+            total += float(np.log(self._prob(w, ids[max(0, len(ids) - self.order + 1) :])))
+            ids.append(w)
+        return total
+
+    def _prob(self, w: int, history: list[int]) -> float:
+        row = self.trie.find(np.array([[*history, w]], np.int32))[0]
+        if row >= 0 or not history:
+            return float(self.p[len(history) + 1][row]) if row >= 0 else 0.0
+        known = self.trie.find(np.array([history], np.int32))[0]
+        j = len(history)
+        weight = float(self.bow[j][self.trie.as_hist[j][known]]) if known >= 0 else 1.0
+        return weight * self._prob(w, history[1:])
+
+
+def extend(model: NgramModel, ngrams: Trie) -> tuple[NgramModel, list[Array]]:
+    """The same distribution with more rows: those of `ngrams` (over the same words) and whatever closes the trie.
+
+    A new row gets its backed-off probability and, as a history, the weight 1. Also returns, for every order, the row of each
+    row of `ngrams`.
+    """
+    joined = union(model.trie, ngrams)
+    lost = missing_suffixes(joined.trie)
+    if any(len(ids) for ids in lost):
+        wider = union(ngrams, from_ngrams(ngrams.n_words, lost))
+        joined = union(model.trie, wider.trie)
+        in_ngrams = [NONE, *(_compose(rows, wider.from_a[k]) for k, rows in enumerate(joined.from_b[1:], 1))]
+    else:
+        in_ngrams = joined.from_b
+    trie = joined.trie
+    p, bow = [NONE, model.p[1]], [model.bow[0]]
+    for k in range(1, trie.order):
+        known = joined.from_a[k]
+        weight = np.ones(trie.rows(k))
+        if k < model.order:
+            old = known >= 0
+            weight[trie.as_hist[k][old]] = model.bow[k][model.trie.as_hist[k][known[old]]]
+        bow.append(weight)
+        known = joined.from_a[k + 1]
+        old_p = model.p[k + 1] if k < model.order else np.zeros(0)
+        p.append(sweeps.backed_off(trie.begin[k + 1], trie.suffix[k + 1], bow[k], p[k], known, old_p))
+    where = [NONE]
+    for k in range(1, ngrams.order + 1):
+        rows = np.empty(ngrams.rows(k), np.int32)
+        new = np.flatnonzero(in_ngrams[k] >= 0)
+        rows[in_ngrams[k][new]] = new
+        where.append(rows)
+    return NgramModel(model.vocab, trie, p, bow), where
+
+
+def _compose(rows: Array, table: Array) -> Array:
+    return np.where(rows >= 0, table[rows] if len(table) else -1, -1).astype(np.int32)
+
+
+def close(model: NgramModel) -> NgramModel:
+    """Adds the rows that a pruned model lacks (the paper's "suffix is not seen"); no probability changes."""
+    if is_closed(model.trie):
+        return model
+    return extend(model, from_ngrams(model.trie.n_words, missing_suffixes(model.trie)))[0]
+
+
+def sigma_l(model: NgramModel, scale: list[Array]) -> list[Array]:
+    """Z(h) = sum_w p(w|h) c(hw) for every history h of every length: the paper's Sigma_L (Eq. 6), order by order."""
+    trie = model.trie
+    z = [np.array([float(model.p[1] @ scale[1])])]
+    for k in range(2, trie.order + 1):
+        j = k - 1
+        z.append(
+            sweeps.normalisers(
+                trie.begin[k], trie.suffix[k], trie.back[j], model.bow[j], z[j - 1], model.p[j], scale[j], model.p[k], scale[k]
+            )
+        )
+    return z
+
+
+def history_sums(model: NgramModel) -> list[Array]:
+    """sum_w p(w|h) for every history h of every length: 1 wherever the model is right."""
+    return sigma_l(model, [NONE, *(np.ones(model.trie.rows(k)) for k in range(1, model.order + 1))])
+
+
+def worst_sum(model: NgramModel) -> tuple[float, str]:
+    """The largest |sum_w p(w|h) - 1| over all histories, and the history."""
+    worst, where = 0.0, "the empty history"
+    for j, sums in enumerate(history_sums(model)):
+        gap = np.abs(sums - 1.0)
+        if j > 0:  # </s> is never a history
+            gap[model.trie.as_hist[j][model.trie.word[j] == model.vocab.eos]] = 0.0
+        h = int(gap.argmax()) if len(gap) else 0
+        if len(gap) and gap[h] > worst:
+            worst = float(gap[h])
+            if j > 0:
+                where = f"'{model.vocab.spell(model.trie.ngrams(j, model.trie.row_of_hist[j][h : h + 1])[0])}'"
+    return worst, where

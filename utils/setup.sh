@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Makes the virtual environment and installs this package in it, once; prints nothing when there is nothing to do.
+#
+#   . utils/setup.sh [extra]     sets PATH so that `mdi` and its python3 are found; extra: test
+#
+# MDI_VENV names another place for the environment (default: .venv beside this package).
+
+mdi_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+mdi_venv=${MDI_VENV:-$mdi_root/.venv}
+mdi_extra=${1:-}
+
+mdi_setup() {
+  local stamp=$mdi_venv/.installed${mdi_extra:+-$mdi_extra}
+  if [[ -f $stamp && ! $mdi_root/pyproject.toml -nt $stamp ]]; then return; fi
+  local python
+  for python in python3.13 python3.12 python3.11 python3.10 python3 ""; do
+    if [[ -z $python ]]; then
+      echo "utils/setup.sh: no python3 of version 3.10 or newer on PATH; install one" >&2
+      return 1
+    fi
+    if "$python" -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' 2> /dev/null; then break; fi
+  done
+  echo "setting up $mdi_venv with $("$python" --version) (once, about a minute)" >&2
+  [[ -x $mdi_venv/bin/python3 ]] || "$python" -m venv "$mdi_venv"
+  "$mdi_venv/bin/python3" -m pip install --quiet --disable-pip-version-check --editable "$mdi_root${mdi_extra:+[$mdi_extra]}" >&2
+  touch "$stamp"
+}
+
+mdi_setup
+export PATH="$mdi_venv/bin:$PATH"
