@@ -80,8 +80,11 @@ class _Lines:
         return MdiError(f"{self.path}:{self.number if number is None else number}: {message}")
 
 
-def read_arpa(path: str, *, quiet: bool = False) -> NgramModel:
-    """Reads a model and closes its trie. Probabilities are those of the file; `<s>` is never predicted."""
+def read_arpa(path: str, *, quiet: bool = False, closed: bool = True) -> NgramModel:
+    """Reads a model and closes its trie. Probabilities are those of the file; `<s>` is never predicted.
+
+    With `closed` false the n-grams are the file's own, and suffixes that were pruned away stay missing (-1 in the trie).
+    """
     lines = _Lines(path)
     counts = _read_header(lines)
     order = len(counts)
@@ -114,11 +117,13 @@ def read_arpa(path: str, *, quiet: bool = False) -> NgramModel:
         raise lines.error(f"'{to_str(trailing)}' after \\end\\; expected nothing more. Cut it off", lines.number - 1)
     progress.close()
     model = NgramModel(vocab, trie, p, bow)
-    closed = close(model)
-    added = sum(closed.trie.counts) - sum(model.trie.counts)
+    if not closed:
+        return model
+    whole = close(model)
+    added = sum(whole.trie.counts) - sum(model.trie.counts)
     if added and not quiet:
         say(f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off probabilities")
-    return closed
+    return whole
 
 
 def _read_header(lines: _Lines) -> list[int]:

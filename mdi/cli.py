@@ -15,6 +15,11 @@ VERBS = {
     "mix": "interpolate models linearly, weights tuned on development text",
     "prune": "drop the n-grams that matter least (relative entropy)",
     "ppl": "perplexity of texts under a model",
+    "fst": "G.fst from a model, as Kaldi's arpa2fst makes it",
+    "graph": "HCLG.fst for the built-in acoustic model, from a lexicon and a language model",
+    "decode": "first-pass decoding of a Kaldi data folder to lattices",
+    "rescore": "exchange the language model in lattices, exactly",
+    "score": "WER over LM weights and insertion penalties, confidence, significance, oracle",
     "check": "look a model over: format, closure, sums, what Kaldi would stumble on",
 }
 
