@@ -181,7 +181,9 @@ def parse_unigrams(buf, begin, end, top, limit, table, blob, offset, n_words, p,
             return DIRECTIVE, i, a, n_words, lines
         if n_words >= limit:
             return TOO_MANY, i, a, n_words, lines
-        if n_words >= p.shape[0] or 2 * (n_words + 1) > table.shape[0] or offset[n_words] + stop - i > blob.shape[0]:
+        if n_words >= p.shape[0] or n_words + 2 > offset.shape[0] or 2 * (n_words + 1) > table.shape[0]:
+            return FULL, i, a, n_words, lines
+        if offset[n_words] + stop - i > blob.shape[0]:
             return FULL, i, a, n_words, lines
         b = _field_end(buf, a, stop)
         value, ok = parse_number(buf, a, b)
