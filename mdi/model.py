@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdi.kernels import sweeps
-from mdi.trie import NONE, Array, Trie, from_ngrams, is_closed, missing_suffixes, union
+from mdi.trie import NONE, Array, Trie, from_ngrams, is_closed, lowest, missing_suffixes, union
 from mdi.vocabulary import Vocabulary
 
 
@@ -84,6 +84,12 @@ def extend(model: NgramModel, ngrams: Trie) -> tuple[NgramModel, list[Array]]:
 
 def _compose(rows: Array, table: Array) -> Array:
     return np.where(rows >= 0, table[rows] if len(table) else -1, -1).astype(np.int32)
+
+
+def first_orders(model: NgramModel, order: int) -> NgramModel:
+    """The model cut down to its orders 1 .. order: still normalised, as every order of a back-off model is."""
+    order = min(order, model.order)
+    return NgramModel(model.vocab, lowest(model.trie, order), model.p[: order + 1], model.bow[:order])
 
 
 def close(model: NgramModel) -> NgramModel:

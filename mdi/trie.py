@@ -174,7 +174,8 @@ class Union:
     from_b: list[Array]
 
 
-def _with_order(trie: Trie, order: int) -> Trie:
+def with_order(trie: Trie, order: int) -> Trie:
+    """The trie with empty orders on top up to the given one."""
     while trie.order < order:
         trie = add_order(with_histories(trie), np.zeros(trie.rows(trie.order) + 1, np.int32), NONE, NONE)
     return trie
@@ -183,7 +184,7 @@ def _with_order(trie: Trie, order: int) -> Trie:
 def union(a: Trie, b: Trie) -> Union:
     """Merges order by order: what is in both is sorted the same way."""
     order = max(a.order, b.order)
-    a, b = _with_order(a, order), _with_order(b, order)
+    a, b = with_order(a, order), with_order(b, order)
     words = np.arange(a.n_words, dtype=np.int32)
     trie = unigram_trie(a.n_words)
     from_a, from_b = [NONE, words], [NONE, words]
@@ -203,6 +204,25 @@ def _histories(trie: Trie, part: Trie, from_part: Array) -> Array:
     hist = np.empty(trie.rows(k), np.int32)
     kernels.map_through(from_part[trie.row_of_hist[k]], part.as_hist[k], hist)
     return hist
+
+
+def lowest(trie: Trie, order: int) -> Trie:
+    """The orders 1 .. order of a trie."""
+    top = order + 1
+    return Trie(trie.begin[:top], trie.word[:top], trie.suffix[:top], trie.as_hist[:order], trie.back[:order])
+
+
+def locate(source: Trie, trie: Trie) -> list[Array]:
+    """where[k][r]: the row in `trie` of row r of `source`, or -1 (both over the same words)."""
+    where = [NONE, np.arange(source.n_words, dtype=np.int32)]
+    for k in range(2, source.order + 1):
+        if k > trie.order:
+            where.append(np.full(source.rows(k), -1, np.int32))
+            continue
+        hist = np.empty(source.rows(k - 1), np.int32)
+        kernels.map_through(where[k - 1][source.row_of_hist[k - 1]], trie.as_hist[k - 1], hist)
+        where.append(kernels.link_suffixes(source.begin[k], source.word[k], hist, trie.begin[k], trie.word[k]))
+    return where
 
 
 def missing_suffixes(trie: Trie) -> list[Array]:

@@ -39,6 +39,13 @@ def subtract_at(index, value, total):
 
 
 @njit(cache=True, nogil=True)
+def add_at(index, value, total):
+    """total[index[i]] += value[i]"""
+    for i in range(index.shape[0]):
+        total[index[i]] += value[i]
+
+
+@njit(cache=True, nogil=True)
 def row_sums(begin, value):
     """Sum of the values of each history's rows."""
     total = np.zeros(begin.shape[0] - 1)
@@ -46,3 +53,13 @@ def row_sums(begin, value):
         for r in range(begin[h], begin[h + 1]):
             total[h] += value[r]
     return total
+
+
+@njit(cache=True, nogil=True)
+def scaled(begin, p, scale, z):
+    """p(w|h) c(hw) / Z(h)"""
+    out = np.empty_like(p)
+    for h in range(z.shape[0]):
+        for r in range(begin[h], begin[h + 1]):
+            out[r] = p[r] * scale[r] / z[h]
+    return out
