@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from mdi.kernels.scoring import score_tokens
 from mdi.model import NgramModel
 from mdi.text import Text
 from mdi.trie import Array, padded
+from mdi.vocabulary import UNKNOWN
 
 
 def token_probs(model: NgramModel, ids: Array) -> tuple[Array, Array]:
@@ -75,6 +77,15 @@ class Perplexity:
         self.unk_tokens += int(unk.sum())
         self.log_prob_unk += float(np.log(prob[unk]).sum())
 
+    def srilm_lines(self) -> list[str]:
+        """The two lines of SRILM's `ngram -ppl`, to whom a word that is scored as <unk> is no OOV."""
+        skipped = 0 if self.unk_scored else self.oov
+        ppl, ppl1 = ("undefined" if math.isnan(value) else f"{value:.7g}" for value in (self.ppl, self.ppl1))
+        return [
+            f"{self.sentences} sentences, {self.words} words, {skipped} OOVs",
+            f"{self.zero} zeroprobs, logprob= {self.log10_prob:.7g} ppl= {ppl} ppl1= {ppl1}",
+        ]
+
     def as_dict(self) -> dict[str, float | int | bool]:
         return {
             "sentences": self.sentences, "words": self.words, "oov": self.oov, "oov_scored_as_unk": self.unk_scored,
@@ -83,11 +94,40 @@ class Perplexity:
         }  # fmt: skip
 
 
-def perplexity(model: NgramModel, paths: list[str]) -> Perplexity:
+@dataclass(frozen=True)
+class Sentence:
+    """One line of text: ids from <s> to </s>, -1 for a word that is skipped, and what `token_probs` says of each."""
+
+    ids: Array
+    prob: Array
+    used: Array
+
+    def perplexity(self, model: NgramModel) -> Perplexity:
+        total = Perplexity(1, len(self.ids) - 2, int((self.ids < 0).sum()), unk_scored=model.vocab.unk >= 0)
+        total.add(model, self.ids, self.prob, self.used)
+        return total
+
+    def srilm_words(self, model: NgramModel) -> Iterator[str]:
+        """A line for each word as in `ngram -ppl -debug 2`."""
+        shown = [model.vocab.word(w) if w >= 0 else UNKNOWN[0] for w in self.ids.tolist()]
+        for i in range(1, len(shown)):
+            prob, order = float(self.prob[i]), int(self.used[i])
+            log10 = math.log10(prob) if prob > 0 else -math.inf
+            before = shown[i - 1] + (" ..." if i > 1 else " ")
+            yield f"\tp( {shown[i]} | {before}) \t= [{f'{order}gram' if order else 'OOV'}] {prob:.7g} [ {log10:.7g} ]"
+
+
+def perplexity(model: NgramModel, paths: list[str], each: Callable[[Sentence], None] | None = None) -> Perplexity:
+    """Perplexity of texts, `each` being called with every sentence on the way."""
     text = Text(paths, model.vocab)
     total = Perplexity(unk_scored=model.vocab.unk >= 0)
     for ids in text:
-        total.add(model, ids, *token_probs(model, ids))
+        prob, used = token_probs(model, ids)
+        total.add(model, ids, prob, used)
+        if each:
+            begins = np.flatnonzero(ids == model.vocab.bos)
+            for begin, end in zip(begins, [*begins[1:], len(ids)], strict=True):
+                each(Sentence(ids[begin:end], prob[begin:end], used[begin:end]))
     stats = text.stats
     total.sentences, total.words, total.oov = stats.sentences, stats.words, stats.oov
     return total

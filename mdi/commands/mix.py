@@ -1,0 +1,126 @@
+"""Interpolates models linearly (SRILM's ngram -mix-lm): the n-grams of all, p = sum of weight x p, normalised.
+
+--tune finds the weights under which development text is most likely, by expectation maximisation over its tokens (SRILM's
+compute-best-mix). Models may differ in order (the lower ones back off) and in words (a word has probability 0 where it is
+not known).
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from mdi.certificate import write_certificate
+
+if TYPE_CHECKING:
+    from mdi.model import NgramModel
+    from mdi.trie import Array
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument("--tune", metavar="TEXT", action="append", help="development text to tune the weights on; may be repeated")
+    how.add_argument("--weights", metavar="A,B,...", help="weights of the models, which sum to 1")
+    parser.add_argument("lms", metavar="LM", nargs="+", help="two or more ARPA models, plain or gzipped")
+    parser.add_argument(
+        "out", metavar="OUT", help="the mixture (.gz by suffix, - for standard output); OUT.json says how it was made"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    from mdi.arpa import read_arpa, write_arpa
+    from mdi.backoff import checked_sum, warn_unless_normalised
+    from mdi.errors import MdiError
+    from mdi.evaluate import perplexity
+    from mdi.files import check_output
+    from mdi.mix import align, check_weights, mix
+    from mdi.model import close
+    from mdi.progress import say
+
+    texts = args.tune or []
+    if len(args.lms) < 2:
+        raise MdiError(f"one model only ({args.lms[0]}) and the output {args.out}; expected two models or more, then the output")
+    check_output(args.out, [*args.lms, *texts])
+    weights = None if texts else check_weights(_numbers(args.weights), len(args.lms))
+    models = []
+    for path in args.lms:
+        models.append(read_arpa(path, closed=False))
+        warn_unless_normalised(path, models[-1])
+    _describe(args.lms, models)
+    models = align(models)
+    fields = {"command": "mix", "models": args.lms}
+    if weights is None:
+        weights, tuning = _tune(models, texts)
+        fields["tuning"] = {"texts": texts, **tuning}
+    model = mix(models, weights)
+    fields |= {"weights": weights, "ngrams": model.trie.counts, "worst_sum_gap": checked_sum(model)}
+    if texts:
+        fields["development"] = perplexity(close(model), texts).as_dict()
+        say(f"the mixture's perplexity on the development text: {fields['development']['ppl']:.7g}")
+    write_arpa(model, args.out)
+    write_certificate(args.out, fields)
+    parts = ", ".join(f"{weight:.6f} {path}" for weight, path in zip(weights, args.lms, strict=True))
+    say(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams = {parts}")
+
+
+def _numbers(text: str) -> list[float]:
+    from mdi.errors import MdiError
+
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise MdiError(f"--weights {text}; expected numbers separated by commas, such as 0.7,0.3") from None
+
+
+def _describe(paths: list[str], models: list[NgramModel]) -> None:
+    """Says what the models do not have in common."""
+    from mdi.errors import examples
+    from mdi.progress import say
+
+    orders = [model.order for model in models]
+    if len(set(orders)) > 1:
+        say(f"models of order {', '.join(map(str, orders))}: mixed at order {max(orders)}, the lower ones back off")
+    names = [model.vocab.word(model.vocab.unk) if model.vocab.unk >= 0 else None for model in models]
+    first = next((name for name in names if name), None)
+    for path, name in zip(paths, names, strict=True):
+        if first and name is None:
+            say(f"{path}: no unknown word; {first} has probability 0 in it")
+        elif name != first:
+            say(f"{path}: its unknown word {name} is taken as {first}")
+    words = [set(model.vocab.words) - {name} for model, name in zip(models, names, strict=True)]
+    union = set().union(*words)
+    for path, known in zip(paths, words, strict=True):
+        if missing := sorted(union - known):
+            say(f"{path}: lacks {len(missing):,} of {len(union):,} words, with probability 0 in it: {examples(missing)}")
+
+
+def _tune(models: list[NgramModel], texts: list[str]) -> tuple[Array, dict[str, float]]:
+    """(weights, what the certificate says of them)"""
+    import numpy as np
+
+    from mdi.errors import MdiError, examples
+    from mdi.evaluate import token_probs
+    from mdi.mix import em_steps
+    from mdi.model import close
+    from mdi.progress import say
+    from mdi.text import Text
+
+    text = Text(texts, models[0].vocab)
+    ids = np.concatenate(list(text))
+    stats = text.stats
+    if stats.oov == stats.words:
+        raise MdiError(
+            f"{', '.join(texts)}: none of its {stats.words:,} words is in a model ({examples(stats.oov_examples)}); "
+            f"expected development text in the models' words. Check its case and normalisation"
+        )
+    if stats.oov:
+        how = "taken as the unknown word" if models[0].vocab.unk >= 0 else "passed over"
+        say(f"development text: {stats.oov:,} of {stats.words:,} words are in no model, {how}: {examples(stats.oov_examples)}")
+    predicted = (ids >= 0) & (ids != models[0].vocab.bos)
+    probs = [token_probs(close(model), ids)[0][predicted] for model in models]
+    allowed = int((np.array(probs) > 0).any(axis=0).sum())
+    for iteration, (weights, ppl) in enumerate(em_steps(probs), 1):
+        say(f"iteration {iteration}, weights {' '.join(f'{w:.6f}' for w in weights)}, ppl {ppl:.6g}")
+    return weights, {
+        "iterations": iteration, "tokens": allowed, "zeroprobs": int(predicted.sum()) - allowed, "dynamic_ppl": ppl,
+    }  # fmt: skip

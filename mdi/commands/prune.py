@@ -1,0 +1,51 @@
+"""Drops the n-grams that matter least: relative-entropy pruning, as SRILM's ngram -prune.
+
+An n-gram goes if the model's perplexity rises by less than the threshold, relatively, without it, and if no longer n-gram
+that stays begins with it. Back-off weights are computed anew, so every history still sums to one.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from mdi.certificate import write_certificate
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--threshold", type=float, default=1e-8, help="smallest relative rise in perplexity that keeps an n-gram (1e-8)"
+    )
+    how.add_argument("--max-ngrams", type=int, metavar="N", help="the smallest threshold that leaves at most N n-grams instead")
+    parser.add_argument("lm", metavar="LM", help="ARPA model, plain or gzipped")
+    parser.add_argument(
+        "out", metavar="OUT", help="the pruned model (.gz by suffix, - for standard output); OUT.json says how it was made"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    from mdi.arpa import read_arpa, write_arpa
+    from mdi.backoff import checked_sum, warn_unless_normalised
+    from mdi.errors import MdiError
+    from mdi.files import check_output
+    from mdi.progress import say
+    from mdi.prune import needs, prune, threshold_for
+
+    if not 0.0 <= args.threshold < float("inf"):
+        raise MdiError(f"--threshold {args.threshold:g}; expected a number of 0 or more, such as 1e-8")
+    check_output(args.out, [args.lm])
+    model = read_arpa(args.lm, closed=False)
+    warn_unless_normalised(args.lm, model)
+    need = needs(model)
+    threshold = args.threshold if args.max_ngrams is None else threshold_for(need, args.max_ngrams)
+    pruned = prune(model, threshold, need)
+    fields = {
+        "command": "prune", "model": args.lm, "threshold": threshold, "max_ngrams": args.max_ngrams,
+        "ngrams_before": model.trie.counts, "ngrams": pruned.trie.counts, "worst_sum_gap": checked_sum(pruned),
+    }  # fmt: skip
+    write_arpa(pruned, args.out)
+    write_certificate(args.out, fields)
+    before, after = (" / ".join(f"{n:,}" for n in m.trie.counts) for m in (model, pruned))
+    say(f"{args.out}: {after} n-grams of {before}, threshold {threshold:.6g}")
+    if pruned.order < model.order:
+        say(f"{args.out}: of order {pruned.order}, no longer n-gram is left")
