@@ -74,10 +74,10 @@ class Dropped:
 def drop_degenerate(trie: Trie, constraints: Constraints, target: Array, events_elsewhere: bool, dropped: Dropped) -> Array:
     """Flags of the constraints to keep.
 
-    A constraint whose longer constraints use up its whole target has a cell with target 0: the optimum would lie at infinity and give
-    every other event of the cell probability 0. It is implied by them, so nothing is lost by dropping it. If nothing is left for the
-    words without a constraint (and there are such words), the unigram constraints with the smallest target are dropped: Good and Turing
-    would give unseen words the mass of the rarest.
+    A constraint whose longer constraints use up its whole target has a cell with target 0: the optimum would lie at infinity
+    and give every other event of the cell probability 0. It is implied by them, so nothing is lost by dropping it. If nothing is
+    left for the words without a constraint (and there are such words), the unigram constraints with the smallest target are
+    dropped: Good and Turing would give unseen words the mass of the rarest.
     """
     keep = np.ones(constraints.total, bool)
     while True:
@@ -99,10 +99,8 @@ def drop_degenerate(trie: Trie, constraints: Constraints, target: Array, events_
         keep[np.flatnonzero(keep)[lost]] = False
 
 
-def drop_impossible(dual: Dual, target: Array) -> Array:
+def impossible(dual: Dual, target: Array) -> Array:
     """Flags of constraints whose events have no probability under the model: no scaling can raise them."""
     r = dual.cell_targets(target)
     cells = dual.evaluate(np.zeros(len(target))).cells
     return (r > 0) & (cells <= NO_EVENT * r)
-
-

@@ -1,8 +1,9 @@
 """The dual problem of MDI adaptation: its value and the marginals at given parameters, in linear time.
 
 Constraints are rows of the model. They are nested by suffix, so every event (h, w) has one most specific constraint, and the
-events that share it form a *cell*; events without any form the slack cell. With mu_i = lam_i + mu_parent(i) all of a cell's events
-have c(hw) = exp(mu_i), so the cells' targets r_i (target_i less those of the constraints right below it) and marginals R_i give
+events that share it form a *cell*; events without any form the slack cell. With mu_i = lam_i + mu_parent(i) all events of a
+cell have c(hw) = exp(mu_i), so the cells' targets r_i (target_i less those of the constraints right below it) and marginals
+R_i give
 
     D(mu) = sum_i lam_i target_i - sum_h p~(h) log Z(h) = sum_i mu_i r_i - sum_h p~(h) log Z(h),      dD/dmu_i = r_i - R_i.
 

@@ -118,16 +118,23 @@ def history_sums(model: NgramModel) -> list[Array]:
     return sigma_l(model, [NONE, *(np.ones(model.trie.rows(k)) for k in range(1, model.order + 1))])
 
 
+def sum_gaps(model: NgramModel) -> list[Array]:
+    """|sum_w p(w|h) - 1| for every history h of every length. </s> is never a history: 0."""
+    gaps = [np.abs(sums - 1.0) for sums in history_sums(model)]
+    for j in range(1, model.order):
+        gaps[j][model.trie.as_hist[j][model.trie.word[j] == model.vocab.eos]] = 0.0
+    return gaps
+
+
+def worst_gap(model: NgramModel, gaps: list[Array]) -> tuple[float, str]:
+    """The largest gap and the history that has it."""
+    j = max(range(len(gaps)), key=lambda j: gaps[j].max(initial=0.0))
+    h = int(gaps[j].argmax())
+    if j == 0:
+        return float(gaps[0][0]), "the empty history"
+    return float(gaps[j][h]), f"'{model.vocab.spell(model.trie.ngrams(j, model.trie.row_of_hist[j][h : h + 1])[0])}'"
+
+
 def worst_sum(model: NgramModel) -> tuple[float, str]:
     """The largest |sum_w p(w|h) - 1| over all histories, and the history."""
-    worst, where = 0.0, "the empty history"
-    for j, sums in enumerate(history_sums(model)):
-        gap = np.abs(sums - 1.0)
-        if j > 0:  # </s> is never a history
-            gap[model.trie.as_hist[j][model.trie.word[j] == model.vocab.eos]] = 0.0
-        h = int(gap.argmax()) if len(gap) else 0
-        if len(gap) and gap[h] > worst:
-            worst = float(gap[h])
-            if j > 0:
-                where = f"'{model.vocab.spell(model.trie.ngrams(j, model.trie.row_of_hist[j][h : h + 1])[0])}'"
-    return worst, where
+    return worst_gap(model, sum_gaps(model))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
 
-from mdi.adapt import History, adapted_model, model_marginals, rows_in
+from mdi.adaptation import History, adapted_model, model_marginals, rows_in
 from mdi.arpa import read_arpa
 from mdi.constraints import as_trie, select
 from mdi.counts import count_text

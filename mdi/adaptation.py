@@ -1,7 +1,7 @@
 """From a background model and in-domain counts to the adapted model.
 
-    p_ad(w|h)  = p(w|h) c(hw) / Z(h)        for every row            (the paper's Eq. 5)
-    bow_ad(h)  = bow(h) Z(h') / Z(h)                                 (section 3.4)
+p_ad(w|h)  = p(w|h) c(hw) / Z(h)        for every row            (the paper's Eq. 5)
+bow_ad(h)  = bow(h) Z(h') / Z(h)                                 (section 3.4)
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ import numpy as np
 
 from mdi import constraints as selecting
 from mdi.constraints import Dropped
-from mdi.counts import Counts
+from mdi.counts import Counts, count_text
 from mdi.dual import Constraints, Dual
-from mdi.errors import MdiError
+from mdi.errors import MdiError, examples
+from mdi.estimate import estimate
 from mdi.history import ml_history, move_mass, smoothed_history
 from mdi.kernels import sweeps
 from mdi.model import NgramModel, extend, sigma_l
+from mdi.relabel import join_vocabularies, relabel
 from mdi.solver import Solution, Step, solve
 from mdi.trie import NONE, Array, Trie
+from mdi.vocabulary import Vocabulary
+
+TARGETS = ("ml", "smoothed")
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,16 @@ class Problem:
     dual: Dual
     events: float
     dropped: Dropped = field(default_factory=Dropped)
+
+    def ngrams(self) -> list[str]:
+        """The constraints spelled out."""
+        trie, words = self.background.trie, self.background.vocab.words
+        lines = (ids for k in range(1, self.constraints.order + 1) for ids in trie.ngrams(k, self.constraints.row[k]).tolist())
+        return [" ".join([words[w] for w in ids]) for ids in lines]
+
+    def lam_from(self, known: dict[str, float]) -> Array:
+        """Parameters by n-gram as an array; 0 for constraints that are not among them."""
+        return np.array([known.get(ngram, 0.0) for ngram in self.ngrams()])
 
 
 @dataclass(frozen=True)
@@ -81,10 +96,13 @@ def pose(
     history: NgramModel | None = None,
     threads: int = 2,
 ) -> Problem:
-    """Constraints with counts >= thresholds; targets by the counts, or by another model. What cannot be met is dropped and counted."""
+    """Constraints with counts >= thresholds; targets by the counts, or the marginals of another model. What cannot be met is
+    dropped and counted. All models are over one vocabulary."""
     p_tilde = History(counts, history)
     dropped = Dropped()
     chosen = selecting.select(counts, thresholds)
+    if not chosen.total:
+        raise MdiError(f"no n-gram reaches the thresholds {'-'.join(map(str, thresholds))}; lower them or give more text")
     if targets is None:
         target = selecting.values(counts, chosen) / p_tilde.events
     else:
@@ -97,15 +115,14 @@ def pose(
     elsewhere[chosen.row[1]] = False
     kept = selecting.drop_degenerate(counts.trie, chosen, target, bool((background.p[1][elsewhere] > 0).any()), dropped)
     chosen, target = chosen.keep(kept), target[kept]
-    wide, where = extend(background, selecting.as_trie(counts.trie, chosen))
+    wide = extend(background, selecting.as_trie(counts.trie, chosen))[0]
     mass = p_tilde.on(wide.trie)
     rows = Constraints(rows_in(wide.trie, counts.trie, chosen))
     while True:
-        count = selecting.values(counts, chosen)
         dual = Dual(wide, mass, rows, threads)
-        impossible = selecting.drop_impossible(dual, target)
+        impossible = selecting.impossible(dual, target)
         if not dropped.note(selecting.IMPOSSIBLE, impossible):
-            return Problem(wide, mass, rows, target, count, dual, p_tilde.events, dropped)
+            return Problem(wide, mass, rows, target, selecting.values(counts, chosen), dual, p_tilde.events, dropped)
         chosen, rows, target = chosen.keep(~impossible), rows.keep(~impossible), target[~impossible]
 
 
@@ -140,23 +157,53 @@ def adapted_model(background: NgramModel, constraints: Constraints, mu: Array) -
     return NgramModel(background.vocab, trie, p, bow)
 
 
+def onto(model: NgramModel, vocab: Vocabulary, role: str) -> NgramModel:
+    """The model over the background's vocabulary. Words that it lacks have probability 0 in it; words of its own are refused."""
+    joined, ids = join_vocabularies([vocab, model.vocab])
+    if len(joined) > len(vocab):
+        more = [joined.word(i) for i in range(len(vocab), min(len(joined), len(vocab) + 5))]
+        raise MdiError(
+            f"{role} has {len(joined) - len(vocab):,} words that the background lacks, such as {examples(more)}; "
+            f"build it over the background's vocabulary (mdi train --vocab)"
+        )
+    return relabel(model, vocab, ids[1])
+
+
 def adapt(
     background: NgramModel,
-    counts: Counts,
-    thresholds: list[int | float],
+    text: str | list[str] | Counts,
+    min_counts: str = "2",
     *,
-    targets: NgramModel | None = None,
+    oov: str = "map",
+    targets: str | NgramModel = "ml",
     history: NgramModel | None = None,
     solver: str = "partition",
     tolerance: float = 1e-3,
     max_iters: int = 200,
     sigma2: float | None = None,
+    start: dict[str, float] | None = None,
     threads: int = 2,
     report: Callable[[Step], None] | None = None,
 ) -> Adapted:
-    """Adapts `background` so that its marginals meet those of the in-domain `counts` (counted over the same vocabulary)."""
-    problem = pose(background, counts, thresholds, targets=targets, history=history, threads=threads)
-    before = problem.dual.marginals(problem.dual.evaluate(np.zeros(problem.constraints.total)).cells)
+    """Adapts a background model so that it meets the marginals of in-domain text and stays closest to itself in KL.
+
+    `text`: a file or files, one sentence a line, or ready counts over the background's vocabulary. `targets`: "ml" (relative
+    frequencies), "smoothed" (marginals of an interpolated Kneser-Ney model of the same text) or those of any model. `history`:
+    p~(h) by this back-off model instead of by the text. `start`: lambda by n-gram, from an earlier adaptation.
+    """
+    if isinstance(targets, NgramModel):
+        targets = onto(targets, background.vocab, "the model that gives the targets")
+    if history is not None:
+        history = onto(history, background.vocab, "the model that gives the histories")
+    order = max(background.order, targets.order if isinstance(targets, NgramModel) else 1)
+    if not isinstance(text, Counts):
+        text = count_text([text] if isinstance(text, str) else text, background.vocab, order, oov)
+    if targets == "smoothed":
+        targets = estimate(text, "kn-interpolated", [1] * text.order).model
+    thresholds = selecting.parse_thresholds(min_counts, background.order)
+    problem = pose(
+        background, text, thresholds, targets=None if isinstance(targets, str) else targets, history=history, threads=threads
+    )  # fmt: skip
     solution = solve(
         problem.dual,
         problem.target,
@@ -165,7 +212,13 @@ def adapt(
         max_iters=max_iters,
         sigma2=sigma2,
         events=problem.events,
+        start=problem.dual.mu_of(problem.lam_from(start)) if start else None,
         report=report,
     )
+    return finish(problem, solution)
+
+
+def finish(problem: Problem, solution: Solution) -> Adapted:
+    before = problem.dual.marginals(problem.dual.evaluate(np.zeros(problem.constraints.total)).cells)
     model = adapted_model(problem.background, problem.constraints, solution.mu)
     return Adapted(model, problem, solution, problem.dual.lam_of(solution.mu), before)

@@ -1,0 +1,30 @@
+"""An ARPA doctor: reads a model, sums every history, and says what tools would stumble on.
+
+Exit code 0 if nothing is wrong (warnings allowed), 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("lm", metavar="LM", help="ARPA model, plain or gzipped")
+    parser.add_argument("--words", metavar="WORDS.TXT", help="Kaldi's word table: check the model against it")
+
+
+def run(args: argparse.Namespace) -> int:
+    from mdi.arpa import read_arpa
+    from mdi.doctor import examine
+    from mdi.symbols import read_symbols
+
+    words = list(read_symbols(args.words).ids) if args.words else None
+    model = read_arpa(args.lm, closed=False)
+    counts = " / ".join(f"{n:,}" for n in model.trie.counts)
+    print(f"{args.lm}: order {model.order}, {counts} n-grams of order 1 to {model.order}")
+    wrong = 0
+    for finding in examine(model, words):
+        print(f"{finding.level}: {finding.text}")
+        wrong += finding.level == "error"
+    print("nothing is wrong" if not wrong else f"{wrong} error{'s' if wrong > 1 else ''}")
+    return 1 if wrong else 0
