@@ -1,8 +1,8 @@
 """A back-off model as the weighted acceptor G.fst, arc for arc what Kaldi's `arpa2fst --disambig-symbol=#0` makes.
 
-A state is a history that something follows: one from which the model predicts nothing would only back off, so the arcs into it go on
-to the history it backs off to and carry its weight. `<s>` is the start state, an n-gram that ends in `</s>` is the final weight of its
-history, and backing off reads #0 and writes nothing. Weights are -ln p and -ln bow.
+A state is a history that something follows. One from which the model predicts nothing would only back off, so the arcs into
+it go on to the history it backs off to and carry its weight. `<s>` is the start state, an n-gram that ends in `</s>` is the
+final weight of its history, and backing off reads #0 and writes nothing. Weights are -ln p and -ln bow.
 """
 
 from __future__ import annotations
@@ -174,8 +174,8 @@ def check_dropped(result: Grammar, lm: str, symbols: SymbolTable, most: float) -
     """What to tell about the n-grams that were dropped; refuses a model that lost more than the share `most` of them."""
     share = result.dropped / result.total
     text = (
-        f"{result.dropped:,} of {result.total:,} n-grams ({100 * share:.2f}%, {100 * result.mass_dropped:.2f}% of the 1-gram mass) have"
-        f" a word outside {symbols.path}: {examples(result.missing)}"
+        f"{result.dropped:,} of {result.total:,} n-grams ({100 * share:.2f}%, {100 * result.mass_dropped:.2f}% of the 1-gram"
+        f" mass) have a word outside {symbols.path}: {examples(result.missing)}"
     )
     if share > most:
         raise MdiError(

@@ -1,7 +1,8 @@
-"""OpenFst's VectorFst as arrays, and the bytes of its binary file: a model of millions of arcs goes to and from OpenFst in one piece.
+"""OpenFst's VectorFst as arrays, and the bytes of its file: millions of arcs go to and from OpenFst in one piece.
 
-The file: magic, type of FST, type of arc, version, flags, properties, start, states, arcs; then for each state its final weight, its
-number of arcs and the arcs. A weight is one float for the arc type "standard", two (graph, acoustic) for Kaldi's "lattice4".
+The file: magic, type of FST, type of arc, version, flags, properties, start, states, arcs; then for each state its final
+weight, its number of arcs and the arcs. A weight is one float for the arc type "standard", two (graph, acoustic) for
+Kaldi's "lattice4".
 """
 
 from __future__ import annotations
@@ -79,8 +80,29 @@ def to_bytes(fst: Arcs, arc_type: str = "standard") -> bytes:
     body[states + floats] = np.diff(fst.begin)
     body[states + floats + 1] = 0  # the upper half of a 64-bit count
     body[arcs], body[arcs + 1], body[arcs + 2 + floats] = fst.ilabel, fst.olabel, fst.dest
+    return fst_header(arc_type, fst.start, fst.n_states, fst.n_arcs) + body.tobytes()
+
+
+def fst_header(arc_type: str, start: int, n_states: int, n_arcs: int) -> bytes:
     head = struct.pack("<i", _MAGIC) + b"".join(struct.pack("<i", len(s)) + s.encode() for s in ("vector", arc_type))
-    return head + _HEADER.pack(2, 0, _PROPERTIES, fst.start, fst.n_states, fst.n_arcs) + body.tobytes()
+    return head + _HEADER.pack(2, 0, _PROPERTIES, start, n_states, n_arcs)
+
+
+def read_header(data: bytes, where: str) -> tuple[str, int, int, int]:
+    """(type of arc, start, states, size of the header) of a VectorFst. struct.error where the bytes end too soon."""
+    if struct.unpack_from("<i", data)[0] != _MAGIC:
+        raise MdiError(f"{where}: not an OpenFst file; expected a binary VectorFst")
+    at, types = 4, []
+    for _ in range(2):
+        (size,) = struct.unpack_from("<i", data, at)
+        types.append(data[at + 4 : at + 4 + size].decode())
+        at += 4 + size
+    if types[0] != "vector":
+        raise MdiError(f"{where}: an FST of type {types[0]}; expected vector (run: fstconvert --fst_type=vector)")
+    _, flags, _, start, n_states, _ = _HEADER.unpack_from(data, at)
+    if flags:
+        raise MdiError(f"{where}: the FST holds its own symbol tables; expected none (write it with --keep_isymbols=false)")
+    return types[1], int(start), int(n_states), at + _HEADER.size
 
 
 def from_bytes(data: bytes, where: str = "the FST") -> Arcs:
@@ -92,20 +114,10 @@ def from_bytes(data: bytes, where: str = "the FST") -> Arcs:
 
 
 def _parse(data: bytes, where: str) -> Arcs:
-    if struct.unpack_from("<i", data)[0] != _MAGIC:
-        raise MdiError(f"{where}: not an OpenFst file; expected a binary VectorFst")
-    at, types = 4, []
-    for _ in range(2):
-        (size,) = struct.unpack_from("<i", data, at)
-        types.append(data[at + 4 : at + 4 + size].decode())
-        at += 4 + size
-    if types[0] != "vector" or types[1] not in _FLOATS:
-        raise MdiError(f"{where}: an FST of type {types[0]} with {types[1]} arcs; expected vector and standard (run: fstconvert)")
-    _, flags, _, start, n_states, _ = _HEADER.unpack_from(data, at)
-    at += _HEADER.size
-    if flags:
-        raise MdiError(f"{where}: the FST holds its own symbol tables; expected none (write it with --keep_isymbols=false)")
-    floats = _FLOATS[types[1]]
+    kind, start, n_states, at = read_header(data, where)
+    if kind not in _FLOATS:
+        raise MdiError(f"{where}: arcs of type {kind}; expected {' or '.join(_FLOATS)}")
+    floats = _FLOATS[kind]
     body = np.frombuffer(data, np.int32, (len(data) - at) // 4, at)
     begin = np.zeros(n_states + 1, np.int64)
     place = 0
@@ -116,6 +128,6 @@ def _parse(data: bytes, where: str) -> Arcs:
     states, arcs, _ = _places(begin, floats)
     real = body.view(np.float32)
     return Arcs(
-        int(start), begin, body[arcs], body[arcs + 1], np.stack([real[arcs + 2 + i] for i in range(floats)], 1),
+        start, begin, body[arcs], body[arcs + 1], np.stack([real[arcs + 2 + i] for i in range(floats)], 1),
         body[arcs + 2 + floats], np.stack([real[states + i] for i in range(floats)], 1),
     )  # fmt: skip

@@ -43,7 +43,7 @@ class SymbolTable:
         return np.array([self.ids.get(word, -1) for word in vocab.words], np.int32)
 
     def words_of(self, vocab: Vocabulary, size: int) -> np.ndarray:
-        """The inverse: the model's word for each number below `size`; its <unk>, or -1 without one, where the model lacks the word."""
+        """The inverse, for numbers below `size`: the model's word; where it lacks the word its <unk>, or -1 without one."""
         table = np.full(size, vocab.unk, np.int32)
         for word, i in self.ids.items():
             if i < size:

@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", metavar="G.fst", help="OpenFst file to write")
     parser.add_argument("--words", required=True, metavar="words.txt", help="Kaldi's symbol table; must have #0")
     parser.add_argument("--max-dropped", type=float, default=0.2, metavar="SHARE",
-                        help="refuse a model of which more than this share of the n-grams has a word outside the table (0.2)")  # fmt: skip
+                        help="refuse a model that loses more than this share of its n-grams (0.2)")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> None:
