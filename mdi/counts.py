@@ -6,8 +6,9 @@ posteriors are counts too.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,10 +16,13 @@ import numpy as np
 from mdi.errors import MdiError, examples
 from mdi.files import read_lines, writing
 from mdi.kernels import sweeps
-from mdi.kernels import tries as kernels
+from mdi.runs import Rows, Runs
 from mdi.text import Text, TextStats
-from mdi.trie import NONE, Array, Trie, add_order, from_ngrams, missing_suffixes, unigram_trie, union, with_histories
+from mdi.trie import NONE, Array, Trie, add_order, from_ngrams, missing_suffixes, unigram_trie, union
 from mdi.vocabulary import GrowingVocabulary, Vocabulary, to_str
+
+# What counting may take unless told otherwise.
+MEMORY = 2 << 30
 
 
 @dataclass(frozen=True)
@@ -34,88 +38,75 @@ class Counts:
     def order(self) -> int:
         return self.trie.order
 
-
-def count_ids(ids: Array, order: int, n_words: int, bos: int) -> tuple[Trie, list[Array]]:
-    """Counts one block of sentences. The k-grams are sorted by (history, word), which is the order of the trie's rows."""
-    trie = unigram_trie(n_words)
-    count = [NONE, np.bincount(ids[ids >= 0], minlength=n_words).astype(float)]
-    row_at = ids  # row_at[i]: row of the (k-1)-gram that ends at token i, or -1
-    hist_at = np.empty(len(ids), np.int32)
-    for k in range(2, order + 1):
-        trie = with_histories(trie)
-        kernels.map_through(row_at, trie.as_hist[k - 1], hist_at)
-        key, position = np.empty(len(ids), np.int64), np.empty(len(ids), np.int32)
-        n = kernels.ngram_keys(ids, bos, hist_at, n_words, key, position)
-        bits = int(trie.n_hist(k - 1) * n_words).bit_length()
-        key, position = kernels.radix_sort(key[:n], position[:n], bits)
-        longer_at = np.empty(len(ids), np.int32)
-        begin, word, suffix, number = kernels.group_keys(key, position, n_words, trie.n_hist(k - 1), row_at, longer_at)
-        trie = add_order(trie, begin, word, suffix)
-        count.append(number)
-        row_at = longer_at
-    return trie, count
+    def stream(self) -> CountStream:
+        n, t = self.order, self.trie
+        lower = t if n == 1 else Trie(t.begin[:n], t.word[:n], t.suffix[:n], t.as_hist[:n], t.back[:n])
+        return CountStream(
+            self.vocab,
+            n,
+            lower,
+            self.count[: max(2, n)],
+            lambda: iter([Rows(0, t.begin[n], t.word[n], self.count[n])]),
+            self.stats,
+        )
 
 
-def merge_counts(a: tuple[Trie, list[Array]], b: tuple[Trie, list[Array]]) -> tuple[Trie, list[Array]]:
-    """Sum of two counts; the vocabulary of one may have grown beyond that of the other."""
-    n_words = max(a[0].n_words, b[0].n_words)
-    joined = union(_widened(a[0], n_words), _widened(b[0], n_words))
-    total = [NONE]
-    for k in range(1, joined.trie.order + 1):
-        sums = np.zeros(joined.trie.rows(k))
-        for (trie, count), origin in ((a, joined.from_a[k]), (b, joined.from_b[k])):
-            here = (origin >= 0) & (origin < trie.rows(k))
-            sums[here] += count[k][origin[here]]
-        total.append(sums)
-    return joined.trie, total
+@dataclass(frozen=True)
+class CountStream:
+    """Counts whose highest order may be too large for memory: the orders below it as a trie that is ready for it
+    (`with_histories`), its own rows in pieces, once, when they are asked for."""
+
+    vocab: Vocabulary
+    order: int
+    trie: Trie
+    count: list[Array]
+    top: Callable[[], Iterator[Rows]]
+    stats: TextStats
+
+    def gather(self) -> Counts:
+        """All of it in memory."""
+        if self.order == 1:
+            return Counts(self.vocab, unigram_trie(len(self.vocab)), self.count, self.stats)
+        begin, word, count = [np.zeros(1, np.int32)], [], []
+        for rows in self.top():
+            begin.append(rows.begin[1:] + begin[-1][-1])
+            word.append(rows.word)
+            count.append(rows.count.astype(float))
+        trie = add_order(self.trie, np.concatenate(begin), np.concatenate(word))
+        return Counts(self.vocab, trie, [*self.count, np.concatenate(count)], self.stats)
 
 
-def _widened(trie: Trie, n_words: int) -> Trie:
-    """The same rows over a vocabulary with more words at its end."""
-    more = n_words - trie.n_words
-    if not more:
-        return trie
-    wide = unigram_trie(n_words)
-    for k in range(2, trie.order + 1):
-        wide = with_histories(wide)
-        begin = trie.begin[k]
-        if k == 2:  # the histories of length 1 are the words
-            begin = np.concatenate([begin, np.full(more, begin[-1], np.int32)])
-        wide = add_order(wide, begin, trie.word[k], trie.suffix[k])
-    return wide
+@contextlib.contextmanager
+def stream_text(
+    paths: list[str],
+    vocab: Vocabulary | GrowingVocabulary,
+    order: int,
+    oov: str = "map",
+    memory: int = MEMORY,
+    folder: str | None = None,
+) -> Iterator[CountStream]:
+    """Counts the n-grams of text files in about so many bytes of memory; what does not fit goes to `folder` for the while."""
+    grows = isinstance(vocab, GrowingVocabulary)
+    with Runs(order, 0 if grows else vocab.bos, memory, folder) as runs:
+        text = Text(paths, vocab, oov, runs.block)
+        waiting: list[Array] = []
+        for ids in text:
+            waiting.append(ids)
+            if 2 * sum(map(len, waiting)) >= runs.block:
+                runs.add(np.concatenate(waiting), vocab.n if grows else len(vocab))
+                waiting.clear()
+        if waiting:
+            runs.add(np.concatenate(waiting), vocab.n if grows else len(vocab))
+        merge = runs.merge()
+        yield CountStream(vocab.freeze() if grows else vocab, order, merge.trie, merge.count, merge.top, text.stats)
 
 
 def count_text(
-    paths: list[str], vocab: Vocabulary | GrowingVocabulary, order: int, oov: str = "map", block: int = 1 << 24
+    paths: list[str], vocab: Vocabulary | GrowingVocabulary, order: int, oov: str = "map", memory: int = MEMORY
 ) -> Counts:
-    """Counts the n-grams of text files in blocks of so many tokens: sorted runs that are merged as they come."""
-    text = Text(paths, vocab, oov)
-    grows = isinstance(vocab, GrowingVocabulary)
-    runs: list[tuple[Trie, list[Array]]] = []
-    waiting: list[Array] = []
-
-    def flush() -> None:
-        if not waiting:
-            return
-        ids = np.concatenate(waiting)
-        waiting.clear()
-        run = count_ids(ids, order, vocab.n if grows else len(vocab), 0 if grows else vocab.bos)
-        # merge runs of like size, so that every n-gram is merged a logarithmic number of times
-        while runs and sum(runs[-1][0].counts) <= 2 * sum(run[0].counts):
-            run = merge_counts(runs.pop(), run)
-        runs.append(run)
-
-    for ids in text:
-        waiting.append(ids)
-        if sum(map(len, waiting)) >= block:
-            flush()
-    flush()
-    while len(runs) > 1:
-        last = runs.pop()
-        runs.append(merge_counts(runs.pop(), last))
-    trie, count = runs[0]
-    final = vocab.freeze() if grows else vocab
-    return Counts(final, trie, count, text.stats)
+    """Counts the n-grams of text files, all of them in memory in the end."""
+    with stream_text(paths, vocab, order, oov, memory) as stream:
+        return stream.gather()
 
 
 def read_counts(path: str, vocab: Vocabulary, order: int, oov: str = "map") -> Counts:

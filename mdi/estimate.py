@@ -19,11 +19,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdi.counts import Counts
+from mdi.counts import Counts, CountStream
 from mdi.errors import MdiError
 from mdi.kernels import estimation as kernels
+from mdi.kernels.tries import link_suffixes
 from mdi.model import NgramModel
+from mdi.runs import Rows
 from mdi.trie import NONE, Array, Trie, add_order, unigram_trie, with_histories
+from mdi.vocabulary import Vocabulary
 
 SMOOTHING = ("kn", "kn-interpolated", "wb")
 # KenLM's --discount_fallback, for an order whose counts of counts give no discounts.
@@ -46,13 +49,33 @@ class Discount:
 
 
 @dataclass(frozen=True)
+class After:
+    """What was seen after the histories of one length: total[h] events; types[h, 0..2] words once, twice, more often."""
+
+    total: Array
+    types: Array
+
+    @classmethod
+    def nothing(cls, n_hist: int) -> After:
+        return cls(np.zeros(n_hist), np.zeros((n_hist, 3), np.int32))
+
+    def add(self, first: int, begin: Array, word: Array, count: Array, bos: int, counts_of_counts: Array) -> None:
+        """Counts the rows of the histories from `first` on."""
+        part = slice(first, first + len(begin) - 1)
+        kernels.history_statistics(begin, word, count, bos, self.total[part], self.types[part], counts_of_counts)
+
+    def only(self, wanted: Array) -> After:
+        return After(self.total[wanted], self.types[wanted])
+
+
+@dataclass(frozen=True)
 class Statistics:
     """What an estimate needs of the counts: the rows that are kept and those that close the trie, with their counts, and
-    of all rows, kept or not, the statistics of each history (columns in mdi/kernels/estimation.py) and the counts of counts."""
+    of all rows, kept or not, what was seen after each history and the counts of counts."""
 
     trie: Trie
     count: list[Array]  # count[k][r], k = 1..n
-    history: list[Array]  # history[j][h], j = 0..n-1
+    after: list[After]  # [j], j = 0..n-1
     counts_of_counts: list[Array]  # [k][i], i = 1..4
 
 
@@ -100,69 +123,123 @@ def _check(counts: Counts, smoothing: str) -> None:
         raise MdiError("the counts are not whole numbers; Kneser-Ney needs counts of counts, use --smoothing wb")
 
 
-def _adjusted(counts: Counts) -> list[Array]:
-    """Kneser-Ney's counts: of the words seen before an n-gram, in all orders but the highest."""
-    trie, adjusted = counts.trie, [NONE]
-    keeps_raw = np.zeros(1, np.bool_)
-    for k in range(1, counts.order):
-        c = kernels.continuation_counts(trie.suffix[k + 1], counts.count[k + 1], trie.begin[k], counts.count[k], keeps_raw)
-        adjusted.append(c)
-        from_bos = np.empty(trie.rows(k), np.bool_)
-        from_bos[trie.as_hist[k]] = np.repeat(keeps_raw, np.diff(trie.begin[k])) if k > 1 else trie.word[1] == counts.vocab.bos
-        keeps_raw = from_bos
-    return [*adjusted, counts.count[counts.order]]
+def _least(min_counts: list[int]) -> list[float]:
+    """A row that was not seen is never kept."""
+    return [max(float(value), np.finfo(float).tiny) for value in min_counts]
 
 
-def statistics(counts: Counts, smoothing: str, min_counts: list[int]) -> Statistics:
-    trie, order = counts.trie, counts.order
-    count = counts.count if smoothing == "wb" else _adjusted(counts)
-    history, n = [], [np.zeros(5, np.int64) for _ in range(order + 1)]
-    for k in range(1, order + 1):
-        history.append(kernels.history_statistics(trie.begin[k], trie.word[k], count[k], counts.vocab.bos, n[k]))
-    wanted = [np.zeros(trie.rows(k), np.bool_) for k in range(order + 1)]
+def _from_bos(trie: Trie, bos: int) -> list[Array]:
+    """For every history: whether it begins with <s>."""
+    flags = [np.zeros(1, np.bool_)]
+    for k in range(1, len(trie.as_hist)):
+        flag = np.empty(trie.rows(k), np.bool_)
+        flag[trie.as_hist[k]] = trie.word[1] == bos if k == 1 else np.repeat(flags[-1], np.diff(trie.begin[k]))
+        flags.append(flag)
+    return flags
+
+
+class _Top:
+    """Takes the rows of the highest order, a piece at a time: adds to the statistics and keeps the rows seen often enough."""
+
+    def __init__(self, counts: CountStream, least: float) -> None:
+        self.trie, self.least, self.bos = counts.trie, least, counts.vocab.bos
+        j = counts.order - 1
+        self.preceding = np.zeros(self.trie.rows(j))  # N1+(. hw) of the rows of order n-1
+        self.after = After.nothing(self.trie.n_hist(j))
+        self.n = np.zeros(5, np.int64)
+        self.begin: list[Array] = [np.zeros(1, np.int32)]
+        self.kept: list[list[Array]] = [[], [], []]
+        for rows in counts.top():
+            self._add(rows, j)
+
+    def _add(self, rows: Rows, j: int) -> None:
+        last = rows.first + len(rows.begin) - 1
+        count = rows.count.astype(float)
+        suffix = rows.word
+        if j > 1:
+            suffix = link_suffixes(
+                rows.begin, rows.word, self.trie.back[j][rows.first : last], self.trie.begin[j], self.trie.word[j]
+            )
+        kernels.add_preceding(suffix, count, self.preceding)
+        self.after.add(rows.first, rows.begin, rows.word, count, self.bos, self.n)
+        keep = np.flatnonzero(count >= self.least)
+        self.begin.append(np.searchsorted(keep, rows.begin[1:]).astype(np.int32) + self.begin[-1][-1])
+        for arrays, values in zip(self.kept, (rows.word, suffix, count), strict=True):
+            arrays.append(values[keep])
+
+    def rows(self) -> list[Array]:
+        """begin, word, suffix and count of the rows kept."""
+        return [np.concatenate(self.begin), *(np.concatenate(arrays) for arrays in self.kept)]
+
+
+def statistics(counts: CountStream, smoothing: str, min_counts: list[int]) -> Statistics:
+    trie, order, bos = counts.trie, counts.order, counts.vocab.bos
+    least = _least(min_counts)
+    n = [np.zeros(5, np.int64) for _ in range(order + 1)]
+    if order == 1:
+        after = After.nothing(1)
+        after.add(0, trie.begin[1], trie.word[1], counts.count[1], bos, n[1])
+        return Statistics(unigram_trie(trie.n_words), counts.count, [after], n)
+    top = _Top(counts, least[-1])
+    n[order] = top.n
+    count = counts.count[:order]
+    if smoothing != "wb":  # Kneser-Ney: of how many words an n-gram is preceded, in all orders but the highest
+        from_bos = _from_bos(trie, bos)
+        for k in range(1, order):
+            preceding = top.preceding
+            if k < order - 1:
+                preceding = np.zeros(trie.rows(k))
+                kernels.add_preceding(trie.suffix[k + 1], counts.count[k + 1], preceding)
+            count[k] = kernels.adjusted_counts(preceding, counts.count[k], trie.begin[k], from_bos[k - 1])
+    after = [After.nothing(trie.n_hist(k - 1)) for k in range(1, order)] + [top.after]
+    for k in range(1, order):
+        after[k - 1].add(0, trie.begin[k], trie.word[k], count[k], bos, n[k])
+    rows = [*([trie.begin[k], trie.word[k], trie.suffix[k], count[k]] for k in range(order)), top.rows()]
+    del top
+    wanted = [np.zeros(len(rows[k][1]), np.bool_) for k in range(order + 1)]
     wanted[1][:] = True
     for k in range(order, 1, -1):
-        rows = trie.row_of_hist[k - 1]
-        least = max(min_counts[k - 1], np.finfo(float).tiny)
-        kernels.mark_needed(trie.begin[k], trie.suffix[k], rows, count[k], least, wanted[k], wanted[k - 1])
-    kept = unigram_trie(trie.n_words)
-    kept_count, kept_history = [NONE, count[1]], [history[0]]
-    number = np.arange(trie.n_words, dtype=np.int32)
-    for k in range(2, order + 1):
-        kept = with_histories(kept)
+        begin, _, suffix, c = rows[k]
+        kernels.mark_needed(begin, suffix, trie.row_of_hist[k - 1], c, least[k - 1], wanted[k], wanted[k - 1])
+    # orders of which every row is wanted stay as they are
+    whole = next((k - 1 for k in range(2, order) if not wanted[k].all()), order - 1)
+    kept = Trie(*(part[: whole + 1] for part in (trie.begin, trie.word, trie.suffix, trie.as_hist, trie.back)))
+    number = np.arange(trie.rows(whole), dtype=np.int32)
+    for k in range(whole + 1, order + 1):
         hist_wanted = wanted[k - 1][trie.row_of_hist[k - 1]]
-        begin, word, suffix, new_count, new_history, number = kernels.select_rows(
-            trie.begin[k], trie.word[k], trie.suffix[k], count[k], history[k - 1], wanted[k], hist_wanted, number
-        )
-        kept = add_order(kept, begin, word, suffix)
-        kept_count.append(new_count)
-        kept_history.append(new_history)
-    return Statistics(kept, kept_count, kept_history, n)
+        begin, word, suffix, kept_count, number = kernels.select_rows(*rows[k], wanted[k], hist_wanted, number)
+        count[k:] = [kept_count]
+        kept = add_order(with_histories(kept), begin, word, suffix)
+        if k > whole + 1:
+            after[k - 1] = after[k - 1].only(hist_wanted)
+    return Statistics(kept, count, after, n)
 
 
-def estimate(counts: Counts, smoothing: str = "kn", min_counts: list[int] | None = None) -> Estimated:
+def estimate(counts: Counts | CountStream, smoothing: str = "kn", min_counts: list[int] | None = None) -> Estimated:
     """A closed model that sums to one. Only n-grams seen at least `min_counts[k - 1]` times keep a probability of their own."""
-    _check(counts, smoothing)
+    if isinstance(counts, Counts):
+        _check(counts, smoothing)
+        counts = counts.stream()
     min_counts = default_min_counts(counts.order) if min_counts is None else min_counts
     return estimate_from(statistics(counts, smoothing, min_counts), counts.vocab, smoothing, min_counts)
 
 
-def estimate_from(stats: Statistics, vocab, smoothing: str, min_counts: list[int]) -> Estimated:
+def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_counts: list[int]) -> Estimated:
     trie = stats.trie
     witten_bell, interpolate = smoothing == "wb", smoothing == "kn-interpolated"
-    if stats.history[0][0, kernels.TOTAL] <= 0.0:
+    if stats.after[0].total[0] <= 0.0:
         raise MdiError("no events in the counts; expected text, or counts of all orders from 1 up")
     discounts = [] if witten_bell else [discount_of(n) for n in stats.counts_of_counts[1:]]
     d = [np.zeros(4) if witten_bell else np.array([0.0, *discounts[k].d]) for k in range(trie.order)]
-    least = [max(float(value), np.finfo(float).tiny) for value in min_counts]
+    least = _least(min_counts)
     p1, left_over, sharing = kernels.unigram_probs(
-        stats.count[1], least[0], stats.history[0][0], vocab.bos, d[0], witten_bell, interpolate
+        stats.count[1], least[0], stats.after[0].total[0], stats.after[0].types[0], vocab.bos, d[0], witten_bell, interpolate
     )
     p, bow = [NONE, p1], [np.ones(1)]
     n_events = trie.n_words - (vocab.bos >= 0)
     for k in range(2, trie.order + 1):
         p_k, bow_k = kernels.ngram_probs(
-            trie.begin[k], trie.suffix[k], stats.count[k], least[k - 1], stats.history[k - 1],
+            trie.begin[k], trie.suffix[k], stats.count[k], least[k - 1], stats.after[k - 1].total, stats.after[k - 1].types,
             n_events, d[k - 1], witten_bell, interpolate, p[k - 1],
         )  # fmt: skip
         p.append(p_k)

@@ -19,6 +19,8 @@ OOV_CHOICES = ("map", "drop", "error")
 SPECIAL = (BOS, EOS, UNKNOWN[0])
 # Beyond this a file is not one sentence a line.
 LONGEST_LINE = 1 << 26
+# Bytes read at once: under a million words.
+_CHUNK = 1 << 22
 
 
 @dataclass
@@ -51,7 +53,7 @@ class Text:
         for path in self.paths:
             before = self.stats.sentences
             rest, number, first = b"", 1, True
-            for chunk in read_chunks(path):
+            for chunk in read_chunks(path, _CHUNK):
                 if b"\0" in chunk:
                     raise MdiError(f"{path}: contains a NUL byte; expected text, one sentence a line")
                 if first and chunk.startswith(b"\xef\xbb\xbf"):
@@ -111,9 +113,9 @@ class Text:
 
     def _remember_unknown(self, data: bytes) -> None:
         seen = self.stats.oov_examples
-        for token in re.split(rb"[ \t\r\n]+", data):
-            word = to_str(token)
-            if token and word not in seen and self.vocab.id(word) < 0:
+        for token in re.finditer(rb"[^ \t\r\n]+", data):
+            word = to_str(token[0])
+            if word not in seen and self.vocab.id(word) < 0:
                 seen.append(word)
                 if len(seen) == 5:
                     return

@@ -7,45 +7,47 @@ from numba import njit
 
 # SRILM's Prob_Epsilon: less probability than this is none.
 EPSILON = 3e-6
-# Columns of the statistics of a history: what was seen after it, and how many kinds of words were seen once, twice, more often.
-TOTAL, ONCE, TWICE, MORE = 0, 1, 2, 3
+# Columns of `types`: how many different words were seen once, twice, more often after a history.
+ONCE, TWICE, MORE = 0, 1, 2
 
 
 @njit(cache=True, nogil=True)
-def continuation_counts(longer_suffix, longer_count, begin, count, keeps_raw):
-    """N1+(. hw), the number of words seen before hw; the plain count of the rows whose history begins with <s>, since nothing
-    stands before <s>."""
-    adjusted = np.zeros(count.shape[0])
-    for i in range(longer_suffix.shape[0]):
-        if longer_count[i] > 0.0:
-            adjusted[longer_suffix[i]] += 1.0
-    for h in range(keeps_raw.shape[0]):
-        if keeps_raw[h]:
+def add_preceding(suffix, count, preceding):
+    """preceding[hw] += the number of words seen before hw: of rows xhw with a count."""
+    for r in range(suffix.shape[0]):
+        if count[r] > 0.0:
+            preceding[suffix[r]] += 1.0
+
+
+@njit(cache=True, nogil=True)
+def adjusted_counts(preceding, count, begin, from_bos):
+    """Kneser-Ney's counts: N1+(. hw), or the plain count where the history begins with <s>, since nothing stands before <s>."""
+    adjusted = preceding.copy()
+    for h in range(from_bos.shape[0]):
+        if from_bos[h]:
             for r in range(begin[h], begin[h + 1]):
                 adjusted[r] = count[r]
     return adjusted
 
 
 @njit(cache=True, nogil=True)
-def history_statistics(begin, word, count, bos, counts_of_counts):
-    """Statistics of each history, one line each; adds to counts_of_counts[1 .. 4]. <s> is no event."""
-    stats = np.zeros((begin.shape[0] - 1, 4))
-    for h in range(stats.shape[0]):
+def history_statistics(begin, word, count, bos, total, types, counts_of_counts):
+    """What was seen after each history: total[h] and types[h, 0..2]. Adds to counts_of_counts[1 .. 4]. <s> is no event."""
+    for h in range(total.shape[0]):
         for r in range(begin[h], begin[h + 1]):
             c = count[r]
             if c <= 0.0 or word[r] == bos:
                 continue
-            stats[h, TOTAL] += c
-            stats[h, ONCE if c < 2.0 else TWICE if c < 3.0 else MORE] += 1.0
+            total[h] += c
+            types[h, ONCE if c < 2.0 else TWICE if c < 3.0 else MORE] += 1
             for i in range(1, 5):
                 if c == i:
                     counts_of_counts[i] += 1
-    return stats
 
 
 @njit(cache=True, nogil=True)
 def mark_needed(begin, suffix, row_of_hist, count, least, wanted, lower_wanted):
-    """Adds the rows with a count of at least `least` to `wanted`, and what these rows need to `lower_wanted`: prefix and suffix."""
+    """Adds the rows with a count of at least `least` to `wanted`, and what they need to `lower_wanted`: prefix and suffix."""
     for h in range(begin.shape[0] - 1):
         used = False
         for r in range(begin[h], begin[h + 1]):
@@ -54,13 +56,13 @@ def mark_needed(begin, suffix, row_of_hist, count, least, wanted, lower_wanted):
             if wanted[r]:
                 lower_wanted[suffix[r]] = True
                 used = True
-        if used and row_of_hist.shape[0]:
+        if used:
             lower_wanted[row_of_hist[h]] = True
 
 
 @njit(cache=True, nogil=True)
-def select_rows(begin, word, suffix, count, stats, wanted, hist_wanted, new_suffix_row):
-    """The wanted rows: (begin, word, suffix, count, statistics, new number of each old row)."""
+def select_rows(begin, word, suffix, count, wanted, hist_wanted, new_suffix_row):
+    """The wanted rows: (begin, word, suffix, count, new number of each old row)."""
     n_hist = 0
     for h in range(hist_wanted.shape[0]):
         n_hist += hist_wanted[h]
@@ -68,7 +70,6 @@ def select_rows(begin, word, suffix, count, stats, wanted, hist_wanted, new_suff
     for r in range(wanted.shape[0]):
         n_rows += wanted[r]
     new_begin = np.empty(n_hist + 1, np.int32)
-    new_stats = np.empty((n_hist, stats.shape[1]))
     new_word, new_suffix = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
     new_count = np.empty(n_rows)
     number = np.empty(wanted.shape[0], np.int32)
@@ -76,7 +77,6 @@ def select_rows(begin, word, suffix, count, stats, wanted, hist_wanted, new_suff
     for h in range(hist_wanted.shape[0]):
         if hist_wanted[h]:
             new_begin[m] = n
-            new_stats[m] = stats[h]
             m += 1
         for r in range(begin[h], begin[h + 1]):
             number[r] = -1
@@ -87,47 +87,45 @@ def select_rows(begin, word, suffix, count, stats, wanted, hist_wanted, new_suff
                 new_count[n] = count[r]
                 n += 1
     new_begin[n_hist] = n
-    return new_begin, new_word, new_suffix, new_count, new_stats, number
+    return new_begin, new_word, new_suffix, new_count, number
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _discounted(c, total, types, discount, witten_bell):
+def _discounted(c, total, kinds, discount, witten_bell):
     """What a word seen c times keeps of c / total."""
     if witten_bell:
-        return c / (total + types)
+        return c / (total + kinds)
     return (c - discount[min(int(c), 3)]) / total
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _freed(total, once, twice, more, discount, witten_bell):
+def _freed(total, types, discount, witten_bell):
     """What the discounts take from a history in all."""
     if witten_bell:
-        types = once + twice + more
-        return types / (total + types)
-    return (discount[1] * once + discount[2] * twice + discount[3] * more) / total
+        return types.sum() / (total + types.sum())
+    return (discount[1] * types[ONCE] + discount[2] * types[TWICE] + discount[3] * types[MORE]) / total
 
 
 @njit(cache=True, nogil=True)
-def unigram_probs(count, least, stats, bos, discount, witten_bell, interpolate):
+def unigram_probs(count, least, total, types, bos, discount, witten_bell, interpolate):
     """p(w) of all words. What the discounts leave over goes to the words without a probability or, if there are none, to all.
     Returns (p, left-over mass, words that share it)."""
     n_events = count.shape[0] - (1 if bos >= 0 else 0)
-    total, once, twice, more = stats[TOTAL], stats[ONCE], stats[TWICE], stats[MORE]
-    types = once + twice + more
+    kinds = types.sum()
     p = np.zeros(count.shape[0])
     while True:
-        lower = _freed(total, once, twice, more, discount, witten_bell) / n_events if interpolate else 0.0
+        lower = _freed(total, types, discount, witten_bell) / n_events if interpolate else 0.0
         seen = 0.0
         unseen = 0
         for w in range(count.shape[0]):
             if w == bos:
                 continue
             if count[w] > 0.0 and count[w] >= least:
-                p[w] = _discounted(count[w], total, types, discount, witten_bell) + lower
+                p[w] = _discounted(count[w], total, kinds, discount, witten_bell) + lower
                 seen += p[w]
             else:
                 unseen += 1
-        if types >= n_events or seen <= 1.0 - EPSILON:
+        if kinds >= n_events or seen <= 1.0 - EPSILON:
             break
         if interpolate:
             interpolate = False
@@ -141,7 +139,7 @@ def unigram_probs(count, least, stats, bos, discount, witten_bell, interpolate):
 
 
 @njit(cache=True, nogil=True)
-def ngram_probs(begin, suffix, count, least, stats, n_events, discount, witten_bell, interpolate, lower_p):
+def ngram_probs(begin, suffix, count, least, total, types, n_events, discount, witten_bell, interpolate, lower_p):
     """(p of each row, bow of each history). A row with a count below `least` is there for closure alone: p = bow(h) p(w|h').
 
     p(w|h)  = discounted(hw) [+ freed(h) p(w|h')]                                    brackets: if interpolated
@@ -150,28 +148,28 @@ def ngram_probs(begin, suffix, count, least, stats, n_events, discount, witten_b
     p = np.empty(suffix.shape[0])
     bow = np.ones(begin.shape[0] - 1)
     for h in range(bow.shape[0]):
-        total, once, twice, more = stats[h, TOTAL], stats[h, ONCE], stats[h, TWICE], stats[h, MORE]
-        types = once + twice + more
+        events = total[h]
+        kinds = types[h].sum()
         mix = interpolate
         covered = 0.0
         seen = 0.0
-        while total > 0.0:
-            lower = _freed(total, once, twice, more, discount, witten_bell) if mix else 0.0
+        while events > 0.0:
+            lower = _freed(events, types[h], discount, witten_bell) if mix else 0.0
             seen = 0.0
             covered = 0.0
             for r in range(begin[h], begin[h + 1]):
                 if count[r] >= least:
                     below = lower_p[suffix[r]]
-                    p[r] = _discounted(count[r], total, types, discount, witten_bell) + lower * below
+                    p[r] = _discounted(count[r], events, kinds, discount, witten_bell) + lower * below
                     seen += p[r]
                     covered += below
             # Too little left for the words not seen: SRILM first gives up interpolating, then counts one event more.
-            if types >= n_events or seen <= 1.0 - EPSILON:
+            if kinds >= n_events or seen <= 1.0 - EPSILON:
                 break
             if mix:
                 mix = False
             else:
-                total += 1.0
+                events += 1.0
         rest = 1.0 - covered
         if seen > 0.0 and rest < EPSILON:  # nothing to back off to: the words seen share what there is, bow stays 1
             for r in range(begin[h], begin[h + 1]):

@@ -205,48 +205,6 @@ def find_rows(ids, begins, words, as_hists, out):
 
 
 @njit(cache=True, nogil=True)
-def ngram_keys(ids, bos, hist_before, n_words, key, position):
-    """Keys (history of length k - 1, word) of the k-grams of a token stream. hist_before[i] is the history that ends at
-    token i, or -1. Nothing crosses <s>, and a token -1 belongs to no n-gram. Returns how many there are."""
-    n = 0
-    for i in range(1, ids.shape[0]):
-        if ids[i] >= 0 and ids[i] != bos and hist_before[i - 1] >= 0:
-            key[n] = np.int64(hist_before[i - 1]) * n_words + ids[i]
-            position[n] = i
-            n += 1
-    return n
-
-
-@njit(cache=True, nogil=True)
-def group_keys(key, position, n_words, n_hist, row_before, row_at):
-    """Sorted keys to rows: (begin, word, suffix, count). row_before[i]: row of the (k-1)-gram that ends at token i, which is
-    the suffix of the k-gram that ends there; row_at[i] becomes the row of that k-gram, -1 elsewhere."""
-    n = key.shape[0]
-    rows = 0
-    for i in range(n):
-        if i == 0 or key[i] != key[i - 1]:
-            rows += 1
-    begin = np.zeros(n_hist + 1, np.int32)
-    word = np.empty(rows, np.int32)
-    suffix = np.empty(rows, np.int32)
-    count = np.zeros(rows, np.float64)
-    row_at[:] = -1
-    r = -1
-    for i in range(n):
-        if i == 0 or key[i] != key[i - 1]:
-            r += 1
-            h = key[i] // n_words
-            word[r] = key[i] - h * n_words
-            begin[h + 1] += 1
-            suffix[r] = row_before[position[i]]
-        count[r] += 1.0
-        row_at[position[i]] = r
-    for h in range(n_hist):
-        begin[h + 1] += begin[h]
-    return begin, word, suffix, count
-
-
-@njit(cache=True, nogil=True)
 def map_through(rows, table, out):
     """out[i] = table[rows[i]], -1 staying -1."""
     for i in range(rows.shape[0]):
