@@ -382,8 +382,9 @@ def tokenize(buf, begin, end, grow, bos, eos, unk, break_at_unk, table, blob, of
 
 @njit(cache=True, nogil=True)
 def _put_number(out, n, value):
-    """Writes like C's %.7g and returns the new length."""
-    if value == 0.0:
+    """Writes seven significant digits like C's %.7g, and at least seven decimals: sums over a history stay within 1e-6 of one,
+    and what has been read with seven digits is written as it was. Returns the new length."""
+    if abs(value) < 1e-30:
         out[n] = 48
         return n + 1
     if value < 0.0:
@@ -391,21 +392,21 @@ def _put_number(out, n, value):
         n += 1
         value = -value
     power = int(math.floor(math.log10(value)))
-    # mantissa: seven significant digits as an integer
-    shift = 6 - power
+    digits = 7 if power < 0 else 8 + min(power, 6)
+    # mantissa: the significant digits as an integer
+    shift = digits - 1 - power
     scaled = value * _POW10[shift] if 0 <= shift <= 22 else value * 10.0**shift
     mantissa = np.int64(np.rint(scaled))
-    if mantissa >= 10_000_000:
+    if mantissa >= np.int64(_POW10[digits]):
         power += 1
         mantissa = np.int64(np.rint(scaled / 10.0))
-    elif mantissa < 1_000_000:
+    elif mantissa < np.int64(_POW10[digits - 1]):
         power -= 1
         mantissa = np.int64(np.rint(scaled * 10.0))
-    digits = 7
     while digits > 1 and mantissa % 10 == 0:
         mantissa //= 10
         digits -= 1
-    exponential = power < -5 or power > 6
+    exponential = power < -4 or power > 6
     point = 0 if exponential else power  # the decimal point stands after digit number `point`
     if point < 0:
         out[n] = 48
