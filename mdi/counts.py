@@ -6,19 +6,23 @@ posteriors are counts too.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO
 
 import numpy as np
 
 from mdi.errors import MdiError, examples
-from mdi.files import read_lines, writing
+from mdi.files import read_chunks, writing
+from mdi.kernels import counting as kernels
 from mdi.kernels import sweeps
+from mdi.kernels.lexing import FULL
 from mdi.runs import Rows, Runs
-from mdi.text import Text, TextStats
-from mdi.trie import NONE, Array, Trie, add_order, from_ngrams, missing_suffixes, unigram_trie, union
+from mdi.text import LONGEST_LINE, Text, TextStats
+from mdi.trie import NONE, Array, Trie, add_order, from_ngrams, missing_suffixes, padded, unigram_trie, union
 from mdi.vocabulary import GrowingVocabulary, Vocabulary, to_str
 
 # What counting may take unless told otherwise.
@@ -109,53 +113,79 @@ def count_text(
         return stream.gather()
 
 
-def read_counts(path: str, vocab: Vocabulary, order: int, oov: str = "map") -> Counts:
+def read_counts(path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oov: str = "map") -> Counts:
     """Reads an SRILM count file: the words of an n-gram, a tab, a count (whole or fractional). Longer n-grams are passed over.
 
     Words outside the vocabulary: "map" adds the n-gram to that of <unk>, "drop" leaves it out, "error" stops.
     """
-    unk = vocab.unk if oov == "map" else -1
-    ids: list[list[list[int]]] = [[] for _ in range(order)]
-    number: list[list[float]] = [[] for _ in range(order)]
-    known: dict[str, int] = {}
-    unknown: list[str] = []
-    stats = TextStats()
-    for at, line in enumerate(read_lines(path), 1):
-        fields = [f for f in re.split(r"[ \t]+", to_str(line)) if f]
-        if not fields:
-            continue
-        try:
-            count = float(fields[-1])
-        except ValueError:
-            count = -1.0
-        if len(fields) < 2 or not np.isfinite(count) or count < 0:
-            raise MdiError(f"{path}:{at}: '{to_str(line)[:80]}'; expected the words of an n-gram and a count of 0 or more")
-        if len(fields) - 1 > order:
-            continue
-        ngram = []
-        for word in fields[:-1]:
-            w = known.get(word)
-            if w is None:
-                w = known[word] = vocab.id(word)
-                if w < 0:
-                    unknown.append(word)
-                    known[word] = w = unk
-            ngram.append(w)
-        if len(ngram) == 1 and ngram[0] in (-1, unk) and fields[0] not in ("<unk>", "<UNK>"):
-            stats.oov += int(count)
-        if min(ngram) >= 0 and count > 0:
-            ids[len(ngram) - 1].append(ngram)
-            number[len(ngram) - 1].append(count)
-    if unknown and oov == "error":
-        raise MdiError(f"{path}: words outside the vocabulary: {examples(unknown)}; use --oov map or drop")
-    stats.oov_examples = unknown[:5]
-    if not ids[0]:
+    ngrams, number, stats = _CountReader(path, vocab, order, oov).read()
+    if not sum(map(len, ngrams[0])):
         raise MdiError(f"{path}: no 1-grams; expected counts of all orders from 1 to {order}, as from ngram-count -write")
-    counts = counts_of(vocab, [np.array(part, np.int32).reshape(-1, k + 1) for k, part in enumerate(ids)], number)
-    predicted = counts.count[1].sum() - (counts.count[1][vocab.bos] if vocab.bos >= 0 else 0)
-    stats.sentences = int(counts.count[1][vocab.eos]) if vocab.eos >= 0 else 0
+    final = vocab.freeze() if isinstance(vocab, GrowingVocabulary) else vocab
+    counts = counts_of(final, [np.concatenate(part) for part in ngrams], [np.concatenate(part) for part in number])
+    predicted = counts.count[1].sum() - (counts.count[1][final.bos] if final.bos >= 0 else 0)
+    stats.sentences = int(counts.count[1][final.eos]) if final.eos >= 0 else 0
     stats.words = int(predicted) - stats.sentences
     return Counts(counts.vocab, counts.trie, counts.count, stats)
+
+
+class _CountReader:
+    ROOM = 1 << 17
+
+    def __init__(self, path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oov: str) -> None:
+        self.path, self.vocab, self.order, self.oov = path, vocab, order, oov
+        self.grows = isinstance(vocab, GrowingVocabulary)
+        self.ngrams = [[np.zeros((0, k), np.int32)] for k in range(1, order + 1)]
+        self.number = [[np.zeros(0)] for _ in range(order)]
+        self.stats = TextStats()
+
+    def read(self) -> tuple[list[list[Array]], list[list[Array]], TextStats]:
+        rest, line = b"", 1
+        for chunk in read_chunks(self.path, 1 << 22):
+            data = rest + chunk
+            cut = data.rfind(b"\n") + 1
+            rest = data[cut:]
+            if len(rest) > LONGEST_LINE:
+                raise MdiError(f"{self.path}: a line of over {LONGEST_LINE:,} bytes; expected an n-gram and its count a line")
+            line = self._lines(data[:cut], line)
+        if rest:
+            self._lines(rest + b"\n", line)
+        return self.ngrams, self.number, self.stats
+
+    def _lines(self, data: bytes, line: int) -> int:
+        buffer, vocab = np.frombuffer(data, np.uint8), self.vocab
+        unk = -1 if self.grows or self.oov != "map" else vocab.unk
+        ids, size, number = np.empty((self.ROOM, self.order), np.int32), np.empty(self.ROOM, np.int8), np.empty(self.ROOM)
+        unknown = np.empty(5, np.int64)
+        at = 0
+        while at < len(buffer):
+            why, at, n, n_words, passed, n_unknown, lost = kernels.parse_counts(
+                buffer, at, len(buffer), self.order, self.grows, unk, vocab.table, vocab.blob, vocab.offset,
+                vocab.n if self.grows else len(vocab), ids, size, number, unknown,
+            )  # fmt: skip
+            if self.grows:
+                vocab.n = n_words
+            line += passed
+            for start in unknown[:n_unknown].tolist():
+                word = to_str(re.match(rb"[^ \t\r\n]+", data[start : start + LONGEST_LINE])[0])
+                if len(self.stats.oov_examples) < 5 and word not in self.stats.oov_examples:
+                    self.stats.oov_examples.append(word)
+            self.stats.oov += int(lost)
+            if n_unknown and self.oov == "error":
+                words = examples(self.stats.oov_examples)
+                raise MdiError(f"{self.path}: words outside the vocabulary, such as {words}; add them, or use --oov map or drop")
+            if why == kernels.BAD_COUNT:
+                found = to_str(data[at:].split(b"\n", 1)[0])
+                raise MdiError(f"{self.path}:{line}: '{found[:80]}'; expected the words of an n-gram and a count of 0 or more")
+            good = (number[:n] > 0) & (np.where(np.arange(self.order) < size[:n, None], ids[:n], 0) >= 0).all(axis=1)
+            for k in range(1, self.order + 1):
+                mine = np.flatnonzero(good & (size[:n] == k))
+                self.ngrams[k - 1].append(ids[mine, :k])
+                self.number[k - 1].append(number[mine])
+            if why == FULL and self.grows:
+                stop = data.find(b"\n", at)
+                vocab.make_room(self.order + 1024, stop - at + 1024)
+        return line
 
 
 def counts_of(vocab: Vocabulary, ngrams: list[Array], number: Iterable[Iterable[float]]) -> Counts:
@@ -171,19 +201,49 @@ def counts_of(vocab: Vocabulary, ngrams: list[Array], number: Iterable[Iterable[
     return Counts(vocab, trie, count)
 
 
-def write_counts(counts: Counts, path: str) -> None:
-    """SRILM's count format, by order."""
-    words = counts.vocab.words
+class _CountWriter:
+    """Writes n-grams and their counts a piece at a time, in SRILM's format."""
+
+    def __init__(self, counts: CountStream, stream: BinaryIO) -> None:
+        self.counts, self.stream, trie = counts, stream, counts.trie
+        self.out = np.empty(1 << 20, np.uint8)
+        inner = [trie.hist_of_rows(j) for j in range(1, counts.order)]
+        self.prefixes = padded(inner), padded(trie.row_of_hist[1:]), padded(trie.word[1:])
+
+    def add(self, k: int, rows: Rows) -> None:
+        vocab, count, ids = self.counts.vocab, rows.count.astype(float), np.zeros(k, np.int64)
+        row = hist = 0
+        while row < len(rows.word):
+            before = row
+            row, hist, size = kernels.format_counts(
+                k, row, hist, rows.first, rows.begin, rows.word, count, *self.prefixes, vocab.blob, vocab.offset, ids, self.out
+            )
+            if row == before:  # a word longer than all of `out`
+                self.out = np.empty(2 * len(self.out), np.uint8)
+            self.stream.write(self.out[:size].data)
+
+
+@contextlib.contextmanager
+def writing_counts(counts: CountStream, path: str) -> Iterator[CountStream]:
+    """The same counts, written to `path` (SRILM's format, by order) as they are used: all of them once the highest order
+    has passed by."""
     with writing(path) as stream:
-        for k in range(1, counts.order + 1):
-            for start in range(0, counts.trie.rows(k), 1 << 16):
-                rows = np.arange(start, min(start + (1 << 16), counts.trie.rows(k)), dtype=np.int32)
-                rows = rows[counts.count[k][rows] > 0]
-                lines = (
-                    " ".join(words[w] for w in ngram) + f"\t{value:.10g}\n"
-                    for ngram, value in zip(counts.trie.ngrams(k, rows).tolist(), counts.count[k][rows].tolist(), strict=True)
-                )
-                stream.write("".join(lines).encode("utf-8", "surrogateescape"))
+        writer = _CountWriter(counts, stream)
+        for k in range(1, max(2, counts.order)):
+            writer.add(k, Rows(0, counts.trie.begin[k], counts.trie.word[k], counts.count[k]))
+
+        def top() -> Iterator[Rows]:
+            for rows in counts.top():
+                writer.add(counts.order, rows)
+                yield rows
+
+        yield replace(counts, top=top)
+
+
+def write_counts(counts: Counts, path: str) -> None:
+    with writing_counts(counts.stream(), path) as stream:
+        if counts.order > 1:
+            collections.deque(stream.top(), maxlen=0)
 
 
 def unextended(counts: Counts) -> list[Array]:

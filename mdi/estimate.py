@@ -41,6 +41,10 @@ class Discount:
     d: tuple[float, float, float]
     problem: str = ""
 
+    def as_dict(self) -> dict[str, object]:
+        named = {f"n{i}": value for i, value in enumerate(self.n, 1)}
+        return {**named, "D1": self.d[0], "D2": self.d[1], "D3+": self.d[2], "fallback": self.problem or None}
+
     def describe(self, k: int) -> str:
         names = ", ".join(f"{name}={value:.6g}" for name, value in zip(("D1", "D2", "D3+"), self.d, strict=True))
         counts = " ".join(f"n{i}={n}" for i, n in enumerate(self.n, 1))
@@ -107,20 +111,22 @@ def discount_of(n: Array) -> Discount:
     return Discount(counts, d)
 
 
-def _check(counts: Counts, smoothing: str) -> None:
+def checked(counts: Counts, path: str, smoothing: str) -> Counts:
+    """The counts of a file, if a model can be estimated from them."""
     vocab, trie = counts.vocab, counts.trie
-    for marker, found in (("<s>", vocab.bos), ("</s>", vocab.eos)):
-        if found < 0:
-            raise MdiError(f"no {marker} in the vocabulary; expected it, a model without it scores no sentence")
     for k in range(2, counts.order + 1):
-        bad = np.flatnonzero((trie.word[k] == vocab.bos) & (counts.count[k] > 0))
+        if not trie.rows(k):
+            raise MdiError(
+                f"{path}: no {k}-grams; expected counts of all orders up to {counts.order}. Count again, or lower --order"
+            )
         ended = trie.as_hist[k - 1][trie.word[k - 1] == vocab.eos]
-        bad = bad if len(bad) else trie.begin[k][ended[np.diff(trie.begin[k])[ended] > 0]]
-        if len(bad):
-            ngram = vocab.spell(trie.ngrams(k, bad[:1])[0])
-            raise MdiError(f"the counts have the {k}-gram '{ngram}'; expected <s> only as a first word, </s> only as a last one")
+        bad = [*np.flatnonzero(trie.word[k] == vocab.bos), *trie.begin[k][ended[np.diff(trie.begin[k])[ended] > 0]]]
+        if bad:
+            ngram = vocab.spell(trie.ngrams(k, np.array(bad[:1]))[0])
+            raise MdiError(f"{path}: the {k}-gram '{ngram}'; expected <s> only as a first word and </s> only as a last one")
     if smoothing != "wb" and any(bool((c != np.floor(c)).any()) for c in counts.count[1:]):
-        raise MdiError("the counts are not whole numbers; Kneser-Ney needs counts of counts, use --smoothing wb")
+        raise MdiError(f"{path}: counts that are not whole; Kneser-Ney needs counts of counts, use --smoothing wb")
+    return counts
 
 
 def _least(min_counts: list[int]) -> list[float]:
@@ -217,9 +223,7 @@ def statistics(counts: CountStream, smoothing: str, min_counts: list[int]) -> St
 
 def estimate(counts: Counts | CountStream, smoothing: str = "kn", min_counts: list[int] | None = None) -> Estimated:
     """A closed model that sums to one. Only n-grams seen at least `min_counts[k - 1]` times keep a probability of their own."""
-    if isinstance(counts, Counts):
-        _check(counts, smoothing)
-        counts = counts.stream()
+    counts = counts.stream() if isinstance(counts, Counts) else counts
     min_counts = default_min_counts(counts.order) if min_counts is None else min_counts
     return estimate_from(statistics(counts, smoothing, min_counts), counts.vocab, smoothing, min_counts)
 

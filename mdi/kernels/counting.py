@@ -5,6 +5,25 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from mdi.kernels.lexing import (
+    DONE,
+    FULL,
+    LINE_ROOM,
+    NEWLINE,
+    SPACE,
+    TAB,
+    _field_end,
+    _put_number,
+    _skip_blanks,
+    add_word,
+    find_word,
+    line_bounds,
+    parse_number,
+)
+
+# What parse_counts stops for, beside DONE and FULL.
+BAD_COUNT = -1
+
 
 @njit(cache=True, nogil=True)
 def ngram_keys(ids, bos, as_hist, row_before, n_words, key, position):
@@ -100,3 +119,120 @@ def merge_keys(key, index, count, n_words, n_hist):
     for h in range(n_hist):
         begin[h + 1] += begin[h]
     return begin, word, total, number
+
+
+@njit(cache=True, nogil=True)
+def parse_counts(buf, begin, end, order, grow, unk, table, blob, offset, n_words, ids, size, number, unknown):
+    """Reads lines 'w1 .. wk count': ids[i, 0 .. k-1], size[i] = k, number[i]. Longer n-grams are passed over. With `grow`
+    new words join the vocabulary; otherwise they are `unk` (which may be -1), and unknown[0 .. 4] is where the first begin.
+
+    Returns (why it stopped, byte of the line, n-grams, words, lines passed, unknown words, sum of unknown 1-grams)."""
+    i = begin
+    n = 0
+    lines = 0
+    n_unknown = 0
+    lost = 0.0
+    while i < end:
+        stop, nxt = line_bounds(buf, i, end)
+        a = _skip_blanks(buf, i, stop)
+        if a == stop:
+            i = nxt
+            lines += 1
+            continue
+        if n == size.shape[0] or (
+            grow
+            and (
+                n_words + order + 2 > offset.shape[0]
+                or 2 * (n_words + order + 1) > table.shape[0]
+                or offset[n_words] + stop - a > blob.shape[0]
+            )
+        ):
+            return FULL, i, n, n_words, lines, n_unknown, lost
+        # the last field is the count: look for it from the end
+        c = stop
+        while c > a and buf[c - 1] != SPACE and buf[c - 1] != TAB:
+            c -= 1
+        value, ok = parse_number(buf, c, stop)
+        if not ok or value < 0.0 or c == a:
+            return BAD_COUNT, i, n, n_words, lines, n_unknown, lost
+        k = 0
+        b = a
+        while b < c:
+            b = _skip_blanks(buf, _field_end(buf, b, c), c)
+            k += 1
+        if k <= order:
+            for j in range(k):
+                b = _field_end(buf, a, c)
+                if grow:
+                    w, n_words = add_word(buf, a, b, table, blob, offset, n_words)
+                else:
+                    w = find_word(buf, a, b, table, blob, offset)
+                    if w < 0:
+                        if n_unknown < unknown.shape[0]:
+                            unknown[n_unknown] = a
+                        n_unknown += 1
+                        if k == 1:
+                            lost += value
+                        w = np.int64(unk)
+                ids[n, j] = w
+                a = _skip_blanks(buf, b, c)
+            size[n] = k
+            number[n] = value
+            n += 1
+        i = nxt
+        lines += 1
+    return DONE, i, n, n_words, lines, n_unknown, lost
+
+
+@njit(cache=True, nogil=True)
+def format_counts(order, row, hist, first, begin, word, count, prefix_hists, prefix_rows, prefix_words, blob, offset, ids, out):
+    """Writes lines 'w1 .. wk<tab>count' of the rows from `row` on, whose history is first + hist or a later one, until `out` is
+    full; rows that were not seen are left out. prefix_*: as in format_ngrams of mdi/kernels/lexing.py. Returns (row, hist,
+    bytes)."""
+    n = np.int64(0)
+    spelled = np.int64(-1)
+    room = np.int64(LINE_ROOM)
+    while row < word.shape[0]:
+        if count[row] <= 0.0:
+            row += 1
+            continue
+        while begin[hist + 1] <= row:
+            hist += 1
+        if spelled != hist:
+            h = np.int64(first + hist)
+            room = np.int64(LINE_ROOM)
+            for j in range(order - 2, -1, -1):
+                r = prefix_rows[j][h]
+                ids[j] = prefix_words[j][r]
+                room += offset[ids[j] + 1] - offset[ids[j]] + 1
+                h = np.int64(prefix_hists[j][r])
+            spelled = hist
+        ids[order - 1] = word[row]
+        if n + room + offset[word[row] + 1] - offset[word[row]] > out.shape[0]:
+            break
+        for j in range(order):
+            for i in range(offset[ids[j]], offset[ids[j] + 1]):
+                out[n] = blob[i]
+                n += 1
+            out[n] = SPACE if j < order - 1 else TAB
+            n += 1
+        n = _put_count(out, n, count[row])
+        out[n] = NEWLINE
+        n += 1
+        row += 1
+    return row, hist, n
+
+
+@njit(cache=True, nogil=True)
+def _put_count(out, n, value):
+    if value != np.floor(value):
+        return _put_number(out, n, value)
+    rest = np.int64(value)
+    divisor = np.int64(1)
+    while rest // divisor >= 10:
+        divisor *= 10
+    while divisor > 0:
+        out[n] = 48 + (rest // divisor) % 10
+        n += 1
+        divisor //= 10
+    return n

@@ -1,0 +1,109 @@
+"""Estimates a back-off model from text, as SRILM's ngram-count and KenLM's lmplz do.
+
+    mdi train [options] TEXT[.gz]... OUT.arpa[.gz]
+    mdi train [options] --counts COUNTS[.gz] OUT.arpa[.gz]
+
+kn is SRILM's -kndiscount (modified Kneser-Ney, back-off form); kn-interpolated its -kndiscount -interpolate, and with
+--min-counts 1 and no --vocab the model of lmplz; wb is -wbdiscount. Every history of the model sums to one; a certificate,
+OUT.json, says what was done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from contextlib import ExitStack
+
+from mdi.certificate import write_certificate
+from mdi.errors import MdiError, examples
+from mdi.progress import say
+
+MAX_GAP = 1e-9
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("texts", metavar="TEXT", nargs="*", help="one sentence a line, plain or gzipped; - is standard input")
+    add("out", metavar="OUT", help="ARPA model to write, gzipped if it ends in .gz; - is standard output")
+    add("--order", type=int, default=3, metavar="N", help="length of the longest n-grams (3)")
+    add("--vocab", metavar="WORDS", help="one word a line, or Kaldi's words.txt; other words are <unk> (every word of the text)")
+    add("--oov", choices=("map", "drop", "error"), default="map",
+        help="words outside --vocab: map them to <unk>; drop them, for a model without <unk>; stop (map)")  # fmt: skip
+    add("--smoothing", choices=("kn", "kn-interpolated", "wb"), default="kn", help="(kn)")
+    add("--min-counts", metavar="N-N-N", help="keep n-grams seen so often, by order; the last repeats (1-1-2)")
+    add("--memory", default="2G", metavar="SIZE", help="for counting, such as 500M; what does not fit goes to disk (2G)")
+    add("--tmp", metavar="DIR", help="folder for that (the system's)")
+    add("--counts", metavar="FILE", help="SRILM count file, instead of text")
+    add("--counts-out", metavar="FILE", help="write the counts too, in SRILM's format")
+
+
+def run(args: argparse.Namespace) -> None:
+    from mdi.arpa import write_arpa
+    from mdi.counts import read_counts, stream_text, writing_counts
+    from mdi.estimate import checked, estimate
+    from mdi.files import check_output
+    from mdi.model import worst_sum
+    from mdi.text import SPECIAL
+    from mdi.trie import PADDED
+    from mdi.vocabulary import GrowingVocabulary
+    from mdi.wordlist import model_vocabulary, read_words
+
+    if bool(args.texts) == bool(args.counts):
+        raise MdiError("expected TEXT OUT, or --counts COUNTS OUT")
+    if not 1 <= args.order <= PADDED:
+        raise MdiError(f"--order {args.order}; expected 1 to {PADDED}")
+    memory, min_counts = _bytes(args.memory), _min_counts(args.min_counts or "1-1-2", args.order)
+    inputs = [*args.texts, *filter(None, (args.counts, args.vocab))]
+    for path in filter(None, (args.out, args.counts_out)):
+        check_output(path, inputs)
+    vocab = model_vocabulary(read_words(args.vocab), args.oov != "drop") if args.vocab else GrowingVocabulary(SPECIAL)
+    with ExitStack() as stack:
+        if args.counts:
+            counts = checked(read_counts(args.counts, vocab, args.order, args.oov), args.counts, args.smoothing).stream()
+        else:
+            counts = stack.enter_context(stream_text(args.texts, vocab, args.order, args.oov, memory, args.tmp))
+        _say_text(counts, args)
+        if args.counts_out:
+            counts = stack.enter_context(writing_counts(counts, args.counts_out))
+        estimated = estimate(counts, args.smoothing, min_counts)
+    for k, discount in enumerate(estimated.discounts, 1):
+        say(f"mdi train: {discount.describe(k)}")
+    model = estimated.model
+    gap, where = worst_sum(model)
+    if not gap <= MAX_GAP:
+        raise MdiError(f"the model sums to one only within {gap:.2g} (after {where}); nothing was written")
+    write_arpa(model, args.out)
+    write_certificate(args.out, {
+        "command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab, "order": args.order,
+        "smoothing": args.smoothing, "min_counts": min_counts, "sentences": counts.stats.sentences, "words": counts.stats.words,
+        "oov": counts.stats.oov, "oov_handling": args.oov if args.vocab else None, "ngrams": model.trie.counts,
+        "discounts": [discount.as_dict() for discount in estimated.discounts],
+        "left_over": {"probability": estimated.left_over, "words": estimated.sharing},
+        "worst_sum_gap": gap, "worst_sum_history": where,
+    })  # fmt: skip
+    say(f"mdi train: {', '.join(f'{n:,}' for n in model.trie.counts)} n-grams; sums to one within {gap:.1g} -> {args.out}")
+
+
+def _say_text(counts, args: argparse.Namespace) -> None:
+    stats = counts.stats
+    text = f"mdi train: {stats.sentences:,} sentences, {stats.words:,} words, {len(counts.vocab):,} in the vocabulary"
+    if stats.oov:
+        done = "mapped to <unk>" if args.oov == "map" else "left out with the n-grams around them"
+        text += f"; {stats.oov:,} words outside it, such as {examples(stats.oov_examples)}: {done}"
+    say(text)
+
+
+def _min_counts(text: str, order: int) -> list[int]:
+    """`1-1-2`: by order, the last one repeating."""
+    values = [int(part) for part in text.split("-")] if re.fullmatch(r"\d+(-\d+)*", text) else [0]
+    if min(values) < 1:
+        raise MdiError(f"--min-counts {text}; expected counts of 1 or more by order, such as 1-1-2")
+    return (values + values[-1:] * order)[:order]
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)B?", text, re.IGNORECASE)
+    size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else 0
+    if size < 1 << 20:
+        raise MdiError(f"--memory {text}; expected at least 1M, such as 500M or 2G")
+    return size
