@@ -2,7 +2,8 @@
 
 IN and OUT are archives (text or binary, plain or .gz) or folders with lat.1.gz, lat.2.gz and so on.
 --old-scores says how the old scores got in: 'cheapest' for lattices of a decoder, whose graph lets every n-gram be backed
-off from; 'exact' for lattices that were rescored with the model itself. Without --old-lm the new scores are added to what is there.
+off from; 'exact' for lattices that were rescored with the model itself. Without --old-lm the new scores are added to what
+is there.
 """
 
 from __future__ import annotations

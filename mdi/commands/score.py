@@ -1,0 +1,75 @@
+"""Word error rate of lattices over LM weights and word-insertion penalties, in Kaldi's files.
+
+Choose the point on the development set, and score the evaluation set at that point:
+  mdi score --words words.txt data/dev exp/decode_dev
+  mdi score --words words.txt --tuned-on exp/decode_dev data/eval exp/decode_eval
+--compare-with names another scored folder and tells whether the difference is significant.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", metavar="DATA", help="Kaldi data folder (text, utt2spk), or a text file")
+    parser.add_argument("folder", metavar="DIR", help="decoding folder with lat.N.gz; the scores are written here")
+    parser.add_argument("--words", required=True, metavar="words.txt", help="the symbol table of the lattices")
+    parser.add_argument("--min-lmwt", type=int, default=7, metavar="N", help="smallest LM weight (7)")
+    parser.add_argument("--max-lmwt", type=int, default=17, metavar="N", help="largest LM weight (17)")
+    parser.add_argument("--word-ins-penalty", default="0.0,0.5,1.0", metavar="A,B,C", help="penalties (0.0,0.5,1.0)")
+    parser.add_argument("--tuned-on", metavar="DIR", help="score only the point that was best in this folder")
+    parser.add_argument("--compare-with", metavar="DIR", help="scored folder of another system on the same data")
+    parser.add_argument("--mode", choices=("strict", "present", "all"), default="strict",
+                        help="an utterance without a lattice is an error, left out, or all deleted (strict)")  # fmt: skip
+    parser.add_argument("--ref-filter", metavar="PROGRAM", help="a recipe's local/wer_ref_filter")
+    parser.add_argument("--hyp-filter", metavar="PROGRAM", help="a recipe's local/wer_hyp_filter")
+
+
+def run(args: argparse.Namespace) -> None:
+    from itertools import chain
+    from pathlib import Path
+
+    from mdi.errors import MdiError
+    from mdi.lattice_files import archives, read_lattices
+    from mdi.progress import say
+    from mdi.score import best_point, compare, filtered, sweep, write_scores
+    from mdi.symbols import read_symbols
+    from mdi.wer import confidence, read_text
+
+    if not Path(args.folder).is_dir():
+        raise MdiError(f"{args.folder}: no such folder; expected one with lat.1.gz. Run mdi decode")
+    data = Path(args.data)
+    references = filtered(read_text(str(data / "text" if data.is_dir() else data)), args.ref_filter)
+    speakers = {}
+    if data.is_dir() and (data / "utt2spk").exists():
+        speakers = {u: s[0] for u, s in read_text(str(data / "utt2spk")).items() if s}
+    if args.tuned_on:
+        points = [best_point(args.tuned_on)]
+    else:
+        penalties = [p for p in args.word_ins_penalty.split(",") if p]
+        try:
+            [float(p) for p in penalties]
+        except ValueError as error:
+            raise MdiError(
+                f"--word-ins-penalty {args.word_ins_penalty}: {error}; expected numbers with commas between"
+            ) from error
+        points = [(weight, p) for p in penalties for weight in range(args.min_lmwt, args.max_lmwt + 1)]
+    if not points or min(weight for weight, _ in points) <= 0:
+        raise MdiError(f"no LM weights from {args.min_lmwt} to {args.max_lmwt}; expected positive ones, smallest first")
+    symbols = read_symbols(args.words)
+    lattices = chain.from_iterable(read_lattices(path) for path in archives(args.folder))
+    found = sweep(lattices, symbols, references, points)
+    result = write_scores(args.folder, found, references, speakers, args.mode, args.hyp_filter)
+    print((Path(args.folder) / "scoring_kaldi" / "best_wer").read_text(), end="")
+    interval = confidence(result.errors)[0]
+    say(
+        f"mdi score: LM weight {result.point[0]}, penalty {result.point[1]}, 95% interval"
+        f" [{interval.mean - interval.half:.2f}, {interval.mean + interval.half:.2f}], oracle WER {found.oracle_rate:.2f},"
+        f" depth {found.depth:.1f}"
+    )
+    weights = [weight for weight, _ in points]
+    if not args.tuned_on and len(set(weights)) > 1 and result.point[0] in (min(weights), max(weights)):
+        say(f"mdi score: the best LM weight, {result.point[0]}, is at the edge of the range; widen --min-lmwt or --max-lmwt")
+    if args.compare_with:
+        print(compare(args.folder, args.compare_with, references, args.mode), end="")

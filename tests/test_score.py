@@ -1,0 +1,156 @@
+"""Scoring against Kaldi's compute-wer, compute-wer-bootci and its files."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+
+import numpy as np
+import pytest
+from lattice_data import LAT, WORDS, best_words
+
+from mdi.cli import main
+from mdi.errors import MdiError
+from mdi.symbols import read_symbols
+from mdi.wer import compute_wer, confidence, read_text, sign_flip_p
+
+SYMBOLS = read_symbols(WORDS)
+REFERENCES = read_text(str(LAT / "refs.txt"))
+
+
+def kaldi_hypotheses(name, weight, penalty):
+    key = (name, str(weight), penalty)
+    return {k[3]: SYMBOLS.spell(words) for k, words in best_words().items() if k[:3] == key}
+
+
+def said(mode_line):
+    """The part of compute-wer.txt under '## --mode=...'."""
+    parts = (LAT / "compute-wer.txt").read_text().split("## ")
+    return next(part.split("\n", 1)[1] for part in parts if part.split("\n", 1)[0] == mode_line)
+
+
+def test_counts_are_those_of_compute_wer():
+    with open(LAT / "wer.tsv") as stream:
+        rows = list(csv.DictReader(stream, delimiter="\t"))
+    assert len(rows) == 24
+    for row in rows:
+        errors = compute_wer(REFERENCES, kaldi_hypotheses(row["lats"], row["lmwt"], row["wip"]))
+        expected = (row["wer"], row["errors"], row["words"], row["ins"], row["del"], row["sub"])
+        assert errors.summary() == "%WER {} [ {} / {}, {} ins, {} del, {} sub ]".format(*expected)
+        assert f"%SER {row['ser']} " in errors.report()
+
+
+@pytest.mark.parametrize("mode", ["present", "all"])
+def test_missing_and_empty_hypotheses(mode):
+    missing = read_text(str(LAT / "hyp.missing.txt"))
+    assert compute_wer(REFERENCES, missing, mode).report() == said(f"--mode={mode}, utt003 missing, utt005 empty")
+    assert compute_wer(REFERENCES, kaldi_hypotheses("lats.carpa", 10, "0.0"), mode).report() == said(f"--mode={mode}")
+
+
+def test_strict_names_what_is_missing():
+    with pytest.raises(MdiError, match="no hypothesis for 1 utterances: 'utt003'"):
+        compute_wer(REFERENCES, read_text(str(LAT / "hyp.missing.txt")))
+
+
+def test_bootstrap_is_kaldis_digit_for_digit():
+    first, second = (compute_wer(REFERENCES, kaldi_hypotheses(n, 10, "0.0")) for n in ("lats", "lats.carpa"))
+    one = confidence(second)[0].line("Set1")
+    a, b, better = confidence(first, second)
+    both = f"{a.line('Set1')}{b.line('Set2')}Probability of Set2 improving Set1: {better:.2f}\n"
+    assert one + "## two systems: old then new\n" + both == (LAT / "compute-wer-bootci.txt").read_text()
+
+
+def test_permutation_test_is_exact_where_it_can_be_counted():
+    """Three utterances with one error less each: of the 8 ways to exchange, 2 are as far apart, so p = 1/4."""
+    worse = compute_wer({u: ["a", "b"] for u in "xyz"}, {u: ["a"] for u in "xyz"})
+    better = compute_wer({u: ["a", "b"] for u in "xyz"}, {u: ["a", "b"] for u in "xyz"})
+    assert sign_flip_p(worse, better) == pytest.approx(0.25, abs=0.02)
+    assert sign_flip_p(worse, worse) == 1.0
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A decoding folder and its data."""
+    for name in ("dev", "eval"):
+        (tmp_path / name).mkdir()
+        shutil.copy(LAT / ("lats.txt.gz" if name == "dev" else "lats.carpa.txt.gz"), tmp_path / name / "lat.1.gz")
+    data = tmp_path / "data"
+    data.mkdir()
+    shutil.copy(LAT / "refs.txt", data / "text")
+    (data / "utt2spk").write_text("".join(f"{u} spk{i % 2}\n" for i, u in enumerate(REFERENCES)))
+    return tmp_path
+
+
+def test_files_are_kaldis(folder, capsys):
+    options = ["--words", WORDS, "--min-lmwt", "5", "--max-lmwt", "12", "--word-ins-penalty", "0.0,0.5"]
+    assert main(["score", *options, str(folder / "data"), str(folder / "dev")]) == 0
+    dev = folder / "dev"
+    for weight in (5, 8, 10, 12):
+        for penalty in ("0.0", "0.5"):
+            errors = compute_wer(REFERENCES, kaldi_hypotheses("lats", weight, penalty))
+            assert (dev / f"wer_{weight}_{penalty}").read_text() == errors.report()
+    # wer.tsv: the lowest of the eight is 20.63 at 5 / 0.0, which every weight between 5 and 12 has to beat or leave
+    best = (dev / "scoring_kaldi" / "best_wer").read_text()
+    assert best == f"%WER 20.63 [ 39 / 189, 6 ins, 5 del, 28 sub ] {dev / 'wer_5_0.0'}\n"
+    captured = capsys.readouterr()
+    assert captured.out == best
+    assert "at the edge of the range" in captured.err
+    details = dev / "scoring_kaldi" / "wer_details"
+    assert (details / "lmwt").read_text() == "5\n"
+    assert (details / "wip").read_text() == "0.0\n"
+    assert (details / "oracle_wer").read_text() == "%WER 0.00 [ 0 / 189 ]\n"
+    assert (details / "depth").read_text() == "Overall density is 33.4646 over 1158 frames.\n"
+    lines = (details / "per_utt").read_text().splitlines()
+    assert len(lines) == 4 * 20
+    counts = np.array([[int(x) for x in line.split()[2:]] for line in lines if " #csid " in line]).sum(0)
+    assert counts.tolist() == [189 - 5 - 28, 28, 6, 5]
+    speakers = (details / "per_spk").read_text().splitlines()
+    assert speakers[-1].split() == ["SUM", "sys", "20", "189", "82.54", "14.81", "3.17", "2.65", "20.63", "85.00"]
+
+
+def test_evaluation_is_scored_only_at_the_point_of_the_development_set(folder, capsys):
+    options = ["--words", WORDS, "--min-lmwt", "8", "--max-lmwt", "12", "--word-ins-penalty", "0.0"]
+    assert main(["score", *options, str(folder / "data"), str(folder / "dev")]) == 0
+    arguments = ["--tuned-on", str(folder / "dev"), "--compare-with", str(folder / "dev")]
+    assert main(["score", "--words", WORDS, *arguments, str(folder / "data"), str(folder / "eval")]) == 0
+    written = sorted(p.name for p in (folder / "eval").glob("wer_*"))
+    assert written == ["wer_8_0.0"]
+    # wer.tsv: lats.carpa at 8 / 0.0
+    assert "%WER 20.63 [ 39 / 189, 5 ins, 5 del, 29 sub ]" in (folder / "eval" / "wer_8_0.0").read_text()
+    out = capsys.readouterr().out
+    assert "Difference of the WERs: -4.76, p = " in out  # 39 - 48 of 189 errors
+    assert (folder / "eval" / "scoring_kaldi" / "wer_details" / "comparison").read_text() in out
+
+
+def test_filters_of_a_recipe(folder):
+    program = folder / "wer_filter"
+    program.write_text("#!/bin/sh\nsed 's/ w222//g'\n")
+    program.chmod(0o755)
+    options = ["--words", WORDS, "--min-lmwt", "8", "--max-lmwt", "8", "--word-ins-penalty", "0.0"]
+    filters = ["--ref-filter", str(program), "--hyp-filter", str(program)]
+    assert main(["score", *options, *filters, str(folder / "data"), str(folder / "dev")]) == 0
+    removed = sum(words.count("w222") for words in REFERENCES.values())
+    assert f"/ {189 - removed}," in (folder / "dev" / "wer_8_0.0").read_text()
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (lambda f: (f / "data" / "text").write_text("utt999 a\n"), "no hypothesis for 1 utterances: 'utt999'"),
+        (lambda f: (f / "data" / "text").write_text(""), "no utterances"),
+        (lambda f: (f / "dev" / "lat.1.gz").unlink(), r"no lat\.1\.gz"),
+        (lambda f: shutil.copy(f / "dev" / "lat.1.gz", f / "dev" / "lat.2.gz"), "two lattices of utterance utt000"),
+    ],
+)
+def test_what_cannot_be_scored_is_an_error(folder, capsys, break_it, message):
+    break_it(folder)
+    assert main(["score", "--words", WORDS, str(folder / "data"), str(folder / "dev")]) == 1
+    err = capsys.readouterr().err
+    assert message.replace("\\", "") in err
+    assert not (folder / "dev" / "scoring_kaldi" / "best_wer").exists()
+
+
+def test_an_unscored_development_set_is_an_error(folder, capsys):
+    arguments = ["score", "--words", WORDS, "--tuned-on", str(folder / "dev"), str(folder / "data"), str(folder / "eval")]
+    assert main(arguments) == 1
+    assert "Run mdi score on it" in capsys.readouterr().err
