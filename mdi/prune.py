@@ -51,7 +51,7 @@ def needs(model: NgramModel) -> list[Array]:
             trie.begin[k], trie.suffix[k], whole.p[k - 1], known, whole.p[k], whole.bow[k - 1], hist_prob[k - 1]
         )
         if k < trie.order:
-            row_need = np.where(known, np.maximum(row_need, by_hist[trie.as_hist[k]]), -np.inf)
+            row_need = np.maximum(row_need, by_hist[trie.as_hist[k]])
         shorter = np.full(trie.n_hist(k - 1), -np.inf)
         kernels.raise_to(trie.hist_of_rows(k), row_need, shorter)
         if k < trie.order:
