@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import resource
 import sys
@@ -10,11 +11,18 @@ import time
 from importlib import metadata
 from typing import Any
 
-from mdi.files import writing
+from mdi.files import check_output, writing
 
 # Commands import this module at their top: the clock starts with the work.
 _START = time.monotonic()
 _PACKAGES = ("mdi-lm", "numpy", "numba", "scipy")
+
+
+def check_outputs(path: str, inputs: list[str]) -> None:
+    """Refuses a model, or a certificate beside it, that cannot be written or would replace an input."""
+    check_output(path, inputs)
+    if path != "-":
+        check_output(f"{path}.json", inputs)
 
 
 def write_certificate(path: str, fields: dict[str, Any]) -> None:
@@ -25,6 +33,16 @@ def write_certificate(path: str, fields: dict[str, Any]) -> None:
     versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
     content = {**fields, "seconds": round(time.monotonic() - _START, 2), "peak_memory_mb": round(peak, 1), "versions": versions}
     with writing(f"{path}.json") as stream:
-        # numpy's numbers and arrays become plain ones; there is no infinity in JSON
-        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=lambda value: value.tolist())
+        text = json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
         stream.write(text.encode("utf-8", "surrogateescape") + b"\n")
+
+
+def _plain(value: Any) -> Any:
+    """Numpy's numbers and arrays as Python's; JSON knows neither infinity nor NaN, so these become null."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

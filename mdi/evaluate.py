@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from mdi.kernels.scoring import score_tokens
 from mdi.model import NgramModel
-from mdi.text import Text
+from mdi.text import Text, TextStats
 from mdi.trie import Array, padded
 from mdi.vocabulary import UNKNOWN
 
@@ -86,11 +86,13 @@ class Perplexity:
             f"{self.zero} zeroprobs, logprob= {self.log10_prob:.7g} ppl= {ppl} ppl1= {ppl1}",
         ]
 
-    def as_dict(self) -> dict[str, float | int | bool]:
+    def as_dict(self) -> dict[str, float | int | bool | None]:
+        """For JSON, which has no NaN: a perplexity of no tokens is None."""
+        ppls = {"ppl": self.ppl, "ppl1": self.ppl1, "ppl_without_oov": self.ppl_without_oov}
         return {
             "sentences": self.sentences, "words": self.words, "oov": self.oov, "oov_scored_as_unk": self.unk_scored,
-            "zeroprobs": self.zero, "log10_prob": self.log10_prob, "ppl": self.ppl, "ppl1": self.ppl1,
-            "ppl_without_oov": self.ppl_without_oov,
+            "zeroprobs": self.zero, "log10_prob": self.log10_prob,
+            **{name: None if math.isnan(value) else value for name, value in ppls.items()},
         }  # fmt: skip
 
 
@@ -117,17 +119,22 @@ class Sentence:
             yield f"\tp( {shown[i]} | {before}) \t= [{f'{order}gram' if order else 'OOV'}] {prob:.7g} [ {log10:.7g} ]"
 
 
-def perplexity(model: NgramModel, paths: list[str], each: Callable[[Sentence], None] | None = None) -> Perplexity:
-    """Perplexity of texts, `each` being called with every sentence on the way."""
-    text = Text(paths, model.vocab)
+def perplexity_of(
+    model: NgramModel, blocks: Iterable[Array], stats: TextStats, each: Callable[[Sentence], None] | None = None
+) -> Perplexity:
+    """Perplexity of blocks of sentences; `stats` must be complete once they are. `each` is called with every sentence."""
     total = Perplexity(unk_scored=model.vocab.unk >= 0)
-    for ids in text:
+    for ids in blocks:
         prob, used = token_probs(model, ids)
         total.add(model, ids, prob, used)
         if each:
             begins = np.flatnonzero(ids == model.vocab.bos)
             for begin, end in zip(begins, [*begins[1:], len(ids)], strict=True):
                 each(Sentence(ids[begin:end], prob[begin:end], used[begin:end]))
-    stats = text.stats
     total.sentences, total.words, total.oov = stats.sentences, stats.words, stats.oov
     return total
+
+
+def perplexity(model: NgramModel, paths: list[str], each: Callable[[Sentence], None] | None = None) -> Perplexity:
+    text = Text(paths, model.vocab)
+    return perplexity_of(model, text, text.stats, each)

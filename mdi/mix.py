@@ -24,7 +24,6 @@ from mdi.trie import NONE, Array, Trie, locate, union
 
 # No weight moves by more than this in the last iteration.
 PRECISION = 1e-7
-MOST_ITERATIONS = 10_000
 
 
 def em_steps(probs: list[Array]) -> Iterator[tuple[Array, float]]:
@@ -40,7 +39,7 @@ def em_steps(probs: list[Array]) -> Iterator[tuple[Array, float]]:
         raise MdiError("every token has probability 0 in all models; expected development text of the models' language")
     weights = np.full(len(probs), 1.0 / len(probs))
     move = math.inf
-    for _ in range(MOST_ITERATIONS):
+    while True:
         mixture = weights @ table
         yield weights, float(np.exp(-np.log(mixture).mean()))
         if move <= PRECISION:

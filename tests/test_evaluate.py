@@ -103,6 +103,14 @@ def test_zero_probabilities_unknown_words_and_odd_lines(tmp_path: Path, capsysbi
     )
 
 
+def test_a_perplexity_of_no_tokens_is_null(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "lm").write_text(TINY)
+    (tmp_path / "text").write_text("b\n")
+    assert main(["ppl", "--json", "true", str(tmp_path / "lm"), str(tmp_path / "text")]) == 0
+    result = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert (result["zeroprobs"], result["ppl"], result["ppl1"]) == (1, pytest.approx(2.0, rel=1e-6), None)
+
+
 def test_json(capsys: pytest.CaptureFixture) -> None:
     assert main(["ppl", "--json", "true", arpa_path("bg.kn.closed"), DEV, TEST]) == 0
     dev, test = map(json.loads, capsys.readouterr().out.splitlines())

@@ -169,6 +169,24 @@ def test_command_tunes_writes_and_certifies(tmp_path: Path, capsys: pytest.Captu
     assert perplexity(model, [DEV]).ppl == pytest.approx(facts["development"]["ppl"], rel=1e-6)
 
 
+def test_standard_output_and_words_without_probability(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch) -> None:
+    """Weights tuned on </s> alone, as b has probability 0 in both models: 2/4 and 1/4 give all weight to the first."""
+    monkeypatch.chdir(tmp_path)
+    for name, end, a in (("A", "-0.30103", "-0.30103"), ("B", "-0.60206", "-0.1249387")):
+        text = ONE_UNK.format(unk="b").replace("-0.60206\tb", "-99\tb").replace("-0.60206\ta", f"{a}\ta")
+        Path(name).write_text(text.replace("-0.30103\t</s>", f"{end}\t</s>"))
+    Path("text").write_text("b\n")
+    assert main(["mix", "--tune", "text", "A", "B", "-"]) == 0
+    said = capsys.readouterr()
+    assert "1.000000 A, 0.000000 B" in said.err
+    assert "-0.30103\t</s>" in said.out
+    assert main(["mix", "--tune", "text", "A", "B", "OUT"]) == 0
+    facts = json.loads(Path("OUT.json").read_text(), parse_constant=pytest.fail)
+    assert facts["tuning"]["zeroprobs"] == 1
+    assert facts["development"]["ppl1"] is None
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["A", "B", "OUT", "OUT.json", "text"]
+
+
 def test_lower_orders_and_missing_words_are_told(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / "small").write_text(ONE_UNK.format(unk="b"))
     out = str(tmp_path / "out")
@@ -202,6 +220,7 @@ def test_pruned_models_keep_their_own_ngrams(tmp_path: Path) -> None:
         (["--weights", "1", "A", "OUT"], "one model only"),
         (["--weights", "0.5,0.5", "A", "B", "A"], "is also an input"),
         (["--tune", "B", "A", "A", "B"], "is also an input"),
+        (["--weights", "0.5,0.5", "A", "B.json", "B"], "B.json: is also an input"),
         (["--weights", "0.5,0.5", "A", "B", "nowhere/OUT"], "the folder nowhere does not exist"),
         (["--weights", "0.5,0.5", "A", "missing", "OUT"], "missing: No such file"),
         (["--tune", "STRANGE", "A", "B", "OUT"], "none of its 3 words is in a model ('X', 'Y')"),
@@ -214,6 +233,7 @@ def test_bad_input(arguments: list[str], message: str, tmp_path: Path, capsys: p
     monkeypatch.chdir(tmp_path)
     Path("A").write_text(ONE_UNK.format(unk="<unk>"))
     Path("B").write_text(ONE_UNK.format(unk="<unk>"))
+    Path("B.json").write_text(ONE_UNK.format(unk="<unk>"))
     Path("STRANGE").write_text("X Y\nX\n")
     Path("EMPTY").write_text("\n")
     Path("ZERO").write_text(re.sub(r"-0\.\d+", "-99", ONE_UNK.format(unk="<unk>")))

@@ -166,7 +166,7 @@ def test_bad_input(arguments: list[str], message: str, tmp_path: Path, capsys: p
 
 
 def test_what_must_stay(tmp_path: Path) -> None:
-    """'a c' stays under any threshold, as c has no 1-gram probability to fall back on; so do 'b a' and 'b b', which sum to 1.5."""
+    """'a c' stays under any threshold, as c has no 1-gram probability to fall back on; 'b a' and 'b b' do, as they sum to 1.5."""
     lm = tmp_path / "lm"
     unigrams = "-99\t<s>\t0\n-0.30103\t</s>\n-0.60206\ta\t-0.30103\n-0.60206\tb\t-99\n-99\tc\n"  # 1/2, 1/4, 1/4; bow(a) = 1/2
     bigrams = "-0.30103\ta c\n-99\t<s> c\n-0.1249387\tb a\n-0.1249387\tb b\n"  # 1/2, 0, 3/4, 3/4

@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from mdi.certificate import write_certificate
+from mdi.certificate import check_outputs, write_certificate
 
 if TYPE_CHECKING:
     from mdi.model import NgramModel
+    from mdi.text import TextStats
     from mdi.trie import Array
+    from mdi.vocabulary import Vocabulary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,8 +33,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.arpa import read_arpa, write_arpa
     from mdi.backoff import checked_sum, warn_unless_normalised
     from mdi.errors import MdiError
-    from mdi.evaluate import perplexity
-    from mdi.files import check_output
+    from mdi.evaluate import perplexity_of
     from mdi.mix import align, check_weights, mix
     from mdi.model import close
     from mdi.progress import say
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
     texts = args.tune or []
     if len(args.lms) < 2:
         raise MdiError(f"one model only ({args.lms[0]}) and the output {args.out}; expected two models or more, then the output")
-    check_output(args.out, [*args.lms, *texts])
+    check_outputs(args.out, [*args.lms, *texts])
     weights = None if texts else check_weights(_numbers(args.weights), len(args.lms))
     models = []
     for path in args.lms:
@@ -49,14 +50,16 @@ def run(args: argparse.Namespace) -> None:
     _describe(args.lms, models)
     models = align(models)
     fields = {"command": "mix", "models": args.lms}
-    if weights is None:
-        weights, tuning = _tune(models, texts)
+    if texts:
+        ids, stats = _read_development(texts, models[0].vocab)
+        weights, tuning = _tune(models, ids)
         fields["tuning"] = {"texts": texts, **tuning}
     model = mix(models, weights)
     fields |= {"weights": weights, "ngrams": model.trie.counts, "worst_sum_gap": checked_sum(model)}
     if texts:
-        fields["development"] = perplexity(close(model), texts).as_dict()
-        say(f"the mixture's perplexity on the development text: {fields['development']['ppl']:.7g}")
+        result = perplexity_of(close(model), [ids], stats)
+        fields["development"] = result.as_dict()
+        say(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
     write_arpa(model, args.out)
     write_certificate(args.out, fields)
     parts = ", ".join(f"{weight:.6f} {path}" for weight, path in zip(weights, args.lms, strict=True))
@@ -94,18 +97,15 @@ def _describe(paths: list[str], models: list[NgramModel]) -> None:
             say(f"{path}: lacks {len(missing):,} of {len(union):,} words, with probability 0 in it: {examples(missing)}")
 
 
-def _tune(models: list[NgramModel], texts: list[str]) -> tuple[Array, dict[str, float]]:
-    """(weights, what the certificate says of them)"""
+def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextStats]:
+    """The tokens, and what there is to say about their words."""
     import numpy as np
 
     from mdi.errors import MdiError, examples
-    from mdi.evaluate import token_probs
-    from mdi.mix import em_steps
-    from mdi.model import close
     from mdi.progress import say
     from mdi.text import Text
 
-    text = Text(texts, models[0].vocab)
+    text = Text(texts, vocab)
     ids = np.concatenate(list(text))
     stats = text.stats
     if stats.oov == stats.words:
@@ -114,13 +114,28 @@ def _tune(models: list[NgramModel], texts: list[str]) -> tuple[Array, dict[str, 
             f"expected development text in the models' words. Check its case and normalisation"
         )
     if stats.oov:
-        how = "taken as the unknown word" if models[0].vocab.unk >= 0 else "passed over"
+        how = "taken as the unknown word" if vocab.unk >= 0 else "passed over"
         say(f"development text: {stats.oov:,} of {stats.words:,} words are in no model, {how}: {examples(stats.oov_examples)}")
+    return ids, stats
+
+
+def _tune(models: list[NgramModel], ids: Array) -> tuple[Array, dict[str, float]]:
+    """(weights, what the certificate says of them)"""
+    import numpy as np
+
+    from mdi.evaluate import token_probs
+    from mdi.mix import em_steps
+    from mdi.model import close
+    from mdi.progress import say
+
     predicted = (ids >= 0) & (ids != models[0].vocab.bos)
     probs = [token_probs(close(model), ids)[0][predicted] for model in models]
     allowed = int((np.array(probs) > 0).any(axis=0).sum())
     for iteration, (weights, ppl) in enumerate(em_steps(probs), 1):
-        say(f"iteration {iteration}, weights {' '.join(f'{w:.6f}' for w in weights)}, ppl {ppl:.6g}")
+        line = f"iteration {iteration}, weights {' '.join(f'{w:.6f}' for w in weights)}, ppl {ppl:.6g}"
+        if iteration <= 10 or iteration % 10 == 0:
+            say(line)
+    say(f"converged: {line}")
     return weights, {
         "iterations": iteration, "tokens": allowed, "zeroprobs": int(predicted.sum()) - allowed, "dynamic_ppl": ppl,
     }  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from mdi.certificate import write_certificate
+from mdi.certificate import check_outputs, write_certificate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,13 +27,12 @@ def run(args: argparse.Namespace) -> None:
     from mdi.arpa import read_arpa, write_arpa
     from mdi.backoff import checked_sum, warn_unless_normalised
     from mdi.errors import MdiError
-    from mdi.files import check_output
     from mdi.progress import say
     from mdi.prune import needs, prune, threshold_for
 
     if not 0.0 <= args.threshold < float("inf"):
         raise MdiError(f"--threshold {args.threshold:g}; expected a number of 0 or more, such as 1e-8")
-    check_output(args.out, [args.lm])
+    check_outputs(args.out, [args.lm])
     model = read_arpa(args.lm, closed=False)
     warn_unless_normalised(args.lm, model)
     need = needs(model)
