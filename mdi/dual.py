@@ -25,6 +25,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -180,10 +181,7 @@ class Dual:
 
     def _forward(self, pool, level: _Level, scale, lower_c, lower_z, c, z) -> float:
         arrays = self._arrays(level, scale)
-        jobs = [
-            pool.submit(kernels.forward, lo, hi, *arrays, lower_c, lower_z, c, z)
-            for lo, hi in zip(level.bounds, level.bounds[1:], strict=False)
-        ]
+        jobs = [pool.submit(kernels.forward, lo, hi, *arrays, lower_c, lower_z, c, z) for lo, hi in pairwise(level.bounds)]
         return sum(job.result() for job in jobs)
 
     def _backward(self, pool, j: int, scale, c, z, above, g, cells) -> float:
@@ -192,7 +190,7 @@ class Dual:
         arrays = self._arrays(level, scale)
         longest = j == len(self.levels)
         jobs = []
-        for lo, hi in zip(level.bounds, level.bounds[1:], strict=False):
+        for lo, hi in pairwise(level.bounds):
             # All histories of length 1 back off to the empty one: each block sums on its own there.
             own = j == 1
             lower_above = np.zeros_like(above[0]) if own else above[j - 1]

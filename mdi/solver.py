@@ -12,6 +12,7 @@ All maximise D(mu) - sum_i lam_i^2 / (2 sigma2 N) if a variance sigma2 is given 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -67,7 +68,7 @@ class _Objective:
         self.converged = False
 
     def __call__(self, mu: Array) -> tuple[float, Evaluation, Array, Array]:
-        """(D, evaluation, marginals, gradient in lam) at mu. Raises _Stop when the tolerance is met or the iterations are used up."""
+        """(D, evaluation, marginals, gradient in lam) at mu. Stops when the tolerance is met or the iterations are used up."""
         if len(self.steps) >= self.max_iters:
             raise _Stop
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -105,13 +106,13 @@ def solve(
     """Finds the parameters at which the marginals meet the targets. An iteration is one evaluation of the dual."""
     penalty = 0.0 if sigma2 is None else 1.0 / (sigma2 * events)
     objective = _Objective(dual, target, tolerance, max_iters, penalty, report)
+    if not penalty and (objective.r <= 0).any():
+        raise ValueError("a cell's target is not positive: its optimum lies at infinity; drop the constraint first")
     mu = np.zeros(len(target)) if start is None else start.copy()
     method = {"partition": _partition, "gis": _gis, "paper": _gis, "lbfgs": _lbfgs}[solver]
     stopped = ""
-    try:
-        stopped = method(objective, mu, **({"constant": 1.0} if solver == "paper" else {})) or ""
-    except _Stop:
-        pass
+    with contextlib.suppress(_Stop):
+        stopped = method(objective, mu, **({"constant": 1.0} if solver == "paper" else {}))
     if objective.best is None:
         raise ArithmeticError("no finite value of the dual was found")
     _, mu, found, marginal = objective.best
@@ -123,7 +124,7 @@ def solve(
     return Solution(mu, objective.converged, message, found, marginal, objective.steps)
 
 
-def _partition(objective: _Objective, mu: Array) -> str | None:
+def _partition(objective: _Objective, mu: Array) -> str:
     weight = np.sqrt(np.maximum(objective.r, 1e-300))
     value, found, _, _ = objective(mu)
     dx: list[Array] = []
@@ -143,7 +144,7 @@ def _partition(objective: _Objective, mu: Array) -> str | None:
         new_step = _cell_step(objective, mixed, new_found)
         dx.append(mixed - mu)
         df.append(new_step - step)
-        del dx[:-MEMORY], df[:-MEMORY]
+        del dx[: len(dx) - MEMORY], df[: len(df) - MEMORY]
         mu, step, value = mixed, new_step, new_value
 
 
@@ -187,13 +188,13 @@ def _anderson(plain: Array, step: Array, dx: list[Array], df: list[Array], weigh
     return mixed
 
 
-def _gis(objective: _Objective, mu: Array, constant: float | None = None) -> str | None:
+def _gis(objective: _Objective, mu: Array, constant: float | None = None) -> str:
     dual = objective.dual
     if constant is None:
         constant = float(dual.mu_of(np.ones(len(mu))).max(initial=1.0))  # depth of the nesting
     lam = dual.lam_of(mu)
     while True:
-        value, _, marginal, gradient = objective(dual.mu_of(lam))
+        value, _, marginal, _ = objective(dual.mu_of(lam))
         if not np.isfinite(value):
             return "the dual is no longer finite: the step is too long"
         marginal = np.maximum(marginal, 1e-300)
@@ -211,7 +212,7 @@ def _gis(objective: _Objective, mu: Array, constant: float | None = None) -> str
         lam = lam + t
 
 
-def _lbfgs(objective: _Objective, mu: Array) -> str | None:
+def _lbfgs(objective: _Objective, mu: Array) -> str:
     from scipy.optimize import minimize
 
     dual = objective.dual

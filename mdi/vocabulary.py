@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class Vocabulary:
     def words(self) -> list[str]:
         text = self.blob.tobytes()
         ends = self.offset.tolist()
-        return [to_str(text[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
+        return [to_str(text[a:b]) for a, b in pairwise(ends)]
 
     def spell(self, ids: Iterable[int]) -> str:
         return " ".join(self.word(int(i)) for i in ids)

