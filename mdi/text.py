@@ -82,7 +82,7 @@ class Text:
         at = 0
         while at < len(buffer):
             count[0] = 0
-            why, at_line, at_field, n, n_words, passed, sentences, unknown = lexing.tokenize(
+            why, at_line, _, n, n_words, passed, sentences, unknown = lexing.tokenize(
                 buffer, at, len(buffer), grow, bos, eos, unk, self.oov == "drop",
                 vocab.table, vocab.blob, vocab.offset, n_words, out, count,
             )  # fmt: skip

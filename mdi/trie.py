@@ -134,10 +134,8 @@ def add_order(trie: Trie, begin: Array, word: Array, suffix: Array | None = None
     if len(word) > MAX_ROWS:
         raise MdiError(f"{len(word):,} {k}-grams; one order may hold at most {MAX_ROWS:,}")
     if suffix is None:
-        if k == 2:
-            suffix = word  # order 1 has every word, in order
-        else:
-            suffix = kernels.link_suffixes(begin, word, trie.back[k - 1], trie.begin[k - 1], trie.word[k - 1])
+        # order 1 has every word, in order
+        suffix = word if k == 2 else kernels.link_suffixes(begin, word, trie.back[k - 1], trie.begin[k - 1], trie.word[k - 1])
     return Trie([*trie.begin, begin], [*trie.word, word], [*trie.suffix, suffix], trie.as_hist, trie.back)
 
 
@@ -152,7 +150,7 @@ def sort_rows(row_hist: Array, row_word: Array, n_hist: int) -> tuple[Array, Arr
 
 
 def from_ngrams(n_words: int, ngrams: list[Array]) -> Trie:
-    """Trie of the given n-grams (ngrams[i] holds those of order i + 1, a line each) and of all their prefixes. Repeats are fine."""
+    """Trie of the given n-grams (ngrams[i]: those of order i + 1, a line each) and of all their prefixes. Repeats are fine."""
     trie = unigram_trie(n_words)
     for k in range(2, len(ngrams) + 1):
         trie = with_histories(trie)

@@ -80,7 +80,7 @@ def forward(lo, hi, begin, sfx, d, cons, back, bow, mass, p_con, scale, lower_c,
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def backward(lo, hi, begin, sfx, d, cons, back, bow, mass, p_con, scale, z, g, above, lower_above, lower_g, marginal):
+def backward(lo, hi, begin, sfx, d, cons, back, bow, mass, p_con, scale, z, g, above, lower_above, lower_g, cells):
     """Sigma_R: g[h] holds what longer histories back off with on entry, and G(h) on return."""
     for h in range(lo, hi):
         g[h] += mass[h] / z[h]
@@ -91,12 +91,12 @@ def backward(lo, hi, begin, sfx, d, cons, back, bow, mass, p_con, scale, z, g, a
             if i < 0:
                 lower_above[sfx[r]] += weight * d[r] + above[r]
             else:
-                marginal[i] = scale[i] * (weight * p_con[i] + above[r])
+                cells[i] = scale[i] * (weight * p_con[i] + above[r])
                 lower_above[sfx[r]] -= weight * (p_con[i] - d[r])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def forward_backward(lo, hi, begin, sfx, d, cons, back, bow, mass, p_con, scale, lower_c, lower_z, lower_above, lower_g, marginal):
+def forward_backward(lo, hi, begin, sfx, d, cons, back, bow, mass, p_con, scale, lower_c, lower_z, lower_above, lower_g, cells):
     """Both sweeps at once for the longest histories, the largest arrays: G(h) = p~(h) / Z(h) is known as soon as Z(h) is."""
     log_z = 0.0
     for h in range(lo, hi):
@@ -116,18 +116,18 @@ def forward_backward(lo, hi, begin, sfx, d, cons, back, bow, mass, p_con, scale,
             if i < 0:
                 lower_above[sfx[r]] += weight * d[r]
             else:
-                marginal[i] = weight * p_con[i] * scale[i]
+                cells[i] = weight * p_con[i] * scale[i]
                 lower_above[sfx[r]] -= weight * (p_con[i] - d[r])
     return log_z
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def backward_words(p, cons, scale, weight, above, marginal):
+def backward_words(p, cons, scale, weight, above, cells):
     """Marginals of the constrained words; returns that of all events without a constraint."""
     slack = 0.0
     for w in range(p.shape[0]):
         if cons[w] >= 0:
-            marginal[cons[w]] = scale[cons[w]] * (weight * p[w] + above[w])
+            cells[cons[w]] = scale[cons[w]] * (weight * p[w] + above[w])
         else:
             slack += weight * p[w] + above[w]
     return slack

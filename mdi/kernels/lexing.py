@@ -391,7 +391,7 @@ def _put_number(out, n, value):
         out[n] = 45
         n += 1
         value = -value
-    power = int(math.floor(math.log10(value)))
+    power = math.floor(math.log10(value))
     digits = 7 if power < 0 else 8 + min(power, 6)
     # mantissa: the significant digits as an integer
     shift = digits - 1 - power
