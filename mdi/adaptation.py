@@ -6,7 +6,7 @@ bow_ad(h)  = bow(h) Z(h') / Z(h)                                 (section 3.4)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,11 +30,16 @@ TARGETS = ("ml", "smoothed")
 
 @dataclass(frozen=True)
 class Problem:
-    """Background (extended by the constraints), history mass on its histories, constraints and targets."""
+    """Background (extended by the constraints), history mass on its histories, constraints and targets.
 
+    `constraints` are rows of the background, `chosen` the same n-grams as rows of the in-domain counts.
+    """
+
+    min_counts: str
     background: NgramModel
     mass: list[Array]
     constraints: Constraints
+    chosen: Constraints
     target: Array
     count: Array
     dual: Dual
@@ -87,45 +92,6 @@ class History:
         return [part / self.events for part in move_mass(self.counts.trie, self.ml, trie)]
 
 
-def pose(
-    background: NgramModel,
-    counts: Counts,
-    thresholds: list[int | float],
-    *,
-    targets: NgramModel | None = None,
-    history: NgramModel | None = None,
-    threads: int = 2,
-) -> Problem:
-    """Constraints with counts >= thresholds; targets by the counts, or the marginals of another model. What cannot be met is
-    dropped and counted. All models are over one vocabulary."""
-    p_tilde = History(counts, history)
-    dropped = Dropped()
-    chosen = selecting.select(counts, thresholds)
-    if not chosen.total:
-        raise MdiError(f"no n-gram reaches the thresholds {'-'.join(map(str, thresholds))}; lower them or give more text")
-    if targets is None:
-        target = selecting.values(counts, chosen) / p_tilde.events
-    else:
-        target = model_marginals(targets, counts.trie, chosen, p_tilde, threads)
-        kept = target > 0
-        dropped.note(selecting.NO_TARGET, ~kept)
-        chosen, target = chosen.keep(kept), target[kept]
-    # Words that are left to the slack cell: has the background a probability for any?
-    elsewhere = np.ones(background.trie.n_words, bool)
-    elsewhere[chosen.row[1]] = False
-    kept = selecting.drop_degenerate(counts.trie, chosen, target, bool((background.p[1][elsewhere] > 0).any()), dropped)
-    chosen, target = chosen.keep(kept), target[kept]
-    wide = extend(background, selecting.as_trie(counts.trie, chosen))[0]
-    mass = p_tilde.on(wide.trie)
-    rows = Constraints(rows_in(wide.trie, counts.trie, chosen))
-    while True:
-        dual = Dual(wide, mass, rows, threads)
-        impossible = selecting.impossible(dual, target)
-        if not dropped.note(selecting.IMPOSSIBLE, impossible):
-            return Problem(wide, mass, rows, target, selecting.values(counts, chosen), dual, p_tilde.events, dropped)
-        chosen, rows, target = chosen.keep(~impossible), rows.keep(~impossible), target[~impossible]
-
-
 def rows_in(trie: Trie, source: Trie, constraints: Constraints) -> list[Array]:
     """The same n-grams as rows of another trie. Tries over the same words sort alike, so rows stay ascending."""
     return [NONE, *(trie.find(source.ngrams(k, constraints.row[k])) for k in range(1, constraints.order + 1))]
@@ -169,6 +135,120 @@ def onto(model: NgramModel, vocab: Vocabulary, role: str) -> NgramModel:
     return relabel(model, vocab, ids[1])
 
 
+class Adapter:
+    """One background and one in-domain text, ready to be adapted with any thresholds.
+
+    `text`: a file or files, one sentence a line, or ready counts over the background's vocabulary. `targets`: "ml" (relative
+    frequencies), "smoothed" (marginals of an interpolated Kneser-Ney model of the same text) or those of any model. `history`:
+    p~(h) by this back-off model instead of by the text.
+    """
+
+    def __init__(
+        self,
+        background: NgramModel,
+        text: str | list[str] | Counts,
+        *,
+        oov: str = "map",
+        targets: str | NgramModel = "ml",
+        history: NgramModel | None = None,
+        threads: int = 2,
+    ) -> None:
+        self.background, self.threads = background, threads
+        if isinstance(targets, NgramModel):
+            targets = onto(targets, background.vocab, "the model that gives the targets")
+        if history is not None:
+            history = onto(history, background.vocab, "the model that gives the histories")
+        if not isinstance(text, Counts):
+            order = max(background.order, targets.order if isinstance(targets, NgramModel) else 1)
+            text = count_text([text] if isinstance(text, str) else text, background.vocab, order, oov)
+        if targets == "smoothed":
+            targets = estimate(text, "kn-interpolated", [1] * text.order).model
+        self.counts = text
+        self.targets = None if isinstance(targets, str) else targets
+        self.history = History(text, history)
+
+    def pose(self, min_counts: str, regularised: bool = False) -> Problem:
+        """Constraints for n-grams seen so often. What cannot be met is dropped and counted; a prior on lambda keeps the optimum
+        finite, so then nothing need be dropped for lying at infinity."""
+        counts, background, history = self.counts, self.background, self.history
+        dropped = Dropped()
+        chosen = selecting.select(counts, self._thresholds(min_counts))
+        if not chosen.total:
+            raise MdiError(f"no n-gram reaches the thresholds {min_counts}; lower them or give more text")
+        if self.targets is None:
+            target = selecting.values(counts, chosen) / history.events
+        else:
+            target = model_marginals(self.targets, counts.trie, chosen, history, self.threads)
+            kept = target > 0
+            dropped.note(selecting.NO_TARGET, ~kept)
+            chosen, target = chosen.keep(kept), target[kept]
+        if not regularised:
+            # Words that are left to the slack cell: has the background a probability for any?
+            elsewhere = np.ones(background.trie.n_words, bool)
+            elsewhere[chosen.row[1]] = False
+            kept = selecting.drop_degenerate(counts.trie, chosen, target, bool((background.p[1][elsewhere] > 0).any()), dropped)
+            chosen, target = chosen.keep(kept), target[kept]
+        wide = extend(background, selecting.as_trie(counts.trie, chosen))[0]
+        mass = history.on(wide.trie)
+        rows = Constraints(rows_in(wide.trie, counts.trie, chosen))
+        while True:
+            dual = Dual(wide, mass, rows, self.threads)
+            impossible = selecting.impossible(dual, target)
+            if not dropped.note(selecting.IMPOSSIBLE, impossible):
+                count = selecting.values(counts, chosen)
+                return Problem(min_counts, wide, mass, rows, chosen, target, count, dual, history.events, dropped)
+            chosen, rows, target = chosen.keep(~impossible), rows.keep(~impossible), target[~impossible]
+
+    def adapt(
+        self,
+        min_counts: str = "2",
+        *,
+        solver: str = "partition",
+        tolerance: float = 1e-3,
+        max_iters: int = 200,
+        sigma2: float | None = None,
+        start: dict[str, float] | Adapted | None = None,
+        report: Callable[[Step], None] | None = None,
+    ) -> Adapted:
+        """`start`: lambda by n-gram, or an adaptation of the same text whose solution to start from."""
+        problem = self.pose(min_counts, regularised=sigma2 is not None)
+        mu = None
+        if isinstance(start, Adapted):
+            mu = self._carried(start, problem)
+        elif start is not None:
+            mu = problem.dual.mu_of(problem.lam_from(start))
+        solution = solve(
+            problem.dual,
+            problem.target,
+            solver=solver,
+            tolerance=tolerance,
+            max_iters=max_iters,
+            sigma2=sigma2,
+            events=problem.events,
+            start=mu,
+            report=report,
+        )
+        return finish(problem, solution)
+
+    def _carried(self, old: Adapted, problem: Problem) -> Array:
+        """mu of the new constraints such that every event keeps the scale that the old solution gives it."""
+        trie, known = self.counts.trie, old.problem.chosen
+        nearest = [known.nearest(trie, k, rows) for k, rows in enumerate(problem.chosen.row[1:], 1)]
+        at = np.concatenate([NONE, *nearest])
+        return np.where(at >= 0, old.solution.mu[at], 0.0)
+
+    def path(self, sets: list[str], **options) -> Iterator[Adapted]:
+        """Adapts with several sets of thresholds, from the fewest constraints to the most, each from the last one's solution."""
+        size = {text: selecting.select(self.counts, self._thresholds(text)).total for text in dict.fromkeys(sets)}
+        last = None
+        for text in sorted(size, key=lambda text: (size[text], text)):
+            last = self.adapt(text, start=last, **options)
+            yield last
+
+    def _thresholds(self, text: str) -> list[int | float]:
+        return selecting.parse_thresholds(text, self.background.order)
+
+
 def adapt(
     background: NgramModel,
     text: str | list[str] | Counts,
@@ -177,45 +257,15 @@ def adapt(
     oov: str = "map",
     targets: str | NgramModel = "ml",
     history: NgramModel | None = None,
-    solver: str = "partition",
-    tolerance: float = 1e-3,
-    max_iters: int = 200,
-    sigma2: float | None = None,
-    start: dict[str, float] | None = None,
     threads: int = 2,
-    report: Callable[[Step], None] | None = None,
+    **options,
 ) -> Adapted:
     """Adapts a background model so that it meets the marginals of in-domain text and stays closest to itself in KL.
 
-    `text`: a file or files, one sentence a line, or ready counts over the background's vocabulary. `targets`: "ml" (relative
-    frequencies), "smoothed" (marginals of an interpolated Kneser-Ney model of the same text) or those of any model. `history`:
-    p~(h) by this back-off model instead of by the text. `start`: lambda by n-gram, from an earlier adaptation.
+    See `Adapter` for the arguments and `Adapter.adapt` for the options of the solver.
     """
-    if isinstance(targets, NgramModel):
-        targets = onto(targets, background.vocab, "the model that gives the targets")
-    if history is not None:
-        history = onto(history, background.vocab, "the model that gives the histories")
-    order = max(background.order, targets.order if isinstance(targets, NgramModel) else 1)
-    if not isinstance(text, Counts):
-        text = count_text([text] if isinstance(text, str) else text, background.vocab, order, oov)
-    if targets == "smoothed":
-        targets = estimate(text, "kn-interpolated", [1] * text.order).model
-    thresholds = selecting.parse_thresholds(min_counts, background.order)
-    problem = pose(
-        background, text, thresholds, targets=None if isinstance(targets, str) else targets, history=history, threads=threads
-    )  # fmt: skip
-    solution = solve(
-        problem.dual,
-        problem.target,
-        solver=solver,
-        tolerance=tolerance,
-        max_iters=max_iters,
-        sigma2=sigma2,
-        events=problem.events,
-        start=problem.dual.mu_of(problem.lam_from(start)) if start else None,
-        report=report,
-    )
-    return finish(problem, solution)
+    adapter = Adapter(background, text, oov=oov, targets=targets, history=history, threads=threads)
+    return adapter.adapt(min_counts, **options)
 
 
 def finish(problem: Problem, solution: Solution) -> Adapted:

@@ -64,20 +64,26 @@ class Constraints:
         parts = [kept[self.first[k] : self.first[k + 1]] for k in range(1, self.order + 1)]
         return Constraints([NONE, *(rows[part] for rows, part in zip(self.row[1:], parts, strict=True))])
 
-    def parents(self, trie: Trie) -> Array:
-        """The nearest constraint among the proper suffixes of each, or -1."""
-        parent = np.full(self.total, -1, np.int32)
-        for k in range(2, self.order + 1):
-            mine = np.arange(self.first[k], self.first[k + 1])
-            rows = self.row[k]
-            for below in range(k - 1, 0, -1):
-                rows = trie.suffix[below + 1][rows]
+    def nearest(self, trie: Trie, k: int, rows: Array) -> Array:
+        """The longest constraint that is a suffix of each of the given rows of order k (the row itself included), or -1."""
+        found = np.full(len(rows), -1, np.int32)
+        left = np.arange(len(rows))
+        for below in range(k, 0, -1):
+            if below <= self.order:
                 at = np.searchsorted(self.row[below], rows)
-                found = at < len(self.row[below])
-                found[found] = self.row[below][at[found]] == rows[found]
-                parent[mine[found]] = self.first[below] + at[found]
-                mine, rows = mine[~found], rows[~found]
-        return parent
+                here = at < len(self.row[below])
+                here[here] = self.row[below][at[here]] == rows[here]
+                found[left[here]] = self.first[below] + at[here]
+                left, rows = left[~here], rows[~here]
+            rows = trie.suffix[below][rows]
+        return found
+
+    def parents(self, trie: Trie) -> Array:
+        """The longest constraint among the proper suffixes of each, or -1."""
+        parts = [np.full(len(self.row[1]), -1, np.int32)]
+        for k in range(2, self.order + 1):
+            parts.append(self.nearest(trie, k - 1, trie.suffix[k][self.row[k]]))
+        return np.concatenate(parts)
 
 
 @dataclass(frozen=True)
