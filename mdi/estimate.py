@@ -91,7 +91,7 @@ class Estimated:
     sharing: int  # words that share it
 
 
-def default_min_counts(order: int) -> list[int]:
+def default_min_counts(order: int) -> list[float]:
     """SRILM's: every unigram and bigram is kept, longer n-grams if they were seen twice."""
     return [1 if k <= 2 else 2 for k in range(1, order + 1)]
 
@@ -129,7 +129,7 @@ def checked(counts: Counts, path: str, smoothing: str) -> Counts:
     return counts
 
 
-def _least(min_counts: list[int]) -> list[float]:
+def _least(min_counts: list[float]) -> list[float]:
     """A row that was not seen is never kept."""
     return [max(float(value), np.finfo(float).tiny) for value in min_counts]
 
@@ -178,7 +178,7 @@ class _Top:
         return [np.concatenate(self.begin), *(np.concatenate(arrays) for arrays in self.kept)]
 
 
-def statistics(counts: CountStream, smoothing: str, min_counts: list[int]) -> Statistics:
+def statistics(counts: CountStream, smoothing: str, min_counts: list[float]) -> Statistics:
     trie, order, bos = counts.trie, counts.order, counts.vocab.bos
     least = _least(min_counts)
     n = [np.zeros(5, np.int64) for _ in range(order + 1)]
@@ -221,18 +221,20 @@ def statistics(counts: CountStream, smoothing: str, min_counts: list[int]) -> St
     return Statistics(kept, count, after, n)
 
 
-def estimate(counts: Counts | CountStream, smoothing: str = "kn", min_counts: list[int] | None = None) -> Estimated:
+def estimate(counts: Counts | CountStream, smoothing: str = "kn", min_counts: list[float] | None = None) -> Estimated:
     """A closed model that sums to one. Only n-grams seen at least `min_counts[k - 1]` times keep a probability of their own."""
     counts = counts.stream() if isinstance(counts, Counts) else counts
     min_counts = default_min_counts(counts.order) if min_counts is None else min_counts
     return estimate_from(statistics(counts, smoothing, min_counts), counts.vocab, smoothing, min_counts)
 
 
-def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_counts: list[int]) -> Estimated:
+def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_counts: list[float]) -> Estimated:
     trie = stats.trie
     witten_bell, interpolate = smoothing == "wb", smoothing == "kn-interpolated"
     if stats.after[0].total[0] <= 0.0:
-        raise MdiError("no events in the counts; expected text, or counts of all orders from 1 up")
+        raise MdiError(
+            "nothing to estimate from: no two words in a row are in the vocabulary; give a fuller --vocab or more text"
+        )
     discounts = [] if witten_bell else [discount_of(n) for n in stats.counts_of_counts[1:]]
     d = [np.zeros(4) if witten_bell else np.array([0.0, *discounts[k].d]) for k in range(trie.order)]
     least = _least(min_counts)

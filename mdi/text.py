@@ -107,7 +107,7 @@ class Text:
                 if grow:
                     vocab.make_room(max(1024, size), size)
                 if size // 2 + 4 > len(out):
-                    out = np.empty(size, np.int32)
+                    out = np.empty(size // 2 + 4, np.int32)
             at = int(at_line)
         return number
 

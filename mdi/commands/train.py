@@ -93,11 +93,11 @@ def _say_text(counts, args: argparse.Namespace) -> None:
     say(text)
 
 
-def _min_counts(text: str, order: int) -> list[int]:
+def _min_counts(text: str, order: int) -> list[float]:
     """`1-1-2`: by order, the last one repeating."""
-    values = [int(part) for part in text.split("-")] if re.fullmatch(r"\d+(-\d+)*", text) else [0]
-    if min(values) < 1:
-        raise MdiError(f"--min-counts {text}; expected counts of 1 or more by order, such as 1-1-2")
+    values = [float(part) for part in text.split("-")] if re.fullmatch(r"\d+(\.\d+)?(-\d+(\.\d+)?)*", text) else [0.0]
+    if min(values) <= 0.0:
+        raise MdiError(f"--min-counts {text}; expected positive counts by order, such as 1-1-2")
     return (values + values[-1:] * order)[:order]
 
 
