@@ -1,0 +1,257 @@
+"""mdi train: options, messages, certificates; nothing is written where something is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import oracle
+import pytest
+from goldens import DATA, worst_gap
+
+from mdi.cli import main
+
+IN, VOCAB = str(DATA / "text" / "in.txt.gz"), str(DATA / "text" / "vocab.txt")
+
+
+def train(*args: object) -> int:
+    return main(["train", *map(str, args)])
+
+
+def data_of(path: Path) -> bytes:
+    return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+
+
+def test_model_and_certificate(tmp_path, capsys):
+    out = tmp_path / "x.arpa.gz"
+    assert train("--vocab", VOCAB, IN, out) == 0
+    model, golden = oracle.read(out), oracle.read(DATA / "srilm" / "in.kn.arpa.gz")
+    assert model.keys() == golden.keys()
+    assert all(model[ngram] == pytest.approx(golden[ngram], rel=1e-5) for ngram in golden)
+    certificate = json.loads((tmp_path / "x.arpa.gz.json").read_text())
+    assert certificate["ngrams"] == [303, 2116, 962]
+    assert (certificate["sentences"], certificate["words"], certificate["oov"]) == (800, 7272, 0)
+    assert certificate["min_counts"] == [1, 1, 2]
+    assert certificate["discounts"][2] == pytest.approx(
+        {"n1": 3707, "n2": 482, "n3": 209, "n4": 98, "D1": 0.793620209805, "D2": 0.967635121270, "D3+": 1.511487453380}
+        | {"fallback": None}
+    )
+    assert certificate["worst_sum_gap"] < 1e-12
+    assert certificate["left_over"]["words"] == 80  # SRILM's log: "over 80 zeroton words"
+    assert certificate["seconds"] > 0
+    assert certificate["peak_memory_mb"] > 10
+    said = capsys.readouterr()
+    assert not said.out
+    assert "3-grams: D1=0.79362, D2=0.967635, D3+=1.51149 (n1=3707 n2=482 n3=209 n4=98)" in said.err
+
+
+def test_memory_counts_and_texts_do_not_matter(tmp_path):
+    """Little memory, counts instead of text, the text in two files: the same model."""
+    lines = data_of(Path(IN)).decode().splitlines(keepends=True)
+    (tmp_path / "a.txt").write_text("".join(lines[:300]))
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress("".join(lines[300:]).encode()))
+    whole, counts = tmp_path / "whole.arpa", tmp_path / "counts.gz"
+    options = ["--order", 4, "--vocab", VOCAB, "--smoothing", "kn-interpolated", "--min-counts", "1-1-1-2"]
+    assert train(*options, "--counts-out", counts, IN, whole) == 0
+    assert (
+        train(*options, "--memory", "1M", "--tmp", tmp_path, tmp_path / "a.txt", tmp_path / "b.txt.gz", tmp_path / "x.arpa") == 0
+    )
+    assert train(*options, "--counts", counts, tmp_path / "y.arpa") == 0
+    assert (tmp_path / "x.arpa").read_bytes() == whole.read_bytes()
+    assert (tmp_path / "y.arpa").read_bytes() == whole.read_bytes()
+
+
+def test_standard_streams(tmp_path, capsysbinary, monkeypatch):
+    out = tmp_path / "x.arpa"
+    assert train(IN, out) == 0
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(IN).read_bytes())))
+    assert train("-", "-") == 0
+    assert capsysbinary.readouterr().out == out.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.arpa", "x.arpa.json"]
+
+
+def words_of(path: Path) -> set[str]:
+    return {ngram[0] for ngram in oracle.read(path) if len(ngram) == 1}
+
+
+@pytest.mark.parametrize(
+    ("vocab", "oov", "words"),
+    [
+        ("a\nb\n", "map", {"a", "b", "<unk>"}),
+        ("<s>\n</s>\n<unk>\na\nb\n", "map", {"a", "b", "<unk>"}),
+        ("a\r\n\n b \n<UNK>\n", "map", {"a", "b", "<UNK>"}),
+        ("<eps> 0\n<s> 1\n</s> 2\n<UNK> 3\na 4\nb 5\n#0 6\n", "map", {"a", "b", "<UNK>"}),
+        ("a\nb\n", "drop", {"a", "b"}),
+    ],
+)
+def test_word_lists(tmp_path, capsys, vocab, oov, words):
+    (tmp_path / "words").write_text(vocab)
+    (tmp_path / "text").write_text("a b\nb c\na a b\n")
+    assert train("--order", 2, "--vocab", tmp_path / "words", "--oov", oov, tmp_path / "text", tmp_path / "x.arpa") == 0
+    assert words_of(tmp_path / "x.arpa") == words | {"<s>", "</s>"}
+    assert "1 words outside it, such as 'c'" in capsys.readouterr().err
+    assert worst_gap(oracle.read(tmp_path / "x.arpa")) < 1e-5
+
+
+def test_without_a_word_list_every_word_is_in(tmp_path):
+    (tmp_path / "text").write_text("a b\nb \xe9 c\n", encoding="latin-1")  # not UTF-8: bytes stay bytes
+    assert train("--order", 1, tmp_path / "text", tmp_path / "x.arpa") == 0
+    assert b"\t\xe9\n" in (tmp_path / "x.arpa").read_bytes()
+
+
+def test_fixed_discounts_are_announced(tmp_path, capsys):
+    (tmp_path / "text").write_text("a b c\na b\n")
+    assert train(tmp_path / "text", tmp_path / "x.arpa") == 0
+    assert (
+        "2-grams: D1=0.5, D2=1, D3+=1.5 (n1=4 n2=1 n3=0 n4=0); no n-gram has a count of 3: the fixed" in capsys.readouterr().err
+    )
+    fallback = [d["fallback"] for d in json.loads((tmp_path / "x.arpa.json").read_text())["discounts"]]
+    assert fallback[1] == "no n-gram has a count of 3"
+    assert worst_gap(oracle.read(tmp_path / "x.arpa")) < 1e-5
+
+
+GOOD = "a b c\nb c a\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "args", "message"),
+    [
+        ({"text": ""}, ["text"], "text: no text"),
+        ({"text": "\n \n"}, ["text"], "text: no text"),
+        ({"text": GOOD, "more": ""}, ["text", "more"], "more: no text"),
+        ({"text": GOOD + "a <s> b\n"}, ["text"], "text:3: <s> or </s> inside the line 'a <s> b'"),
+        ({"text": "a \0\1\2 b\n"}, ["text"], "text: contains a NUL byte"),
+        ({"text": "BZh91AY junk"}, ["text"], "text: is bzip2"),
+        ({}, ["text"], "text: No such file"),
+        ({"text": GOOD}, ["."], ".: Is a directory"),
+        ({"text": GOOD, "words": "a\nb\na\n"}, ["--vocab", "words", "text"], "words:3: the word 'a' stands here and on line 1"),
+        ({"text": GOOD, "words": "\n"}, ["--vocab", "words", "text"], "words: no words"),
+        ({"text": GOOD, "words": "a\nb c\n"}, ["--vocab", "words", "text"], "words:2: 'b c'; expected one word a line"),
+        ({"text": GOOD, "words": "a\n\0\n"}, ["--vocab", "words", "text"], "words:2: a NUL byte"),
+        ({"text": GOOD}, ["--vocab", "words", "text"], "words: No such file"),
+        ({"text": GOOD, "words": "x\n"}, ["--vocab", "words", "--oov", "drop", "text"], "nothing to estimate from"),
+        (
+            {"text": GOOD, "words": "a\nb\n"},
+            ["--vocab", "words", "--oov", "error", "text"],
+            "outside the vocabulary, the first: 'c'",
+        ),
+        ({"counts": "a b\n"}, ["--counts", "counts"], "counts:1: 'a b'"),
+        ({"counts": "a 1\n</s> 1\n"}, ["--counts", "counts"], "counts: no 2-grams"),
+        ({}, ["--counts", "counts"], "counts: No such file"),
+        ({}, ["--counts", "."], ".: Is a directory"),
+        ({"text": GOOD, "counts": "a 1\n"}, ["--counts", "counts", "text"], "expected TEXT OUT, or --counts"),
+        ({}, [], "expected TEXT OUT, or --counts"),
+        ({"text": GOOD}, ["--order", "0", "text"], "--order 0; expected 1 to 8"),
+        ({"text": GOOD}, ["--order", "9", "text"], "--order 9; expected 1 to 8"),
+        ({"text": GOOD}, ["--min-counts", "1-0", "text"], "--min-counts 1-0; expected"),
+        ({"text": GOOD}, ["--min-counts", "1-x", "text"], "--min-counts 1-x; expected"),
+        ({"text": GOOD}, ["--memory", "10", "text"], "--memory 10; expected"),
+        ({"text": GOOD}, ["--memory", "2Q", "text"], "--memory 2Q; expected"),
+        ({"text": GOOD}, ["--counts-out", "no/where", "text"], "no/where: the folder no does not exist"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_written(tmp_path, monkeypatch, capsys, files, args, message):
+    monkeypatch.chdir(tmp_path)
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    assert train(*args, "x.arpa") == 1
+    assert message in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == set(files)
+
+
+def test_output_that_is_an_input(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text(GOOD)
+    assert train("text", "text") == 1
+    assert "is also an input" in capsys.readouterr().err
+    assert Path("text").read_text() == GOOD
+
+
+SCRIPT = Path(__file__).parent.parent / "steps" / "train_lm.sh"
+# What the script asks of the tools, by file; then a model that ends as one should.
+TOOL = """#!/bin/sh
+echo "$@" >> {log}
+for last; do :; done
+cat > {text}
+case $0 in *lmplz) last=/dev/stdout;; esac
+printf '%s\n' '\\data\\' {end} > "$last"
+"""
+
+
+def step(*args: object, path: str = "") -> subprocess.CompletedProcess:
+    folders = os.pathsep.join(filter(None, [path, str(Path(sys.executable).parent), os.environ["PATH"]]))
+    env = {**os.environ, "PATH": folders}
+    return subprocess.run([SCRIPT, *map(str, args)], capture_output=True, text=True, check=False, env=env)
+
+
+def fake_tool(folder: Path, name: str, end: str = "'\\end\\'") -> None:
+    tool = folder / name
+    tool.write_text(TOOL.format(log=folder / "log", text=folder / "seen", end=end))
+    tool.chmod(0o755)
+
+
+def test_step_script_with_mdi(tmp_path):
+    assert "Usage" in step("--help").stdout
+    assert step().returncode == 2
+    assert step("--what", "x").returncode == 2
+    done = step("--backend", "mdi", "--order", 2, "--vocab", VOCAB, IN, tmp_path / "x.arpa.gz")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith(f"{SCRIPT} --backend mdi --order 2")
+    assert train("--order", 2, "--vocab", VOCAB, IN, tmp_path / "y.arpa.gz") == 0
+    assert data_of(tmp_path / "x.arpa.gz") == data_of(tmp_path / "y.arpa.gz")
+    for args, message in ((["nothing", "x.arpa"], "nothing: no such file"), ([IN, "no/x.arpa"], "its folder does not exist")):
+        failed = step(*args)
+        assert failed.returncode == 1
+        assert message in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("backend", "tool", "options", "asked"),
+    [
+        ("srilm", "ngram-count", ["--order", 4], "-text - -order 4 -unk -kndiscount -gt1min 1 -gt2min 1 -gt3min 2 -gt4min 2 -lm"),
+        (
+            "srilm",
+            "ngram-count",
+            ["--smoothing", "wb", "--order", 1, "--vocab", VOCAB],
+            f"-order 1 -vocab {VOCAB} -unk -wbdiscount",
+        ),
+        (
+            "srilm",
+            "ngram-count",
+            ["--smoothing", "kn-interpolated", "--min-counts", "1"],
+            "-interpolate -gt1min 1 -gt2min 1 -gt3min 1",
+        ),
+        ("kenlm", "lmplz", ["--memory", "1G"], "-o 3 -S 1G --discount_fallback --prune 0 0 1"),
+    ],
+)
+def test_step_script_with_other_tools(tmp_path, backend, tool, options, asked):
+    out = tmp_path / "x.arpa"
+    args = ["--backend", backend, *options, IN, VOCAB, out]
+    fake_tool(tmp_path, tool)
+    done = step(*args, path=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert asked in (tmp_path / "log").read_text()
+    assert (tmp_path / "seen").read_bytes() == data_of(Path(IN)) + Path(VOCAB).read_bytes()
+    assert out.read_text().endswith("\\end\\\n")
+    out.unlink()
+    fake_tool(tmp_path, tool, end="")  # a tool that stops half-way with exit code 0
+    failed = step(*args, path=str(tmp_path))
+    assert failed.returncode == 1
+    assert "no complete model" in failed.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"log", "seen", tool}
+
+
+@pytest.mark.parametrize(("backend", "tool"), [("srilm", "ngram-count"), ("kenlm", "lmplz")])
+def test_step_script_without_the_tools(tmp_path, backend, tool):
+    if shutil.which(tool):
+        pytest.skip(f"{tool} is installed here")
+    failed = step("--backend", backend, IN, tmp_path / "x.arpa")
+    assert failed.returncode == 1
+    assert f"{tool} is not on PATH" in failed.stderr
+    assert not list(tmp_path.iterdir())
