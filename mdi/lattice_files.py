@@ -118,26 +118,39 @@ def _read_text(window: _Window, utterance: str) -> Lattice:
 
 def _read_binary(window: _Window, utterance: str) -> Lattice:
     where = f"{window.path}: lattice of utterance {utterance}"
-    damaged = MdiError(f"{where}: cut off or damaged; copy the file again or decode again")
-    if not window.need(100):
-        window.need(1)
+    while (found := _parse_binary(window.data, window.at, utterance, where)) is None:
+        if not window.more():
+            raise MdiError(f"{where}: cut off or damaged; copy the file again or decode again")
+    lattice, start, size = found
+    window.at += size
+    return tidy(lattice, start, window.path)
+
+
+def parse_fst(data: bytes, utterance: str) -> Lattice:
+    """The lattice of an FST file of its own: what a decoder hands over."""
+    found = _parse_binary(data, 0, utterance, f"lattice of utterance {utterance}")
+    if found is None:
+        raise MdiError(f"lattice of utterance {utterance}: cut off")
+    return tidy(found[0], found[1])
+
+
+def _parse_binary(data: bytes, at: int, utterance: str, where: str) -> tuple[Lattice, int, int] | None:
+    """(lattice, its start, bytes used) of the FST from `at` on, or None where the bytes end before it does."""
     try:
-        kind, start, n_states, head = read_header(window.data[window.at : window.at + 200], where)
-    except (struct.error, UnicodeDecodeError) as error:
-        raise damaged from error
+        kind, start, n_states, head = read_header(data[at : at + 200], where)
+    except struct.error:
+        return None
     if kind not in (_COMPACT, _PLAIN):
         raise MdiError(f"{where}: arcs of type {kind}; expected {_COMPACT} (run: lattice-copy)")
-    compact = kind == _COMPACT
-    while True:
-        body = np.frombuffer(window.data, np.int32, (len(window.data) - window.at - head) // 4, window.at + head)
-        size, arcs, n_frames = kernels.measure_bytes(body, n_states, compact)
-        if size >= 0:
-            break
-        if size == -2 or not window.more():
-            raise damaged
     if n_states == 0:
         raise MdiError(f"{where} is empty; decode the utterance again")
-    real = body.view(np.float32)
+    compact = kind == _COMPACT
+    body = np.frombuffer(data, np.int32, max(0, len(data) - at - head) // 4, at + head)
+    size, arcs, n_frames = kernels.measure_bytes(body, n_states, compact)
+    if size == -2:
+        raise MdiError(f"{where}: cut off or damaged; copy the file again or decode again")
+    if size < 0:
+        return None
     begin = np.empty(n_states + 1, np.int64)
     label, dest = np.empty(arcs, np.int32), np.empty(arcs, np.int32)
     first, stop = np.empty(arcs, np.int64), np.empty(arcs, np.int64)
@@ -145,15 +158,14 @@ def _read_binary(window: _Window, utterance: str) -> Lattice:
     final_first, final_stop = np.empty(n_states, np.int64), np.empty(n_states, np.int64)
     frames = np.empty(n_frames, np.int32)
     kernels.parse_bytes(
-        body, real, n_states, compact, begin, label, dest, graph, acoustic, first, stop,
+        body, body.view(np.float32), n_states, compact, begin, label, dest, graph, acoustic, first, stop,
         final_graph, final_acoustic, final_first, final_stop, frames,
     )  # fmt: skip
-    window.at += head + 4 * int(size)
     lattice = Lattice(
         utterance, begin, label, dest, graph, acoustic, first, stop,
         final_graph, final_acoustic, final_first, final_stop, frames,
     )  # fmt: skip
-    return tidy(lattice, start, window.path)
+    return lattice, start, head + 4 * int(size)
 
 
 def to_binary(lattice: Lattice) -> bytes:

@@ -105,6 +105,15 @@ def read_header(data: bytes, where: str) -> tuple[str, int, int, int]:
     return types[1], int(start), int(n_states), at + _HEADER.size
 
 
+def is_fst(path: str) -> bool:
+    """Whether a file begins as OpenFst's do."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(4) == struct.pack("<i", _MAGIC)
+    except OSError:
+        return False
+
+
 def from_bytes(data: bytes, where: str = "the FST") -> Arcs:
     """A VectorFst of standard or lattice arcs."""
     try:

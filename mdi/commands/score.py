@@ -68,8 +68,9 @@ def run(args: argparse.Namespace) -> None:
         f" [{interval.mean - interval.half:.2f}, {interval.mean + interval.half:.2f}], oracle WER {found.oracle_rate:.2f},"
         f" depth {found.depth:.1f}"
     )
-    weights = [weight for weight, _ in points]
-    if not args.tuned_on and len(set(weights)) > 1 and result.point[0] in (min(weights), max(weights)):
-        say(f"mdi score: the best LM weight, {result.point[0]}, is at the edge of the range; widen --min-lmwt or --max-lmwt")
+    weight, penalty = result.point
+    inner = {args.min_lmwt: weight + 1, args.max_lmwt: weight - 1}.get(weight)
+    if (inner, penalty) in result.by_point and result.by_point[inner, penalty].rate > result.errors.rate:
+        say(f"mdi score: the best LM weight, {weight}, is at the edge of the range; widen --min-lmwt or --max-lmwt")
     if args.compare_with:
         print(compare(args.folder, args.compare_with, references, args.mode), end="")

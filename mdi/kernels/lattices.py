@@ -142,7 +142,7 @@ def measure_bytes(body, n_states, compact):
     at, arcs, frames = 0, np.int64(0), np.int64(0)
     size = body.shape[0]
     for _ in range(n_states):
-        if at + 5 > size:
+        if at + 3 > size:
             return -1, arcs, frames
         at += 2
         if compact:
@@ -157,7 +157,7 @@ def measure_bytes(body, n_states, compact):
         if n < 0:
             return -2, arcs, frames
         for _ in range(n):
-            if at + 6 > size:
+            if at + 5 > size:
                 return -1, arcs, frames
             if compact:
                 if body[at + 4] < 0:
