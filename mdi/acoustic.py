@@ -110,19 +110,18 @@ class Scorer:
         )  # fmt: skip
 
     def __call__(self, samples: Array, utterance: str) -> Array:
+        if len(samples) < SAMPLE_RATE // 10:
+            raise MdiError(f"utterance {utterance}: {len(samples):,} samples; expected at least a tenth of a second of speech")
         self.decoder.reinit_feat()  # forgets the noise of the utterance before: scores must not depend on the order
         self.decoder.start_utt()
         self.decoder.process_raw(np.ascontiguousarray(samples, "<i2").tobytes(), full_utt=True)
         self.decoder.end_utt()
-        files = list(self.log.iterdir())
-        data = files[0].read_bytes() if files else b""
-        for file in files:
-            file.unlink()
+        (file,) = self.log.iterdir()
+        data = file.read_bytes()
+        file.unlink()
         width = self.n_senones + 1  # a frame is the number of its scores and the scores
-        body = np.frombuffer(data, "<i2", offset=data.find(b"endhdr\n") + 11) if b"endhdr\n" in data else np.zeros(0, "<i2")
+        body = np.frombuffer(data, "<i2", offset=data.find(b"endhdr\n") + 11)
         frames = body[: len(body) // width * width].reshape(-1, width)
-        if not len(frames):
-            raise MdiError(f"utterance {utterance}: no frames in {len(samples):,} samples; expected at least a tenth of a second")
-        if not (frames[:, 0] == self.n_senones).all():
+        if not len(frames) or not (frames[:, 0] == self.n_senones).all():
             raise MdiError(f"utterance {utterance}: the senone log is not what pocketsphinx 5 writes; install pocketsphinx>=5.0")
         return frames[:, 1:].astype(np.float32) * np.float32(-_SCORE_UNIT)

@@ -134,8 +134,8 @@ def test_scores_do_not_depend_on_the_order(acoustic):
     scorer(second, "b")
     assert np.array_equal(scorer(first, "a"), once)
     assert once.shape[1] == acoustic.n_senones == 5126
-    with pytest.raises(MdiError, match="utterance c: no frames"):
-        scorer(first[:0], "c")
+    with pytest.raises(MdiError, match="utterance c: 10 samples"):
+        scorer(first[:10], "c")
 
 
 @pytest.mark.parametrize(
