@@ -17,15 +17,24 @@ Downwards (Sigma_R; the reverse sweep of the first, the paper's g is the adjoint
     B(hw) = G(h) p(w|h) + sum_{rows xw with suffix hw} ([xw not constrained] B(xw) - G(x) bow(x) p(w|h))
     R_i = c(hw) B(hw) for the constraint i = hw;  the marginal of i is R_i plus those of the constraints right below it.
 
-Only histories that carry mass, and those they back off to, matter: the rows of the others are left out here.
+Both are linear in c: a row hw without a constraint adds d(hw) c(h'w) to Z(h), d(hw) = p(w|h) - bow(h) p(w|h'), and c(h'w) is the
+scale of the cell i of (h', w); a constrained one adds p(w|h) c(hw) and takes away bow(h) p(w|h') c(h'w). So a history is a list
+of *entries* (cell, a), and what falls on the slack cell, whose c is 1, is one number per history, `fixed`:
+
+    Z(h) = bow(h) Z(h') + fixed(h) + sum_entries a exp(mu_cell)
+    R_i = exp(mu_i) sum_h G(h) a(h, i),        R_slack = sum_h G(h) fixed(h)
+
+An iteration reads every entry twice, once up and once down, with no row of another order in between. Only histories that carry
+mass, and those they back off to, have entries. They are kept by their last word v: all that back off to each other are side by
+side, the short ones first, and the cells of n-grams of order 2 and more are touched by the histories of one v only. So threads
+can share the words v; each has its own sums for the cells of order 1.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -33,8 +42,9 @@ from mdi.kernels import duals as kernels
 from mdi.model import NgramModel
 from mdi.trie import NONE, Array, Trie
 
-# Work is split into this many blocks whatever the number of threads, so that results do not depend on it.
-BLOCKS = 8
+# Work is split into blocks, this many at most, whatever the number of threads, so that results do not depend on it.
+BLOCKS = 16
+SMALL_BLOCK = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -96,125 +106,70 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class _Level:
-    """The active histories of one length >= 1 and their rows (see mdi/kernels/duals.py)."""
+class _Histories:
+    """The active histories, by last word, then length, then as in the trie; number 0 is the empty one.
 
-    begin: Array
-    sfx: Array
-    d: Array
-    cons: Array
+    Those of the g-th word are first[g] .. first[g+1], and the longest among them begin at top[g]. The entries of history h are
+    begin[h] .. begin[h+1]."""
+
+    first: Array
+    top: Array
     back: Array
     bow: Array
     mass: Array
-    bounds: list[int] = field(default_factory=list)  # the blocks, cut where the shorter history changes
-
-    @property
-    def rows(self) -> int:
-        return len(self.sfx)
+    fixed: Array
+    begin: Array
+    cell: Array
+    a: Array
 
 
 class Dual:
     """One adaptation problem. `mass[j]` is p~ on the histories of length j of the model's trie."""
 
     def __init__(self, model: NgramModel, mass: list[Array], constraints: Constraints, threads: int = 2) -> None:
-        trie, n = model.trie, model.order
         self.threads = threads
         self.constraints = constraints
-        self.parent = constraints.parents(trie)
-        self.p_con = np.concatenate([np.zeros(0), *(model.p[k][constraints.row[k]] for k in range(1, constraints.order + 1))])
-        self.word_p = model.p[1]
-        self.word_cons = np.full(trie.n_words, -1, np.int32)
-        self.word_cons[constraints.row[1]] = np.arange(len(constraints.row[1]), dtype=np.int32)
+        self.parent = constraints.parents(model.trie)
+        self.word_p = model.p[1][constraints.row[1]]
+        free = np.ones(model.trie.n_words, bool)
+        free[constraints.row[1]] = False
+        self.word_fixed = float(model.p[1][free].sum())
         self.mass0 = float(mass[0][0])
-        self.levels = self._levels(model, mass, n)
+        self.active_rows, self.histories = _histories(model, mass, constraints)
+        self.bounds = _blocks(self.histories)
 
     @property
-    def active_rows(self) -> int:
-        """Rows that one evaluation passes through."""
-        return len(self.word_p) + sum(level.rows for level in self.levels)
-
-    def _levels(self, model: NgramModel, mass: list[Array], n: int) -> list[_Level]:
-        trie, constraints = model.trie, self.constraints
-        active = [NONE] * n
-        needed = np.zeros(0, bool)
-        for j in range(n - 1, 0, -1):
-            here = mass[j] > 0
-            if len(needed):
-                here |= needed
-            active[j] = np.flatnonzero(here).astype(np.int32)
-            needed = np.zeros(trie.n_hist(j - 1), bool)
-            needed[trie.back[j][active[j]]] = True
-        levels = []
-        new_hist, lower_begin = np.zeros(1, np.int32), np.zeros(2, np.int64)
-        for j in range(1, n):
-            k, hists = j + 1, active[j]
-            rows = constraints.row[k] if k <= constraints.order else NONE
-            first = constraints.first[k] if k <= constraints.order else 0
-            begin, sfx, d, cons = kernels.active_level(
-                hists, trie.begin[k], trie.suffix[k], model.p[k], model.bow[j], trie.back[j], model.p[j], trie.begin[j],
-                new_hist, lower_begin, rows, first,
-            )  # fmt: skip
-            back = new_hist[trie.back[j][hists]]
-            levels.append(_Level(begin, sfx, d, cons, back, model.bow[j][hists], mass[j][hists], _blocks(begin, back, j)))
-            new_hist = np.full(trie.n_hist(j), -1, np.int32)
-            new_hist[hists] = np.arange(len(hists), dtype=np.int32)
-            lower_begin = begin
-        return levels
+    def entries(self) -> int:
+        """What one evaluation passes through: rows of active histories, without those whose scale is 1 whatever mu is."""
+        return len(self.word_p) + len(self.histories.cell)
 
     def evaluate(self, mu: Array) -> Evaluation:
         """Cell marginals and log normalisers at mu."""
         scale = np.exp(mu)
-        cells = np.zeros(self.constraints.total)
-        word_c = np.empty(len(self.word_p))
-        z0 = kernels.forward_words(self.word_p, self.word_cons, scale, word_c)
-        log_z = self.mass0 * float(np.log(z0))
-        c, z = [word_c], [np.array([z0])]
-        above = [np.zeros(len(word_c)), *(np.zeros(level.rows) for level in self.levels[:-1])]
-        g = [np.zeros(1), *(np.zeros(len(level.back)) for level in self.levels[:-1])]
-        with ThreadPoolExecutor(self.threads) as pool:
-            for j, level in enumerate(self.levels[:-1], 1):
-                c.append(np.empty(level.rows))
-                z.append(np.empty(len(level.back)))
-                log_z += self._forward(pool, level, scale, c[j - 1], z[j - 1], c[j], z[j])
-            for j in range(len(self.levels), 0, -1):
-                log_z += self._backward(pool, j, scale, c, z, above, g, cells)
-        weight = self.mass0 / z0 + g[0][0]
-        slack = kernels.backward_words(self.word_p, self.word_cons, scale, weight, above[0], cells)
-        return Evaluation(cells, slack, log_z)
+        n_words, n_blocks = len(self.word_p), len(self.bounds) - 1
+        z0 = self.word_fixed + float((self.word_p * scale[:n_words]).sum())
+        hist = self.histories
+        z, g = np.empty(len(hist.back)), np.zeros(len(hist.back))
+        z[0] = z0
+        # sums for the cells of order 1, once for every block, then for all others
+        total = np.zeros(n_blocks * n_words + len(mu) - n_words)
+        arrays = (hist.first, hist.top, hist.back, hist.bow, hist.mass, hist.fixed, hist.begin, hist.cell, hist.a)
 
-    def _arrays(self, level: _Level, scale: Array) -> tuple[Array, ...]:
-        return level.begin, level.sfx, level.d, level.cons, level.back, level.bow, level.mass, self.p_con, scale
+        def block(b: int) -> tuple[float, float, float]:
+            shifts = b * n_words, (n_blocks - 1) * n_words
+            return kernels.up_and_down(self.bounds[b], self.bounds[b + 1], *arrays, scale, n_words, *shifts, z, g, total)
 
-    def _forward(self, pool, level: _Level, scale, lower_c, lower_z, c, z) -> float:
-        arrays = self._arrays(level, scale)
-        jobs = [pool.submit(kernels.forward, lo, hi, *arrays, lower_c, lower_z, c, z) for lo, hi in pairwise(level.bounds)]
-        return sum(job.result() for job in jobs)
-
-    def _backward(self, pool, j: int, scale, c, z, above, g, cells) -> float:
-        """The sweep down through the histories of length j; through the longest ones also up."""
-        level = self.levels[j - 1]
-        arrays = self._arrays(level, scale)
-        longest = j == len(self.levels)
-        jobs = []
-        for lo, hi in pairwise(level.bounds):
-            # All histories of length 1 back off to the empty one: each block sums on its own there.
-            own = j == 1
-            lower_above = np.zeros_like(above[0]) if own else above[j - 1]
-            lower_g = np.zeros(1) if own else g[j - 1]
-            if longest:
-                job = pool.submit(
-                    kernels.forward_backward, lo, hi, *arrays, c[j - 1], z[j - 1], lower_above, lower_g, cells
-                )  # fmt: skip
-            else:
-                job = pool.submit(kernels.backward, lo, hi, *arrays, z[j], g[j], above[j], lower_above, lower_g, cells)
-            jobs.append((job, lower_above, lower_g))
-        log_z = 0.0
-        for job, lower_above, lower_g in jobs:
-            log_z += job.result() or 0.0
-            if j == 1:
-                above[0] += lower_above
-                g[0] += lower_g
-        return log_z
+        if self.threads > 1 and n_blocks > 1:
+            with ThreadPoolExecutor(min(self.threads, n_blocks)) as pool:
+                parts = list(pool.map(block, range(n_blocks)))
+        else:
+            parts = [block(b) for b in range(n_blocks)]
+        log_z, weight, slack = np.array(parts).reshape(n_blocks, 3).sum(axis=0)
+        weight += self.mass0 / z0
+        cells = scale * total[max(0, n_blocks - 1) * n_words :] if n_blocks else np.zeros(len(mu))
+        words = total[: n_blocks * n_words].reshape(n_blocks, n_words).sum(axis=0)
+        cells[:n_words] = scale[:n_words] * (weight * self.word_p + words)
+        return Evaluation(cells, float(slack + weight * self.word_fixed), float(log_z + self.mass0 * np.log(z0)))
 
     def marginals(self, cells: Array) -> Array:
         """The marginal of each constraint from those of the cells."""
@@ -238,11 +193,74 @@ class Dual:
         return mu - np.where(self.parent >= 0, mu[self.parent], 0.0)
 
 
-def _blocks(begin: Array, back: Array, j: int) -> list[int]:
-    """Cuts histories into blocks of about equally many rows, no two of which share a shorter history (except for j = 1)."""
-    n = len(back)
-    work = begin[:-1] + np.arange(n)
-    cuts = np.searchsorted(work, np.linspace(0, int(begin[-1]) + n, BLOCKS + 1)[1:-1])
-    if j > 1:
-        cuts = np.searchsorted(back, back[np.minimum(cuts, max(0, n - 1))]) if n else cuts
-    return sorted({0, n, *cuts.tolist()})
+def _active(trie: Trie, mass: list[Array]) -> list[Array]:
+    """Histories of each length >= 1 that carry mass, and those they back off to."""
+    active = [NONE] * trie.order
+    needed = np.zeros(0, bool)
+    for j in range(trie.order - 1, 0, -1):
+        here = mass[j] > 0
+        if len(needed):
+            here |= needed
+        active[j] = np.flatnonzero(here).astype(np.int32)
+        needed = np.zeros(trie.n_hist(j - 1), bool)
+        needed[trie.back[j][active[j]]] = True
+    return active
+
+
+def _histories(model: NgramModel, mass: list[Array], constraints: Constraints) -> tuple[int, _Histories]:
+    """(rows of the active histories and words, the active histories)."""
+    trie, n = model.trie, model.order
+    active = _active(trie, mass)
+    # Where the histories of length j that end in word v begin among the active ones, and where they go.
+    cut = [np.searchsorted(active[j], _by_last_word(trie, j)) for j in range(1, n)]
+    size = [np.diff(part) for part in cut]
+    used = np.flatnonzero(sum(size, np.zeros(trie.n_words, np.int64)))
+    size = [part[used] for part in size]
+    first = np.concatenate([[1], 1 + np.cumsum(sum(size, np.zeros(len(used), np.int64)))])
+    start = first[:-1].copy()
+    top = start
+    place = [np.zeros(1, np.int64)]
+    for part in size:
+        top = start.copy()
+        place.append(np.repeat(start, part) + np.arange(part.sum()) - np.repeat(np.cumsum(part) - part, part))
+        start += part
+    n_hist = int(first[-1])
+    back, bow, hist_mass = np.zeros(n_hist, np.int32), np.zeros(n_hist), np.zeros(n_hist)
+    fixed, count = np.zeros(n_hist), np.zeros(n_hist, np.int64)
+
+    cells = np.full(trie.n_words, -1, np.int32)
+    cells[constraints.row[1]] = np.arange(len(constraints.row[1]), dtype=np.int32)
+    below, levels, rows = (np.zeros(1, np.int32), np.zeros(2, np.int64), cells), [], trie.n_words
+    for j in range(1, n):
+        k, hists, to = j + 1, active[j], place[j]
+        shorter = trie.back[j][hists]
+        back[to] = place[j - 1][below[0][shorter]]
+        bow[to], hist_mass[to] = model.bow[j][hists], mass[j][hists]
+        own = (constraints.row[k], constraints.first[k]) if k <= constraints.order else (NONE, 0)
+        levels.append((hists, to, trie.begin[k], trie.suffix[k], trie.back[j], trie.begin[j], *below, *own))
+        begin, cells = kernels.row_cells(*levels[-1], count)
+        rows += len(cells)
+        number = np.full(trie.n_hist(j), -1, np.int32)
+        number[hists] = np.arange(len(hists), dtype=np.int32)
+        below = number, begin, cells
+    begin = np.zeros(n_hist + 1, np.int64)
+    np.cumsum(count, out=begin[1:])
+    cell, a = np.empty(begin[-1], np.int32), np.empty(begin[-1])
+    for j, level in enumerate(levels, 1):
+        kernels.fill_entries(*level, model.bow[j], model.p[j + 1], model.p[j], begin, cell, a, fixed)
+    return rows, _Histories(first, top, back, bow, hist_mass, fixed, begin, cell, a)
+
+
+def _by_last_word(trie: Trie, j: int) -> Array:
+    """The first history of length j that ends in each word: histories are sorted by it."""
+    return np.concatenate([[0], np.cumsum(np.bincount(trie.word[j], minlength=trie.n_words))])
+
+
+def _blocks(hist: _Histories) -> list[int]:
+    """Cuts the words into blocks of about equally many entries and histories."""
+    work = hist.begin[hist.first[:-1]] + hist.first[:-1]
+    all_work = int(hist.begin[-1]) + len(hist.back)
+    if not len(work):
+        return [0]
+    cuts = np.linspace(0, all_work, min(BLOCKS, 1 + all_work // SMALL_BLOCK) + 1)[1:-1]
+    return sorted({0, len(work), *np.searchsorted(work, cuts).tolist()})
