@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--words", required=True, metavar="words.txt", help="the symbol table of the lattices")
     parser.add_argument("--old-lm", metavar="ARPA", help="the model whose scores are in the lattices")
     parser.add_argument("--new-lm", metavar="ARPA", help="the model whose scores go in")
-    parser.add_argument("--old-scores", choices=("exact", "cheapest"), default="exact", help="see above (exact)")
+    parser.add_argument("--old-scores", choices=("cheapest", "exact"), default="cheapest", help="see above (cheapest)")
     parser.add_argument("--text", type=boolean, default=False, metavar="true|false", help="write text, not binary (false)")
     parser.add_argument("--nj", type=int, default=1, metavar="N", help="archives worked on at a time (1); the models are shared")
 

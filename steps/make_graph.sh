@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# A decoding graph from a language model: G.fst and HCLG.fst.
+set -euo pipefail
+# shellcheck source=utils/step.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../utils/step.sh"
+
+usage() {
+  cat << 'EOF'
+Usage: steps/make_graph.sh [options] LM.arpa[.gz] GRAPH
+  --backend mdi|kaldi   mdi: the acoustic model of the pocketsphinx package; kaldi: arpa2fst and mkgraph.sh (mdi)
+  --lexicon FILE        mdi: pronunciations (CMU's dictionary)
+  --words FILE          mdi: symbol table (the words that lexicon and model share)
+  --lang DIR            kaldi: lang folder whose G.fst is to be exchanged
+  --model DIR           kaldi: folder with final.mdl and tree
+  --mkgraph-opts OPTS   kaldi: such as "--self-loop-scale 1.0"
+  --egs-dir DIR         kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
+GRAPH gets HCLG.fst and words.txt; with kaldi, GRAPH/lang is the lang folder with the new G.fst.
+EOF
+}
+
+echo "$0 $*" >&2
+backend=mdi lexicon="" words="" lang="" model="" mkgraph_opts="" egs_dir=${egs_dir:-}
+parse_options "backend lexicon words lang model mkgraph-opts egs-dir" "$@"
+if [[ ${#arguments[@]} -ne 2 ]]; then
+  usage >&2
+  exit 2
+fi
+lm=$(absolute "${arguments[0]}") graph=$(absolute "${arguments[1]}")
+need_files "$lm"
+
+case $backend in
+  mdi)
+    need_mdi
+    mdi graph ${lexicon:+--lexicon "$lexicon"} ${words:+--words "$words"} "$lm" "$graph"
+    ;;
+  kaldi)
+    [[ -n $lang && -n $model ]] || fail "--backend kaldi needs --lang and --model" 2
+    lang=$(absolute "$lang") model=$(absolute "$model")
+    need_files "$lang/words.txt" "$lang/L_disambig.fst" "$model/final.mdl" "$model/tree"
+    need_kaldi arpa2fst fsttablecompose fstdeterminizestar make-h-transducer
+    mkdir -p "$graph"
+    rm -rf "$graph/lang"
+    cp -r "$lang" "$graph/lang"
+    gzip -cdf -- "$lm" | arpa2fst --disambig-symbol='#0' --read-symbol-table="$lang/words.txt" - "$graph/lang/G.fst"
+    # arpa2fst writes an FST of one state and no arcs, and says nothing, where no word is known
+    [[ $(fstinfo "$graph/lang/G.fst" | awk '$3 == "arcs" {print $4}') -gt 0 ]] \
+      || fail "$lm has no n-gram of words in $lang/words.txt; are both in the same letter case?"
+    read -ra options <<< "$mkgraph_opts"
+    in_egs utils/mkgraph.sh "${options[@]}" "$graph/lang" "$model" "$graph"
+    ;;
+  *) fail "--backend $backend; expected mdi or kaldi" 2 ;;
+esac
+need_files "$graph/HCLG.fst" "$graph/words.txt"

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Another language model for lattices: the old one's scores out, the new one's in.
+set -euo pipefail
+# shellcheck source=utils/step.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../utils/step.sh"
+
+usage() {
+  cat << 'EOF'
+Usage: steps/rescore.sh [options] --words words.txt OLD.arpa[.gz] NEW.arpa[.gz] IN OUT
+  --backend mdi|kaldi            kaldi: lattice-lmrescore with the old G.fst, lattice-lmrescore-const-arpa with the new model (mdi)
+  --words FILE                   symbol table of the lattices
+  --old-scores cheapest|exact    mdi: how the old scores got in: by decoding, or by rescoring (cheapest; kaldi knows only this)
+  --nj N                         mdi: archives at a time (1); kaldi: one job an archive
+  --cmd CMD                      kaldi: run.pl, queue.pl, slurm.pl with options (run.pl)
+  --egs-dir DIR                  kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
+IN and OUT are folders with lat.1.gz, lat.2.gz ... and num_jobs. Both backends give the same best paths and costs.
+EOF
+}
+
+echo "$0 $*" >&2
+backend=mdi words="" old_scores=cheapest nj=1 cmd=run.pl egs_dir=${egs_dir:-}
+parse_options "backend words old-scores nj cmd egs-dir" "$@"
+if [[ ${#arguments[@]} -ne 4 || -z $words ]]; then
+  usage >&2
+  exit 2
+fi
+old=$(absolute "${arguments[0]}") new=$(absolute "${arguments[1]}") from=$(absolute "${arguments[2]}") to=$(absolute "${arguments[3]}")
+words=$(absolute "$words")
+need_files "$words" "$old" "$new" "$from/lat.1.gz" "$from/num_jobs"
+jobs=$(cat "$from/num_jobs")
+mkdir -p "$to/log"
+
+case $backend in
+  mdi)
+    need_mdi
+    mdi rescore --words "$words" --old-lm "$old" --new-lm "$new" --old-scores "$old_scores" --nj "$nj" "$from" "$to"
+    ;;
+  kaldi)
+    [[ $old_scores == cheapest ]] || fail "--old-scores $old_scores; lattice-lmrescore takes out the cheapest paths of G.fst" 2
+    need_kaldi arpa2fst arpa-to-const-arpa fstproject lattice-lmrescore lattice-lmrescore-const-arpa
+    label() { awk -v w="$1" '$1 == w {print $2}' "$words"; }
+    bos=$(label '<s>') eos=$(label '</s>') unk=$(label '<unk>')
+    [[ -n $bos && -n $eos ]] || fail "$words has no <s> or </s>; lattice-lmrescore-const-arpa needs both"
+    gzip -cdf -- "$old" | arpa2fst --disambig-symbol='#0' --read-symbol-table="$words" - "$to/old.G.fst" 2> "$to/log/arpa2fst.log"
+    gzip -cdf -- "$new" | (cd "$egs_dir" && utils/map_arpa_lm.pl "$words") 2> "$to/log/map_arpa_lm.log" \
+      | arpa-to-const-arpa --bos-symbol="$bos" --eos-symbol="$eos" --unk-symbol="${unk:--1}" - "$to/new.carpa" \
+        2> "$to/log/arpa-to-const-arpa.log"
+    # OpenFst has changed how it spells this option
+    project=--project_output=true
+    if fstproject --help 2>&1 | grep -q project_type; then project=--project_type=output; fi
+    # shellcheck disable=SC2086  # $cmd is a command with its options
+    in_egs $cmd "JOB=1:$jobs" "$to/log/rescore.JOB.log" \
+      set -o pipefail '&&' lattice-lmrescore --lm-scale=-1.0 "ark:gunzip -c $from/lat.JOB.gz|" \
+      "fstproject $project $to/old.G.fst|" ark:- '|' \
+      lattice-lmrescore-const-arpa --lm-scale=1.0 ark:- "$to/new.carpa" "ark:|gzip -c > $to/lat.JOB.gz"
+    for ((n = 1; n <= jobs; n++)); do
+      if grep -E 'failed for [1-9]|Empty lattice' "$to/log/rescore.$n.log" >&2; then fail "lattices were lost; see $to/log/rescore.$n.log"; fi
+    done
+    ;;
+  *) fail "--backend $backend; expected mdi or kaldi" 2 ;;
+esac
+cp "$from/num_jobs" "$to/num_jobs"
+check_lattices "$to" "$jobs"
