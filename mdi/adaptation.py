@@ -6,8 +6,8 @@ bow_ad(h)  = bow(h) Z(h') / Z(h)                                 (section 3.4)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,10 +19,10 @@ from mdi.errors import MdiError, examples
 from mdi.estimate import estimate
 from mdi.history import ml_history, move_mass, smoothed_history
 from mdi.kernels import sweeps
-from mdi.model import NgramModel, extend, sigma_l
+from mdi.model import NgramModel, close, extend, on_rows, sigma_l
 from mdi.relabel import join_vocabularies, relabel
-from mdi.solver import Solution, Step, solve
-from mdi.trie import NONE, Array, Trie
+from mdi.solver import Solution, solve
+from mdi.trie import NONE, Array, Trie, locate
 from mdi.vocabulary import Vocabulary
 
 TARGETS = ("ml", "smoothed")
@@ -193,42 +193,21 @@ class Adapter:
         rows = Constraints(rows_in(wide.trie, counts.trie, chosen))
         while True:
             dual = Dual(wide, mass, rows, self.threads)
-            impossible = selecting.impossible(dual, target)
+            impossible = selecting.impossible(dual, wide.trie, mass)
             if not dropped.note(selecting.IMPOSSIBLE, impossible):
                 count = selecting.values(counts, chosen)
                 return Problem(min_counts, wide, mass, rows, chosen, target, count, dual, history.events, dropped)
             chosen, rows, target = chosen.keep(~impossible), rows.keep(~impossible), target[~impossible]
 
-    def adapt(
-        self,
-        min_counts: str = "2",
-        *,
-        solver: str = "partition",
-        tolerance: float = 1e-3,
-        max_iters: int = 200,
-        sigma2: float | None = None,
-        start: dict[str, float] | Adapted | None = None,
-        report: Callable[[Step], None] | None = None,
-    ) -> Adapted:
-        """`start`: lambda by n-gram, or an adaptation of the same text whose solution to start from."""
-        problem = self.pose(min_counts, regularised=sigma2 is not None)
+    def adapt(self, min_counts: str = "2", *, start: dict[str, float] | Adapted | None = None, **options) -> Adapted:
+        """`start`: lambda by n-gram, or an adaptation of the same text whose solution to start from. Options: see `solve`."""
+        problem = self.pose(min_counts, regularised=options.get("sigma2") is not None)
         mu = None
         if isinstance(start, Adapted):
             mu = self._carried(start, problem)
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
-        solution = solve(
-            problem.dual,
-            problem.target,
-            solver=solver,
-            tolerance=tolerance,
-            max_iters=max_iters,
-            sigma2=sigma2,
-            events=problem.events,
-            start=mu,
-            report=report,
-        )
-        return finish(problem, solution)
+        return finish(problem, solve_problem(problem, start=mu, **options))
 
     def _carried(self, old: Adapted, problem: Problem) -> Array:
         """mu of the new constraints such that every event keeps the scale that the old solution gives it."""
@@ -262,13 +241,59 @@ def adapt(
 ) -> Adapted:
     """Adapts a background model so that it meets the marginals of in-domain text and stays closest to itself in KL.
 
-    See `Adapter` for the arguments and `Adapter.adapt` for the options of the solver.
+    See `Adapter` for the arguments and `mdi.solver.solve` for the options.
     """
     adapter = Adapter(background, text, oov=oov, targets=targets, history=history, threads=threads)
     return adapter.adapt(min_counts, **options)
+
+
+def solve_problem(problem: Problem, **options) -> Solution:
+    return solve(problem.dual, problem.target, events=problem.events, **options)
 
 
 def finish(problem: Problem, solution: Solution) -> Adapted:
     before = problem.dual.marginals(problem.dual.evaluate(np.zeros(problem.constraints.total)).cells)
     model = adapted_model(problem.background, problem.constraints, solution.mu)
     return Adapted(model, problem, solution, problem.dual.lam_of(solution.mu), before)
+
+
+def match(
+    small: NgramModel,
+    large: NgramModel,
+    text: str | list[str] | Counts,
+    *,
+    oov: str = "map",
+    history: NgramModel | None = None,
+    threads: int = 2,
+    **options,
+) -> Adapted:
+    """Adapts a small model so that all its n-grams keep the marginals that they have in a large one: better at the same size.
+
+    The targets are Sigma_R of the large model over the history distribution of the text (or of the model `history`). The result
+    has exactly the rows of `small`; if that is a pruned model, what closes its trie meanwhile is no constraint, so it stays what
+    backing off gives and can go again.
+    """
+    large = onto(large, small.vocab, "the large model")
+    if history is not None:
+        history = onto(history, small.vocab, "the model that gives the histories")
+    if not isinstance(text, Counts):
+        text = count_text([text] if isinstance(text, str) else text, small.vocab, max(small.order, large.order), oov)
+    p_tilde = History(text, history)
+    whole = close(small)
+    trie, mass = whole.trie, p_tilde.on(whole.trie)
+    own = locate(small.trie, trie)
+    rows = Constraints([NONE, *(own[k][small.p[k] > 0] for k in range(1, small.order + 1))])
+    dropped = Dropped()
+    while True:
+        dual = Dual(whole, mass, rows, threads)
+        lost = selecting.impossible(dual, trie, mass)
+        if not dropped.note(selecting.IMPOSSIBLE, lost):
+            target = model_marginals(large, trie, rows, p_tilde, threads)
+            lost = dual.cell_targets(target) <= selecting.ROUNDING * target
+            if not dropped.note(selecting.NO_TARGET, lost):
+                break
+        rows = rows.keep(~lost)
+    count = p_tilde.events * target
+    problem = Problem("all", whole, mass, rows, rows, target, count, dual, p_tilde.events, dropped)
+    adapted = finish(problem, solve_problem(problem, **options))
+    return replace(adapted, model=on_rows(adapted.model, small.trie))

@@ -12,6 +12,8 @@ from mdi.errors import MdiError
 VERBS = {
     "train": "count text and estimate a back-off model (Kneser-Ney, Witten-Bell)",
     "adapt": "adapt a background model to in-domain text (MDI)",
+    "tune": "search thresholds, prior and mixture weights for the best model on development text",
+    "match": "give a small model the marginals of a large one, at the same size",
     "mix": "interpolate models linearly, weights tuned on development text",
     "prune": "drop the n-grams that matter least (relative entropy)",
     "ppl": "perplexity of texts under a model",
@@ -22,6 +24,9 @@ VERBS = {
     "score": "WER over LM weights and insertion penalties, confidence, significance, oracle",
     "check": "look a model over: format, closure, sums, what Kaldi would stumble on",
 }
+
+# Modules of the optional dependencies: graphs, decoding and scoring need them, language models do not.
+SPEECH_PACKAGES = ("pywrapfst", "kaldifst", "kaldi_decoder", "pocketsphinx", "kaldialign", "kaldiio")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -46,6 +51,11 @@ def main(argv: list[str] | None = None) -> int:
         return command.run(args) or 0
     except MdiError as error:
         print(f"mdi {verb}: {error}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        if error.name not in SPEECH_PACKAGES:
+            raise
+        print(f"mdi {verb}: the package {error.name} is not installed; run: pip install 'mdi-lm[speech]'", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader of our standard output has gone
         sys.stderr.close()

@@ -9,16 +9,15 @@ import numpy as np
 from mdi.counts import Counts
 from mdi.dual import Constraints, Dual
 from mdi.errors import MdiError
+from mdi.kernels.sweeps import add_at
 from mdi.trie import NONE, Array, Trie, from_ngrams
 
 # Residual targets below this share of their constraint's target are zero up to rounding.
 ROUNDING = 1e-9
-# A cell whose background marginal is this small in relation to its target has no event with a probability.
-NO_EVENT = 1e-12
 
 IMPLIED = "implied by longer constraints (their targets use up its own)"
 NO_MASS_LEFT = "rarest words, given up so that words without a constraint keep some probability"
-IMPOSSIBLE = "impossible: the background gives its events no probability"
+IMPOSSIBLE = "impossible: no event of its own has a probability in the background"
 NO_TARGET = "without a target: the model that gives the targets has no probability for it"
 
 
@@ -99,8 +98,18 @@ def drop_degenerate(trie: Trie, constraints: Constraints, target: Array, events_
         keep[np.flatnonzero(keep)[lost]] = False
 
 
-def impossible(dual: Dual, target: Array) -> Array:
-    """Flags of constraints whose events have no probability under the model: no scaling can raise them."""
-    r = dual.cell_targets(target)
-    cells = dual.evaluate(np.zeros(len(target))).cells
-    return (r > 0) & (cells <= NO_EVENT * r)
+def impossible(dual: Dual, trie: Trie, mass: list[Array]) -> Array:
+    """Flags of constraints with no event of their own that has a probability: no scaling can raise them.
+
+    Events of a constraint hw lie after the histories that end in h and carry mass, unless a longer constraint covers them;
+    counting those histories is exact where the cell's marginal would only be zero up to rounding.
+    """
+    constraints, parent = dual.constraints, dual.parent
+    carrying = [(part > 0).astype(float) for part in mass]
+    for j in range(len(mass) - 1, 0, -1):
+        add_at(trie.back[j], carrying[j], carrying[j - 1])
+    histories = [carrying[k - 1][trie.hist_of_rows(k, constraints.row[k])] for k in range(1, constraints.order + 1)]
+    reach = np.concatenate([np.zeros(0), *histories])
+    nested = parent >= 0
+    own = reach - np.bincount(parent[nested], weights=reach[nested], minlength=len(reach))
+    return (own <= 0) | (dual.evaluate(np.zeros(len(reach))).cells <= 0)

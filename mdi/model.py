@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdi.kernels import sweeps
-from mdi.trie import NONE, Array, Trie, from_ngrams, is_closed, lowest, missing_suffixes, union
+from mdi.trie import NONE, Array, Trie, from_ngrams, is_closed, locate, lowest, missing_suffixes, union
 from mdi.vocabulary import Vocabulary
 
 
@@ -90,6 +90,17 @@ def first_orders(model: NgramModel, order: int) -> NgramModel:
     """The model cut down to its orders 1 .. order: still normalised, as every order of a back-off model is."""
     order = min(order, model.order)
     return NgramModel(model.vocab, lowest(model.trie, order), model.p[: order + 1], model.bow[:order])
+
+
+def on_rows(model: NgramModel, trie: Trie) -> NgramModel:
+    """The model's values on the rows of another trie, all of which it has. Rows left out must be what backing off gives."""
+    where = locate(trie, model.trie)
+    bow = [model.bow[0]]
+    for j in range(1, trie.order):
+        weight = np.empty(trie.rows(j))
+        weight[trie.as_hist[j]] = model.bow[j][model.trie.as_hist[j][where[j]]]
+        bow.append(weight)
+    return NgramModel(model.vocab, trie, [NONE, *(model.p[k][where[k]] for k in range(1, trie.order + 1))], bow)
 
 
 def close(model: NgramModel) -> NgramModel:
