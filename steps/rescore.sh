@@ -46,12 +46,12 @@ case $backend in
       | arpa-to-const-arpa --bos-symbol="$bos" --eos-symbol="$eos" --unk-symbol="${unk:--1}" - "$to/new.carpa" \
         2> "$to/log/arpa-to-const-arpa.log"
     # OpenFst has changed how it spells this option
-    project=--project_output=true
-    if fstproject --help 2>&1 | grep -q project_type; then project=--project_type=output; fi
+    fstproject --project_type=output "$to/old.G.fst" "$to/old.words.fst" 2> /dev/null \
+      || fstproject --project_output=true "$to/old.G.fst" "$to/old.words.fst"
     # shellcheck disable=SC2086  # $cmd is a command with its options
     in_egs $cmd "JOB=1:$jobs" "$to/log/rescore.JOB.log" \
       set -o pipefail '&&' lattice-lmrescore --lm-scale=-1.0 "ark:gunzip -c $from/lat.JOB.gz|" \
-      "fstproject $project $to/old.G.fst|" ark:- '|' \
+      "$to/old.words.fst" ark:- '|' \
       lattice-lmrescore-const-arpa --lm-scale=1.0 ark:- "$to/new.carpa" "ark:|gzip -c > $to/lat.JOB.gz"
     for ((n = 1; n <= jobs; n++)); do
       if grep -E 'failed for [1-9]|Empty lattice' "$to/log/rescore.$n.log" >&2; then fail "lattices were lost; see $to/log/rescore.$n.log"; fi

@@ -60,14 +60,14 @@ need_kaldi() {
   done
 }
 
-# runs a command in the recipe, with its own path.sh where its Kaldi is whole
+# runs a command in the recipe, with its own path.sh
 in_egs() {
   (
     cd "$egs_dir" || exit 1
     export PATH=$PWD/utils:$PATH LC_ALL=C
     set +u # Kaldi's scripts are not made for it
     # shellcheck disable=SC1091
-    if [[ -f path.sh && -f ${KALDI_ROOT:-/}/tools/config/common_path.sh ]]; then . ./path.sh; fi
+    if [[ -f path.sh ]]; then . ./path.sh; fi
     "$@"
   )
 }
