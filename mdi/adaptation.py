@@ -99,7 +99,7 @@ def rows_in(trie: Trie, source: Trie, constraints: Constraints) -> list[Array]:
 
 def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, history: History, threads: int) -> Array:
     """sum_h p~(h) p(w|h) over each constraint's events: Sigma_R of another model, with no scaling."""
-    wide = extend(model, selecting.as_trie(source, constraints))[0]
+    wide = extend(model, selecting.as_trie(source, constraints))
     rows = Constraints(rows_in(wide.trie, source, constraints))
     dual = Dual(wide, history.on(wide.trie), rows, threads)
     return dual.marginals(np.maximum(dual.evaluate(np.zeros(rows.total)).cells, 0.0))
@@ -188,7 +188,7 @@ class Adapter:
             elsewhere[chosen.row[1]] = False
             kept = selecting.drop_degenerate(counts.trie, chosen, target, bool((background.p[1][elsewhere] > 0).any()), dropped)
             chosen, target = chosen.keep(kept), target[kept]
-        wide = extend(background, selecting.as_trie(counts.trie, chosen))[0]
+        wide = extend(background, selecting.as_trie(counts.trie, chosen))
         mass = history.on(wide.trie)
         rows = Constraints(rows_in(wide.trie, counts.trie, chosen))
         while True:

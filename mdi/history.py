@@ -39,7 +39,7 @@ def smoothed_history(model: NgramModel, trie: Trie, longest: int) -> tuple[Trie,
     """
     if longest == 0:
         return trie, [np.ones(1)]
-    wide = extend(first_orders(model, longest), with_order(lowest(trie, min(longest, trie.order)), longest))[0]
+    wide = extend(first_orders(model, longest), with_order(lowest(trie, min(longest, trie.order)), longest))
     wide = replace(wide, trie=with_histories(wide.trie))
     t, vocab = wide.trie, wide.vocab
     start = wide.p[1].copy()

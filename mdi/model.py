@@ -47,43 +47,27 @@ class NgramModel:
         return weight * self._prob(w, history[1:])
 
 
-def extend(model: NgramModel, ngrams: Trie) -> tuple[NgramModel, list[Array]]:
-    """The same distribution with more rows: those of `ngrams` (over the same words) and whatever closes the trie.
+def extend(model: NgramModel, ngrams: Trie) -> NgramModel:
+    """The same distribution with more rows: those of `ngrams` (over the same words) and whatever closes these.
 
-    A new row gets its backed-off probability and, as a history, the weight 1. Also returns, for every order, the row of each
-    row of `ngrams`.
+    A new row gets its backed-off probability and, as a history, the weight 1. If the model's trie is closed, so is the result's.
     """
+    lost = missing_suffixes(ngrams)
+    if any(map(len, lost)):
+        ngrams = union(ngrams, from_ngrams(ngrams.n_words, lost)).trie
     joined = union(model.trie, ngrams)
-    lost = missing_suffixes(joined.trie)
-    if any(len(ids) for ids in lost):
-        wider = union(ngrams, from_ngrams(ngrams.n_words, lost))
-        joined = union(model.trie, wider.trie)
-        in_ngrams = [NONE, *(_compose(rows, wider.from_a[k]) for k, rows in enumerate(joined.from_b[1:], 1))]
-    else:
-        in_ngrams = joined.from_b
     trie = joined.trie
     p, bow = [NONE, model.p[1]], [model.bow[0]]
     for k in range(1, trie.order):
-        known = joined.from_a[k]
         weight = np.ones(trie.rows(k))
         if k < model.order:
+            known = joined.from_a[k]
             old = known >= 0
             weight[trie.as_hist[k][old]] = model.bow[k][model.trie.as_hist[k][known[old]]]
         bow.append(weight)
-        known = joined.from_a[k + 1]
         old_p = model.p[k + 1] if k < model.order else np.zeros(0)
-        p.append(sweeps.backed_off(trie.begin[k + 1], trie.suffix[k + 1], bow[k], p[k], known, old_p))
-    where = [NONE]
-    for k in range(1, ngrams.order + 1):
-        rows = np.empty(ngrams.rows(k), np.int32)
-        new = np.flatnonzero(in_ngrams[k] >= 0)
-        rows[in_ngrams[k][new]] = new
-        where.append(rows)
-    return NgramModel(model.vocab, trie, p, bow), where
-
-
-def _compose(rows: Array, table: Array) -> Array:
-    return np.where(rows >= 0, table[rows] if len(table) else -1, -1).astype(np.int32)
+        p.append(sweeps.backed_off(trie.begin[k + 1], trie.suffix[k + 1], bow[k], p[k], joined.from_a[k + 1], old_p))
+    return NgramModel(model.vocab, trie, p, bow)
 
 
 def first_orders(model: NgramModel, order: int) -> NgramModel:
@@ -107,7 +91,7 @@ def close(model: NgramModel) -> NgramModel:
     """Adds the rows that a pruned model lacks (the paper's "suffix is not seen"); no probability changes."""
     if is_closed(model.trie):
         return model
-    return extend(model, from_ngrams(model.trie.n_words, missing_suffixes(model.trie)))[0]
+    return extend(model, from_ngrams(model.trie.n_words, missing_suffixes(model.trie)))
 
 
 def sigma_l(model: NgramModel, scale: list[Array]) -> list[Array]:

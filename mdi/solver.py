@@ -74,7 +74,8 @@ class _Objective:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             found = self.dual.evaluate(mu)
             lam = self.dual.lam_of(mu)
-            value = float(mu @ self.r) - found.log_z - 0.5 * self.penalty * float(lam @ lam)
+            # plain sums: BLAS would add in another order with another number of threads
+            value = float((mu * self.r).sum()) - found.log_z - 0.5 * self.penalty * float((lam * lam).sum())
         marginal = self.dual.marginals(found.cells)
         gradient = self.target - marginal - self.penalty * lam
         l1 = float(np.abs(gradient).sum())
@@ -178,10 +179,10 @@ def _cell_step(objective: _Objective, mu: Array, found: Evaluation) -> Array:
 
 def _anderson(plain: Array, step: Array, dx: list[Array], df: list[Array], weight: Array) -> Array:
     """x + f - (dX + dF) gamma, gamma = argmin |W (f - dF gamma)|."""
-    scaled = np.stack([weight * part for part in df])
-    gram = scaled @ scaled.T
+    scaled = [weight * part for part in df]
+    gram = np.array([[(a * b).sum() for a in scaled] for b in scaled])
     gram[np.diag_indices_from(gram)] += 1e-10 * np.trace(gram) / len(df) + 1e-300
-    gamma = np.linalg.solve(gram, scaled @ (weight * step))
+    gamma = np.linalg.solve(gram, [(part * weight * step).sum() for part in scaled])
     mixed = plain.copy()
     for share, x, f in zip(gamma, dx, df, strict=True):
         mixed -= share * (x + f)

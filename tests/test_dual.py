@@ -50,7 +50,7 @@ class Case:
         chosen = select(self.counts, thresholds)
         keep = rng.random(chosen.total) < 0.8  # constraints need not be nested by thresholds
         self.chosen = chosen.keep(keep)
-        self.wide, _ = extend(self.background, as_trie(self.counts.trie, self.chosen))
+        self.wide = extend(self.background, as_trie(self.counts.trie, self.chosen))
         self.rows = Constraints(rows_in(self.wide.trie, self.counts.trie, self.chosen))
         self.ngrams = [
             tuple(self.wide.vocab.words[w] for w in ngram)
