@@ -14,7 +14,8 @@ from mdi.acoustic import FRAMES_A_SECOND, SAMPLE_RATE, Scorer
 from mdi.errors import MdiError
 from mdi.kernels.determinization import collect_frames, determinize
 from mdi.lattice import Lattice, scaled, tidy
-from mdi.lattice_files import parse_fst, read_lattices, to_binary
+from mdi.lattice_files import lattice_writer, parse_fst, read_lattices, to_binary
+from mdi.progress import Progress
 
 # A lattice of more arcs is cut short: it comes from an utterance that the model does not understand at all.
 MAX_ARCS = 500_000
@@ -189,16 +190,17 @@ def run_job(job: Job) -> Times:
     """Decodes what is missing and writes the archive."""
     import kaldiio
 
-    from mdi.lattice_files import lattice_writer
-
     if job.archive.exists():
         return Times()
     done = {lattice.utterance for lattice in finished(job)}
     recognizer = Recognizer(job.graph, job.n_senones, job.options)
     segments = Path(job.data) / "segments"
     speech = kaldiio.load_scp(str(Path(job.data) / "wav.scp"), segments=str(segments) if segments.exists() else None)
+    progress = Progress("decoding", len(job.utterances), "utterances") if job.number == 1 else None  # the others are as far
     with open(job.part, "ab") as stream:
-        for utterance in job.utterances:
+        for n, utterance in enumerate(job.utterances):
+            if progress:
+                progress.update(n)
             if utterance in done:
                 continue
             if utterance not in speech:
@@ -209,6 +211,8 @@ def run_job(job: Job) -> Times:
                 raise MdiError(f"{job.data}/wav.scp: utterance {utterance} cannot be read: {error}") from error
             stream.write(to_binary(recognizer(utterance, read_samples(entry, utterance))))
             stream.flush()
+    if progress:
+        progress.close()
     with lattice_writer(str(job.archive)) as write:
         for lattice in read_lattices(str(job.part)):
             write(lattice)
@@ -218,20 +222,15 @@ def run_job(job: Job) -> Times:
 
 def decode_jobs(jobs: list[Job]) -> Times:
     """All jobs, each in a process of its own; in this one where there is only one."""
-    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
-
-    from mdi.progress import Progress
 
     total = Times()
     if len(jobs) == 1:
         total += run_job(jobs[0])
         return total
-    progress = Progress("decoding", len(jobs), "archives")
     # A fresh interpreter for each: the libraries behind it are not made for being forked.
     with ProcessPoolExecutor(len(jobs), mp_context=get_context("spawn")) as pool:
-        for done, future in enumerate(as_completed([pool.submit(run_job, job) for job in jobs]), 1):
-            total += future.result()
-            progress.update(done)
-    progress.close()
+        for times in pool.map(run_job, jobs):
+            total += times
     return total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from goldens import golden_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lattice_data import KALDI, LAT, PENALTIES, WEIGHTS, WORDS, best_costs, best_words, lattices, table
@@ -21,12 +22,18 @@ SYMBOLS = read_symbols(WORDS)
 
 @pytest.fixture(scope="module")
 def old():
-    return lattice_model(read_arpa(str(KALDI / "bg.kn.arpa.gz")), SYMBOLS)
+    return lattice_model(golden_model("bg.kn"), SYMBOLS)
 
 
 @pytest.fixture(scope="module")
 def new():
-    return lattice_model(read_arpa(str(KALDI / "mix.arpa.gz")), SYMBOLS)
+    return lattice_model(golden_model("mix"), SYMBOLS)
+
+
+@pytest.fixture(scope="module")
+def models(new):
+    """Orders 3, 4 and a pruned model."""
+    return [new, *(lattice_model(golden_model(name), SYMBOLS) for name in ("bg4.kn", "bg.kni.prune1e-4"))]
 
 
 def assert_best_paths_are(name, made):
@@ -75,7 +82,7 @@ def test_old_to_new_to_old_returns_the_costs(old, new):
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 301), min_size=0, max_size=7))
-def test_cost_of_one_path_is_the_models_score(new, labels):
+def test_cost_of_one_path_is_the_models_score(models, labels):
     """A chain of words, silence (label 0) and <unk> (1) among them."""
     from mdi.lattice import Lattice
 
@@ -87,9 +94,10 @@ def test_cost_of_one_path_is_the_models_score(new, labels):
         np.zeros(0, np.int32),
     )  # fmt: skip
     words = SYMBOLS.spell([w for w in labels if w])
-    expected = -new.model.log_prob([*words, "</s>"], ["<s>"])
-    assert best_path(add_model(chain, new), 1.0).graph == pytest.approx(expected, abs=1e-6)
-    assert best_path(add_model(chain, new, 1.0, CHEAPEST), 1.0).graph <= expected + 1e-4
+    for lm in models:
+        expected = -lm.model.log_prob([*words, "</s>"], ["<s>"])
+        assert best_path(add_model(chain, lm), 1.0).graph == pytest.approx(expected, abs=1e-6)
+        assert best_path(add_model(chain, lm, 1.0, CHEAPEST), 1.0).graph <= expected + 1e-4
 
 
 def test_command_on_folders(tmp_path):
