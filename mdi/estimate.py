@@ -80,7 +80,7 @@ class Statistics:
     trie: Trie
     count: list[Array]  # count[k][r], k = 1..n
     after: list[After]  # [j], j = 0..n-1
-    counts_of_counts: list[Array]  # [k][i], i = 1..4
+    counts_of_counts: list[Array]  # [k][i], i = 1..4; [k][0] is the number of k-grams
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,9 @@ def default_min_counts(order: int) -> list[float]:
 
 
 def discount_of(n: Array) -> Discount:
-    """D1, D2, D3+ from n[1..4] where these allow it, as KenLM decides."""
+    """D1, D2, D3+ from n[1..4] where these allow it, as KenLM decides. Without any n-grams, n[0] = 0, nothing is wrong."""
     counts = tuple(int(value) for value in n[1:5])
-    if not any(counts):
+    if not n[0]:
         return Discount(counts, FALLBACK)
     if not all(counts):
         missing = counts.index(0) + 1
@@ -212,12 +212,13 @@ def statistics(counts: CountStream, smoothing: str, min_counts: list[float]) -> 
     kept = Trie(*(part[: whole + 1] for part in (trie.begin, trie.word, trie.suffix, trie.as_hist, trie.back)))
     number = np.arange(trie.rows(whole), dtype=np.int32)
     for k in range(whole + 1, order + 1):
-        hist_wanted = wanted[k - 1][trie.row_of_hist[k - 1]]
-        begin, word, suffix, kept_count, number = kernels.select_rows(*rows[k], wanted[k], hist_wanted, number)
+        if whole < order - 1:
+            hist_wanted = wanted[k - 1][trie.row_of_hist[k - 1]]
+            *rows[k], number = kernels.select_rows(*rows[k], wanted[k], hist_wanted, number)
+            after[k - 1] = after[k - 1].only(hist_wanted)
+        begin, word, suffix, kept_count = rows[k]
         count[k:] = [kept_count]
         kept = add_order(with_histories(kept), begin, word, suffix)
-        if k > whole + 1:
-            after[k - 1] = after[k - 1].only(hist_wanted)
     return Statistics(kept, count, after, n)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from mdi.errors import MdiError
 from mdi.kernels import counting as kernels
 from mdi.kernels.tries import radix_sort, rank_as_histories
+from mdi.progress import Progress
 from mdi.trie import NONE, Array, Trie, add_order, unigram_trie, with_histories
 
 # Tokens counted at once: the sort of few stays near the processor's cache.
@@ -132,12 +133,14 @@ class Merge:
     def _pieces(self, k: int) -> Iterator[tuple[Rows, list[Array]]]:
         """Rows of order k, a piece at a time, and the new numbers (within the piece) of the rows of each run."""
         n_words = self.trie.n_words
-        size = np.zeros(self.trie.n_hist(k - 1), np.int64)
+        size = np.zeros(self.trie.n_hist(k - 1), np.int32)
         for run, hist in zip(self.runs, self.union_hist, strict=True):
             kernels.add_sizes(run.begin[k][:], hist, size)
-        cuts = kernels.cut_points(size, self.piece)
-        for first, last in pairwise(cuts):
-            key, count = np.empty(size[first:last].sum(), np.int64), np.empty(size[first:last].sum(), np.int32)
+        progress, done = Progress(f"merging {k}-grams", int(size.sum(dtype=np.int64)), "counted"), 0
+        for first, last in pairwise(kernels.cut_points(size, self.piece)):
+            n_rows = int(size[first:last].sum(dtype=np.int64))
+            progress.update(done := done + n_rows)
+            key, count = np.empty(n_rows, np.int64), np.empty(n_rows, np.int32)
             ends = [0]
             for run, hist in zip(self.runs, self.union_hist, strict=True):
                 a, b = np.searchsorted(hist, (first, last))
@@ -150,6 +153,7 @@ class Merge:
             key, index = radix_sort(key, index, int((last - first) * n_words).bit_length())
             begin, word, total, number = kernels.merge_keys(key, index, count, n_words, last - first)
             yield Rows(int(first), begin, word, total), [number[a:b] for a, b in pairwise(ends)]
+        progress.close()
 
 
 class Runs:

@@ -78,7 +78,7 @@ def test_discounts_of_srilm(text, order, name):
 
 def test_counts_of_counts_behind_the_discounts():
     # D1 = 14 / (14 + 44), and so on: the first line of SRILM's log for bg.kn
-    found = discount_of(np.array([0, 14, 22, 33, 28]))
+    found = discount_of(np.array([300, 14, 22, 33, 28]))
     assert found.n == (14, 22, 33, 28)
     assert found.d == pytest.approx((0.2413793103448275, 0.9137931034482758, 2.180773249738767))
     assert not found.problem
@@ -86,10 +86,15 @@ def test_counts_of_counts_behind_the_discounts():
 
 @pytest.mark.parametrize(
     ("n", "why"),
-    [((5, 0, 3, 1), "no n-gram has a count of 2"), ((0, 1, 1, 1), "count of 1"), ((9, 1, 7, 1), "D1, D2, D3+ would be")],
+    [
+        ((5, 0, 3, 1), "no n-gram has a count of 2"),
+        ((0, 1, 1, 1), "count of 1"),
+        ((0, 0, 0, 0), "count of 1"),
+        ((9, 1, 7, 1), "D1, D2, D3+ would be"),
+    ],
 )
 def test_discounts_fall_back(n, why):
-    found = discount_of(np.array([0, *n]))
+    found = discount_of(np.array([100, *n]))
     assert found.d == FALLBACK
     assert why in found.problem
     assert "instead" in found.describe(2)

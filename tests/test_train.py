@@ -15,7 +15,9 @@ import oracle
 import pytest
 from goldens import DATA, worst_gap
 
+from mdi.arpa import read_arpa
 from mdi.cli import main
+from mdi.model import worst_sum
 
 IN, VOCAB = str(DATA / "text" / "in.txt.gz"), str(DATA / "text" / "vocab.txt")
 
@@ -103,6 +105,15 @@ def test_without_a_word_list_every_word_is_in(tmp_path):
     (tmp_path / "text").write_text("a b\nb \xe9 c\n", encoding="latin-1")  # not UTF-8: bytes stay bytes
     assert train("--order", 1, tmp_path / "text", tmp_path / "x.arpa") == 0
     assert b"\t\xe9\n" in (tmp_path / "x.arpa").read_bytes()
+
+
+def test_many_words_are_read_back(tmp_path):
+    """More words than any array begins with."""
+    (tmp_path / "text").write_text("".join(f"word{i} word{i // 2}\n" for i in range(20000)))
+    assert train("--order", 2, tmp_path / "text", tmp_path / "x.arpa.gz") == 0
+    model = read_arpa(str(tmp_path / "x.arpa.gz"))
+    assert model.trie.counts == [20003, 20000 + 20000 + 10000]  # <s> x, x y, y </s>
+    assert worst_sum(model)[0] < 1e-5
 
 
 def test_fixed_discounts_are_announced(tmp_path, capsys):

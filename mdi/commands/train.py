@@ -19,6 +19,8 @@ from mdi.errors import MdiError, examples
 from mdi.progress import say
 
 MAX_GAP = 1e-9
+# What Python, numba and the compiled kernels take before anything is counted.
+PROGRAM = 200 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="words outside --vocab: map them to <unk>; drop them, for a model without <unk>; stop (map)")  # fmt: skip
     add("--smoothing", choices=("kn", "kn-interpolated", "wb"), default="kn", help="(kn)")
     add("--min-counts", metavar="N-N-N", help="keep n-grams seen so often, by order; the last repeats (1-1-2)")
-    add("--memory", default="2G", metavar="SIZE", help="for counting, such as 500M; what does not fit goes to disk (2G)")
+    add("--memory", default="2G", metavar="SIZE",
+        help="for counting, such as 500M; what does not fit goes to disk. The counts of the orders below the highest, and the "
+             "model itself, take what they take (2G)")  # fmt: skip
     add("--tmp", metavar="DIR", help="folder for that (the system's)")
     add("--counts", metavar="FILE", help="SRILM count file, instead of text")
     add("--counts-out", metavar="FILE", help="write the counts too, in SRILM's format")
@@ -52,7 +56,8 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError("expected TEXT OUT, or --counts COUNTS OUT")
     if not 1 <= args.order <= PADDED:
         raise MdiError(f"--order {args.order}; expected 1 to {PADDED}")
-    memory, min_counts = _bytes(args.memory), _min_counts(args.min_counts or "1-1-2", args.order)
+    asked, min_counts = _bytes(args.memory), _min_counts(args.min_counts or "1-1-2", args.order)
+    memory = max(asked - PROGRAM, asked // 8)
     inputs = [*args.texts, *filter(None, (args.counts, args.vocab))]
     for path in filter(None, (args.out, args.counts_out)):
         check_output(path, inputs)

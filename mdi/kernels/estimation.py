@@ -21,8 +21,9 @@ def add_preceding(suffix, count, preceding):
 
 @njit(cache=True, nogil=True)
 def adjusted_counts(preceding, count, begin, from_bos):
-    """Kneser-Ney's counts: N1+(. hw), or the plain count where the history begins with <s>, since nothing stands before <s>."""
-    adjusted = preceding.copy()
+    """Kneser-Ney's counts: N1+(. hw), or the plain count where the history begins with <s>, since nothing stands before <s>.
+    Takes `preceding` over."""
+    adjusted = preceding
     for h in range(from_bos.shape[0]):
         if from_bos[h]:
             for r in range(begin[h], begin[h + 1]):
@@ -32,12 +33,14 @@ def adjusted_counts(preceding, count, begin, from_bos):
 
 @njit(cache=True, nogil=True)
 def history_statistics(begin, word, count, bos, total, types, counts_of_counts):
-    """What was seen after each history: total[h] and types[h, 0..2]. Adds to counts_of_counts[1 .. 4]. <s> is no event."""
+    """What was seen after each history: total[h] and types[h, 0..2]. Adds to counts_of_counts[1 .. 4], and the
+    number of all rows to [0]. <s> is no event."""
     for h in range(total.shape[0]):
         for r in range(begin[h], begin[h + 1]):
             c = count[r]
             if c <= 0.0 or word[r] == bos:
                 continue
+            counts_of_counts[0] += 1
             total[h] += c
             types[h, ONCE if c < 2.0 else TWICE if c < 3.0 else MORE] += 1
             for i in range(1, 5):
