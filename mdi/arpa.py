@@ -8,73 +8,109 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 
 from mdi.errors import MdiError
-from mdi.files import read_chunks, writing
-from mdi.kernels import lexing
+from mdi.files import read_ahead, read_chunks, writing
+from mdi.kernels import arpas, lexing, tries
 from mdi.model import NgramModel, close
 from mdi.progress import Progress, say
-from mdi.trie import NONE, Trie, add_order, padded, sort_rows, unigram_trie, with_histories
+from mdi.trie import MAX_ROWS, NONE, Trie, add_order, padded, sort_rows, unigram_trie, with_histories
 from mdi.vocabulary import BOS, EOS, GrowingVocabulary, to_str
 
 # No n-gram line is shorter than "-1 a\n", and deflate packs at most about 1030 to 1.
 _SHORTEST_LINE, _DEFLATE_MOST = 5, 1040
 _LONGEST_LINE = 1 << 20
+# Files are parsed in windows of this size, several at a time.
+_WINDOW = 1 << 22
+_THREADS = min(4, os.cpu_count() or 1)
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*([-+]?\d+)\s*$")
 
 
+@dataclass
+class _Window:
+    """Whole lines; `at` is where those begin that have not been read."""
+
+    buffer: np.ndarray
+    at: int = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.buffer)
+
+
 class _Lines:
-    """A window on the file that always ends at the end of a line, and the number of the line it begins with."""
+    """The file as windows of whole lines, and the number of the line that is next. Windows may be looked at before their turn."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.number = 1
-        self.at = 0
-        self.size = 0
-        self.chunks: Iterator[bytes] = read_chunks(path)
-        self.buffer = np.zeros(0, np.uint8)
+        self.chunks: Iterator[bytes] = read_ahead(read_chunks(path, _WINDOW))
+        self.windows: deque[_Window] = deque()
         self.rest = b""
-        self.passed = 0
+        self.started = self.ended = False
+        self.failure: MdiError | None = None
+
+    def ahead(self, i: int) -> _Window | None:
+        """The i-th window from here, None beyond the end of the file. What is wrong there is said when its turn comes."""
+        while len(self.windows) <= i and not self.ended:
+            try:
+                self._load()
+            except MdiError as error:
+                self.failure, self.ended = error, True
+        return self.windows[i] if i < len(self.windows) else None
 
     def fill(self) -> bool:
-        """Next window. False at the end of the file."""
-        if self.at < self.size:
-            return True
-        self.passed += self.size
-        piece = self.rest
-        for chunk in self.chunks:
-            piece += chunk
-            cut = piece.rfind(b"\n") + 1
-            if cut:
-                return self._show(piece[:cut], piece[cut:])
-            if len(piece) > _LONGEST_LINE:
-                raise self.error("a line of over a million bytes; expected an ARPA file")
-        return self._show(piece + b"\n", b"") if piece else self._show(b"", b"")
+        """Whether there is another line."""
+        while (window := self.ahead(0)) is not None and window.at >= window.size:
+            self.windows.popleft()
+        if window is None and self.failure is not None:
+            raise self.failure
+        return window is not None
 
-    def _show(self, data: bytes, rest: bytes) -> bool:
-        if self.passed == 0 and data.startswith(b"\xef\xbb\xbf"):
+    def _load(self) -> None:
+        parts = [self.rest]
+        for chunk in self.chunks:
+            cut = chunk.rfind(b"\n") + 1
+            if cut:
+                self.rest = chunk[cut:]
+                return self._show(b"".join([*parts, memoryview(chunk)[:cut]]))
+            parts.append(chunk)
+            if sum(map(len, parts)) > _LONGEST_LINE:
+                raise MdiError(f"{self.path}: a line of over a million bytes; expected an ARPA file")
+        self.ended = True
+        last = b"".join(parts)
+        if last:
+            self._show(last + b"\n")
+
+    def _show(self, data: bytes) -> None:
+        if not self.started and data.startswith(b"\xef\xbb\xbf"):
             data = data[3:]
-        self.buffer = np.frombuffer(data, np.uint8)
-        self.at, self.size, self.rest = 0, len(data), rest
-        return bool(data)
+        self.started = True
+        self.windows.append(_Window(np.frombuffer(data, np.uint8)))
 
     def line(self) -> bytes | None:
         """Takes the next line that is not blank, or None at the end of the file."""
         while self.fill():
-            stop, after = lexing.line_bounds(self.buffer, self.at, self.size)
-            text = self.buffer[self.at : stop].tobytes().lstrip(b" \t")
-            self.at = int(after)
+            window = self.windows[0]
+            stop, after = lexing.line_bounds(window.buffer, window.at, window.size)
+            text = window.buffer[window.at : stop].tobytes().lstrip(b" \t")
+            window.at = int(after)
             self.number += 1
             if text:
                 return text
         return None
 
     def field(self, at: int) -> str:
-        stop, _ = lexing.line_bounds(self.buffer, at, self.size)
-        return to_str(self.buffer[at:stop].tobytes())
+        """From a byte of this window to the end of its line."""
+        window = self.windows[0]
+        stop, _ = lexing.line_bounds(window.buffer, at, window.size)
+        return to_str(window.buffer[at:stop].tobytes())
 
     def error(self, message: str, number: int | None = None) -> MdiError:
         return MdiError(f"{self.path}:{self.number if number is None else number}: {message}")
@@ -91,6 +127,7 @@ def read_arpa(path: str, *, quiet: bool = False, closed: bool = True) -> NgramMo
     progress = Progress(f"reading {path}", sum(counts), "n-grams")
     words = GrowingVocabulary()
     trie, p, bow = None, [NONE], [np.ones(1)]
+    prefixes = _Prefixes()
     for k in range(1, order + 1):
         if k > 1:
             _expect(lines, rf"\{k}-grams:")
@@ -104,13 +141,12 @@ def read_arpa(path: str, *, quiet: bool = False, closed: bool = True) -> NgramMo
             trie = unigram_trie(len(vocab))
         else:
             trie = with_histories(trie)
-            trie, row_p, row_bow = _read_order(lines, vocab, trie, k, counts, progress)
+            prefixes.add(trie)
+            trie, row_p, row_bow = _read_order(lines, vocab, trie, prefixes, k, counts, progress)
         p.append(row_p)
         if k < order:
             trie = with_histories(trie)
-            by_hist = np.empty(len(row_bow))
-            by_hist[trie.as_hist[k]] = row_bow
-            bow.append(by_hist)
+            bow.append(tries.scattered(row_bow, trie.as_hist[k]))
     _expect(lines, "\\end\\")
     trailing = lines.line()
     if trailing is not None:
@@ -175,8 +211,29 @@ def _grown(array: np.ndarray, size: int) -> np.ndarray:
 
 
 def _room(count: int, have: int) -> int:
-    """The header may lie, so arrays grow towards what it announces instead of starting there."""
-    return min(count, max(1 << 20, 2 * have))
+    """The header may lie, so arrays grow towards what it announces instead of starting there. Room that is not used costs
+    nothing: pages come into being when they are written."""
+    return min(count, max(1 << 24, 2 * have))
+
+
+class _Prefixes:
+    """What finds the history of a line: see _find_history in mdi/kernels/arpas.py. Words, length 1, need no search."""
+
+    def __init__(self) -> None:
+        self.level = np.zeros((1, 3), np.int64)
+        self.begin = self.start = self.row_of = NONE
+
+    def add(self, trie: Trie) -> None:
+        """The rows of the highest order as histories."""
+        if trie.order > 1:
+            start, row_of = tries.rows_by_word(trie.word[trie.order], trie.n_words)
+            self.level = np.vstack([self.level, [[len(self.begin), len(self.start), len(self.row_of)]]])
+            self.begin = np.concatenate([self.begin, trie.begin[trie.order]])
+            self.start = np.concatenate([self.start, start])
+            self.row_of = np.concatenate([self.row_of, row_of])
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return self.level, self.begin, self.start, self.row_of
 
 
 def _read_unigrams(
@@ -185,61 +242,86 @@ def _read_unigrams(
     p = np.empty(_room(count, 0))
     bow = np.empty(len(p))
     while lines.fill():
-        why, line, at, words.n, passed = lexing.parse_unigrams(
-            lines.buffer, lines.at, lines.size, top, count, words.table, words.blob, words.offset, words.n, p, bow
+        window = lines.windows[0]
+        why, line, at, words.n, passed = arpas.parse_unigrams(
+            window.buffer, window.at, window.size, top, count, words.table, words.blob, words.offset, words.n, p, bow
         )
-        lines.at = line
+        window.at = line
         lines.number += passed
         progress.update(words.n)
-        if why == lexing.DIRECTIVE:
+        if why == arpas.DIRECTIVE:
             break
-        if why == lexing.FULL:
+        if why == arpas.FULL:
             if words.n >= len(p):
                 p, bow = _grown(p, _room(count, len(p))), _grown(bow, _room(count, len(p)))
-            words.make_room(1024, lines.size - line)
-        elif why != lexing.DONE:
+            words.make_room(1024, window.size - line)
+        elif why != arpas.DONE:
             _fail(lines, why, at, 1, count, words.n)
     _check_count(lines, 1, words.n, count)
     return p[: words.n].copy(), bow[: words.n].copy()
 
 
-def _read_order(lines, vocab, trie: Trie, k: int, counts: list[int], progress: Progress):
+def _read_order(lines, vocab, trie: Trie, prefixes: _Prefixes, k: int, counts: list[int], progress: Progress):
     count, top = counts[k - 1], k == len(counts)
     size = _room(count, 0)
     hist, word, p = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size)
     bow = np.empty(0 if top else size)
-    ids = np.zeros(k, np.int64)
-    tables = (vocab.table, vocab.blob, vocab.offset)
-    lower = padded(trie.begin[1:k]), padded(trie.word[1:k]), padded(trie.as_hist[1:k])
-    n, before = 0, sum(counts[: k - 1])
-    first_line = lines.number
-    while lines.fill():
-        why, line, at, n, passed = lexing.parse_ngrams(
-            lines.buffer, lines.at, lines.size, k, top, count, tables, *lower, ids, n, hist, word, p, bow
-        )
-        lines.at = line
+    shared = (vocab.table, vocab.blob, vocab.offset), *prefixes.arrays()
+    n, before, first_line = 0, sum(counts[: k - 1]), lines.number
+    for why, line, at, rows, passed, part in _parsed(lines, k, top, shared):
+        if n + rows > count or (n + rows == count and why not in (arpas.DONE, arpas.DIRECTIVE)):
+            window = lines.windows[0]
+            found = arpas.parse_ngrams(window.buffer, window.at, window.size, k, top, count - n, *shared, *part)
+            why, line, at, rows, passed = found
+        window = lines.windows[0]
+        window.at = line
         lines.number += passed
-        progress.update(before + n)
-        if why == lexing.DIRECTIVE:
-            break
-        if why == lexing.FULL:
-            size = _room(count, size)
+        if why not in (arpas.DONE, arpas.DIRECTIVE):
+            _fail(lines, why, at, k, count, n)
+        if n + rows > size:
+            size = max(n + rows, _room(count, size))
             hist, word, p = _grown(hist, size), _grown(word, size), _grown(p, size)
             bow = bow if top else _grown(bow, size)
-        elif why != lexing.DONE:
-            _fail(lines, why, at, k, count, n)
+        for whole, piece in zip((hist, word, p) if top else (hist, word, p, bow), part, strict=False):
+            whole[n : n + rows] = piece[:rows]
+        n += rows
+        progress.update(before + n)
     _check_count(lines, k, n, count)
-    hist, word, p = hist[:n], word[:n], p[:n]
-    bow = bow if top else bow[:n]
+    if n < size:
+        hist, word, p, bow = hist[:n], word[:n].copy(), p[:n].copy(), bow[:n]
     begin, perm, twice = sort_rows(hist, word, trie.n_hist(k - 1))
+    del hist
     if twice >= 0:
         raise _duplicate(lines, first_line, k, twice)
     if perm is not None:
         word, p = word[perm], p[perm]
         bow = bow if top else bow[perm]
-    else:
-        word, p = word.copy(), p.copy()
     return add_order(trie, begin, word), p, bow
+
+
+def _parsed(lines: _Lines, k: int, top: bool, shared: tuple) -> Iterator[tuple]:
+    """What parse_ngrams found in each window up to the end of the section, with the arrays it filled; in the file's order, but
+    several windows are worked on at a time. What has been parsed beyond the section's end is parsed again by the next one."""
+    spare: list[tuple] = []
+    jobs: deque = deque()
+
+    def parse(window: _Window, part: tuple) -> tuple:
+        return *arpas.parse_ngrams(window.buffer, window.at, window.size, k, top, MAX_ROWS, *shared, *part), part
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        while lines.fill():
+            while len(jobs) <= _THREADS and (window := lines.ahead(len(jobs))) is not None:
+                room = window.size // (2 * k + 2) + 1  # "0 a b\n" is the shortest line
+                part = spare.pop() if spare else (NONE, NONE, NONE, NONE)
+                if len(part[0]) < room:
+                    room += room // 8
+                    part = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room), np.empty(0 if top else room)
+                jobs.append(pool.submit(parse, window, part))
+            found = jobs.popleft().result()
+            yield found
+            spare.append(found[-1])
+            if found[0] != arpas.DONE:
+                return
 
 
 def _duplicate(lines: _Lines, first_line: int, k: int, index: int) -> MdiError:
@@ -265,25 +347,25 @@ def _check_count(lines: _Lines, k: int, found: int, count: int) -> None:
 def _fail(lines: _Lines, why: int, at: int, k: int, count: int, found: int) -> None:
     text = lines.field(at)
     field = re.split(r"[ \t]", text, maxsplit=1)[0]
-    whole = lines.field(lines.at).strip(" \t")
+    whole = lines.field(lines.windows[0].at).strip(" \t")
     n_words = len(re.split(r"[ \t]+", whole)) - 1
-    if why == lexing.BAD_PROB:
+    if why == arpas.BAD_PROB:
         message = f"'{field}' in '{whole}'; expected a finite log10 probability first, such as -1.25 (-99 for zero)"
-    elif why == lexing.POSITIVE_PROB:
+    elif why == arpas.POSITIVE_PROB:
         message = f"the log10 probability {field} is positive: '{whole}'; expected 0 or less. Build the model again"
-    elif why == lexing.TOO_FEW_WORDS:
+    elif why == arpas.TOO_FEW_WORDS:
         plural = "word" if n_words == 1 else "words"
         message = f"{max(0, n_words)} {plural} in the {k}-gram section: '{whole}'; expected {k}"
-    elif why == lexing.BAD_BOW:
+    elif why == arpas.BAD_BOW:
         message = f"'{text}' after the {k}-gram in '{whole}'; expected {k} words and then nothing or a finite back-off weight"
-    elif why == lexing.TOP_BOW:
+    elif why == arpas.TOP_BOW:
         message = f"a back-off weight of {text} in '{whole}'; expected none, {k} is the highest order"
-    elif why == lexing.UNKNOWN_WORD:
+    elif why == arpas.UNKNOWN_WORD:
         message = f"the word '{field}' in '{whole}' is not among the 1-grams; expected every word there"
-    elif why == lexing.NO_PREFIX:
+    elif why == arpas.NO_PREFIX:
         prefix = " ".join(re.split(r"[ \t]+", text)[: k - 1])
         message = f"'{whole}': its history '{prefix}' is not among the {k - 1}-grams; expected every history there"
-    elif why == lexing.TOO_MANY:
+    elif why == arpas.TOO_MANY:
         message = f"more {k}-grams than the {count:,} that the header announced, from '{whole}' on"
     else:
         message = f"the word '{field}' stands twice among the 1-grams; keep one of the two lines"
@@ -311,7 +393,7 @@ def write_arpa(model: NgramModel, path: str) -> None:
             as_hist, bow = (NONE, np.zeros(0)) if top else (trie.as_hist[k], model.bow[k])
             while row < trie.rows(k):
                 before = row
-                row, hist, size = lexing.format_ngrams(
+                row, hist, size = arpas.format_ngrams(
                     k, top, row, hist, trie.begin[k], trie.word[k], prefix_hists, prefix_rows, prefix_words,
                     model.p[k], bow, as_hist, longer, vocab.blob, vocab.offset, ids, out,
                 )  # fmt: skip

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
@@ -52,6 +53,15 @@ def read_chunks(path: str, size: int = CHUNK) -> Iterator[bytes]:
         raise MdiError(f"{path}: broken gzip stream ({error}); the file is cut off or damaged, copy it again") from error
     except OSError as error:
         raise MdiError(f"{path}: {error.strerror or error}") from error
+
+
+def read_ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same pieces, the next of which is being read and unpacked by another thread while one is used."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, chunks, b"")
+        while chunk := coming.result():
+            coming = pool.submit(next, chunks, b"")
+            yield chunk
 
 
 class _Joined:

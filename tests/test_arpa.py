@@ -154,7 +154,7 @@ def test_numbers_are_written_as_c_does(value: float) -> None:
     from mdi.kernels import lexing
 
     out = np.zeros(64, np.uint8)
-    size = lexing._put_number(out, 0, value)
+    size = lexing.put_number(out, 0, value)
     text = out[:size].tobytes().decode()
     assert text == f"{value:.7g}"
 
@@ -165,7 +165,7 @@ def test_numbers_are_written_with_seven_digits_and_seven_decimals(value: float) 
     from mdi.kernels import lexing
 
     out = np.zeros(64, np.uint8)
-    text = out[: lexing._put_number(out, 0, value)].tobytes().decode()
+    text = out[: lexing.put_number(out, 0, value)].tobytes().decode()
     assert float(text) == pytest.approx(value, rel=5.1e-7, abs=1e-29)
     assert float(text) == pytest.approx(value, abs=5.1e-8)
 

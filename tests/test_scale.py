@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_models import random_model, write_model
 from test_dual import CLOSE, Case
 
+import mdi.arpa
 import mdi.dual
+from mdi.arpa import read_arpa
 from mdi.dual import Dual
 
 
@@ -32,3 +38,26 @@ def test_blocks_and_threads_do_not_change_an_iteration(seed: int, order: int, cl
     np.testing.assert_allclose(dual.marginals(found[0].cells), dense.marginals(), rtol=0, atol=CLOSE)
     assert found[0].log_z == pytest.approx(dense.log_z(), abs=CLOSE)
     assert float(found[0].cells.sum()) + found[0].slack == pytest.approx(1.0, abs=CLOSE)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), order=st.integers(1, 4), window=st.integers(20, 400), threads=st.integers(1, 3))
+def test_small_windows_and_shuffled_lines_read_the_same(seed: int, order: int, window: int, threads: int) -> None:
+    """Sections that end within windows parsed ahead, and n-grams in another order than the trie's (KenLM's, or any)."""
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, order, 6, closed=bool(rng.integers(2)))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = write_model(model, Path(folder) / "a.arpa")
+        whole = read_arpa(path, quiet=True)
+        shuffled = {gram: model[gram] for gram in sorted(model, key=lambda gram: (len(gram), len(gram) > 1 and rng.random()))}
+        other = write_model(shuffled, Path(folder) / "b.arpa")
+        patch.setattr(mdi.arpa, "_WINDOW", window)
+        patch.setattr(mdi.arpa, "_THREADS", threads)
+        for again in (read_arpa(path, quiet=True), read_arpa(other, quiet=True)):
+            assert again.vocab.words == whole.vocab.words
+            for k in range(1, whole.order + 1):
+                assert np.array_equal(again.trie.word[k], whole.trie.word[k])
+                assert np.array_equal(again.trie.begin[k], whole.trie.begin[k])
+                assert np.array_equal(again.p[k], whole.p[k])
+            for j in range(whole.order):
+                assert np.array_equal(again.bow[j], whole.bow[j])

@@ -12,13 +12,13 @@ from mdi.kernels.lexing import (
     NEWLINE,
     SPACE,
     TAB,
-    _field_end,
-    _put_number,
-    _skip_blanks,
     add_word,
+    field_end,
     find_word,
     line_bounds,
     parse_number,
+    put_number,
+    skip_blanks,
 )
 
 # What parse_counts stops for, beside DONE and FULL.
@@ -134,7 +134,7 @@ def parse_counts(buf, begin, end, order, grow, unk, table, blob, offset, n_words
     lost = 0.0
     while i < end:
         stop, nxt = line_bounds(buf, i, end)
-        a = _skip_blanks(buf, i, stop)
+        a = skip_blanks(buf, i, stop)
         if a == stop:
             i = nxt
             lines += 1
@@ -158,11 +158,11 @@ def parse_counts(buf, begin, end, order, grow, unk, table, blob, offset, n_words
         k = 0
         b = a
         while b < c:
-            b = _skip_blanks(buf, _field_end(buf, b, c), c)
+            b = skip_blanks(buf, field_end(buf, b, c), c)
             k += 1
         if k <= order:
             for j in range(k):
-                b = _field_end(buf, a, c)
+                b = field_end(buf, a, c)
                 if grow:
                     w, n_words = add_word(buf, a, b, table, blob, offset, n_words)
                 else:
@@ -175,7 +175,7 @@ def parse_counts(buf, begin, end, order, grow, unk, table, blob, offset, n_words
                             lost += value
                         w = np.int64(unk)
                 ids[n, j] = w
-                a = _skip_blanks(buf, b, c)
+                a = skip_blanks(buf, b, c)
             size[n] = k
             number[n] = value
             n += 1
@@ -226,7 +226,7 @@ def format_counts(order, row, hist, first, begin, word, count, prefix_hists, pre
 @njit(cache=True, nogil=True)
 def _put_count(out, n, value):
     if value != np.floor(value):
-        return _put_number(out, n, value)
+        return put_number(out, n, value)
     rest = np.int64(value)
     divisor = np.int64(1)
     while rest // divisor >= 10:

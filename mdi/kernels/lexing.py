@@ -1,4 +1,4 @@
-"""Bytes to words and numbers, and back: the loops behind ARPA files and text.
+"""Bytes to words and numbers, and back: the loops behind text and every file of words.
 
 A vocabulary is three arrays: the words' bytes end to end (``blob``), where each begins (``offset``), and an
 open-addressing hash ``table`` of a power-of-two size that holds word ids, -1 where empty.
@@ -11,33 +11,34 @@ import math
 import numpy as np
 from numba import njit
 
-TAB, NEWLINE, RETURN, SPACE, BACKSLASH = 9, 10, 13, 32, 92
-LN10 = math.log(10.0)
+TAB, NEWLINE, RETURN, SPACE = 9, 10, 13, 32
 
 # What a loop stopped for. The caller turns it into a message; `at` is the byte where the offending field begins.
-DONE, DIRECTIVE, FULL = 0, 1, 2
-BAD_PROB, TOO_FEW_WORDS, BAD_BOW, UNKNOWN_WORD, NO_PREFIX, POSITIVE_PROB, TOP_BOW, TOO_MANY, DUPLICATE = range(3, 12)
-MARKER_INSIDE = 12
+DONE, DIRECTIVE, FULL, MARKER_INSIDE = 0, 1, 2, 3
 
-# Log probabilities a rounding error above zero are taken as zero.
-POSITIVE_SLACK = 1e-6
-# 10**-99 and below is how ARPA files write a probability of zero.
-LOG10_ZERO = -99.0
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _hash(buf, begin, end):
-    h = np.uint64(14695981039346656037)  # FNV-1a
-    for i in range(begin, end):
-        h = (h ^ np.uint64(buf[i])) * np.uint64(1099511628211)
-    return h ^ (h >> np.uint64(29))
+HASH_START, HASH_FACTOR = np.uint64(14695981039346656037), np.uint64(1099511628211)  # FNV-1a
 
 
 @njit(cache=True, nogil=True)
 def find_word(buf, begin, end, table, blob, offset):
     """Id of buf[begin:end], or -1 - slot of the table where it would go."""
+    h = HASH_START
+    for i in range(begin, end):
+        h = (h ^ np.uint64(buf[i])) * HASH_FACTOR
+    return find_hashed(h | np.uint64(1), buf, begin, end, table, blob, offset)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def slot_of(h):
+    """Where to begin in the table, before its size is masked off. The lowest bit of a hash is always set."""
+    return (h >> np.uint64(1)) ^ (h >> np.uint64(29))
+
+
+@njit(cache=True, nogil=True)
+def find_hashed(h, buf, begin, end, table, blob, offset):
+    """The same with the hash of the bytes at hand."""
     mask = table.shape[0] - 1
-    slot = np.int64(_hash(buf, begin, end) & np.uint64(mask))
+    slot = np.int64(slot_of(h) & np.uint64(mask))
     size = end - begin
     while True:
         w = table[slot]
@@ -81,14 +82,14 @@ def add_word(buf, begin, end, table, blob, offset, n_words):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _skip_blanks(buf, i, end):
+def skip_blanks(buf, i, end):
     while i < end and (buf[i] == SPACE or buf[i] == TAB):
         i += 1
     return i
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _field_end(buf, i, end):
+def field_end(buf, i, end):
     while i < end and buf[i] != SPACE and buf[i] != TAB:
         i += 1
     return i
@@ -107,7 +108,7 @@ def line_bounds(buf, i, end):
 
 
 # Exact powers of ten: a mantissa below 2^53 times or over one of them is correctly rounded.
-_POW10 = 10.0 ** np.arange(23)
+POW10 = 10.0 ** np.arange(23)
 
 
 @njit(cache=True, nogil=True)
@@ -157,169 +158,12 @@ def parse_number(buf, begin, end):
         return 0.0, False
     value = float(mantissa)
     if exponent < 0:
-        value = value / _POW10[-exponent] if exponent >= -22 else value * 10.0**exponent
+        value = value / POW10[-exponent] if exponent >= -22 else value * 10.0**exponent
     elif exponent > 0:
-        value = value * _POW10[exponent] if exponent <= 22 else value * 10.0**exponent
+        value = value * POW10[exponent] if exponent <= 22 else value * 10.0**exponent
     if not math.isfinite(value):
         return 0.0, False
     return (-value if negative else value), True
-
-
-@njit(cache=True, nogil=True)
-def parse_unigrams(buf, begin, end, top, limit, table, blob, offset, n_words, p, bow):
-    """Reads 1-gram lines. Returns (why it stopped, byte of the line, byte of the field, words, lines passed)."""
-    i = begin
-    lines = 0
-    while i < end:
-        stop, nxt = line_bounds(buf, i, end)
-        a = _skip_blanks(buf, i, stop)
-        if a == stop:
-            i = nxt
-            lines += 1
-            continue
-        if buf[a] == BACKSLASH:
-            return DIRECTIVE, i, a, n_words, lines
-        if n_words >= limit:
-            return TOO_MANY, i, a, n_words, lines
-        if n_words >= p.shape[0] or n_words + 2 > offset.shape[0] or 2 * (n_words + 1) > table.shape[0]:
-            return FULL, i, a, n_words, lines
-        if offset[n_words] + stop - i > blob.shape[0]:
-            return FULL, i, a, n_words, lines
-        b = _field_end(buf, a, stop)
-        value, ok = parse_number(buf, a, b)
-        if not ok:
-            return BAD_PROB, i, a, n_words, lines
-        if value > POSITIVE_SLACK:
-            return POSITIVE_PROB, i, a, n_words, lines
-        wa = _skip_blanks(buf, b, stop)
-        wb = _field_end(buf, wa, stop)
-        if wa == wb:
-            return TOO_FEW_WORDS, i, a, n_words, lines
-        back = 0.0
-        c = _skip_blanks(buf, wb, stop)
-        if c < stop:
-            back, ok = parse_number(buf, c, stop)
-            if not ok:
-                return BAD_BOW, i, c, n_words, lines
-            if top and back != 0.0:
-                return TOP_BOW, i, c, n_words, lines
-        before = n_words
-        w, n_words = add_word(buf, wa, wb, table, blob, offset, n_words)
-        if n_words == before:
-            return DUPLICATE, i, wa, n_words, lines
-        p[w] = 0.0 if value <= LOG10_ZERO else math.exp(min(value, 0.0) * LN10)
-        bow[w] = 0.0 if back <= LOG10_ZERO else math.exp(back * LN10)
-        i = nxt
-        lines += 1
-    return DONE, i, i, n_words, lines
-
-
-@njit(cache=True, nogil=True)
-def find_child(begin, word, h, w):
-    """Row of w among the rows of history h, or -1."""
-    lo = np.int64(begin[h])
-    hi = np.int64(begin[h + 1])
-    while lo < hi:
-        mid = (lo + hi) >> 1
-        if word[mid] < w:
-            lo = mid + 1
-        else:
-            hi = mid
-    if lo < begin[h + 1] and word[lo] == w:
-        return lo
-    return np.int64(-1)
-
-
-@njit(cache=True, nogil=True)
-def parse_ngrams(buf, begin, end, order, top, limit, vocab, begins, words, as_hists, ids, n_rows, row_hist, row_word, p, bow):
-    """Reads lines of the given order (2 or more).
-
-    `vocab` is (table, blob, offset); `begins`, `words` and `as_hists` hold the arrays of the orders below, so that the
-    history of a line is found by walking its prefixes: row of w1, that row as a history, row of w1 w2, and so on.
-    `ids` (the words of the last history) and `row_hist[n_rows - 1]` save the walk while the history stays the same.
-    Returns (why it stopped, byte of the line, byte of the field, rows, lines passed).
-    """
-    table, blob, offset = vocab
-    i = begin
-    lines = 0
-    last_a, last_b = np.int64(0), np.int64(0)  # text of the history of the line before, in this buffer
-    while i < end:
-        stop, nxt = line_bounds(buf, i, end)
-        a = _skip_blanks(buf, i, stop)
-        if a == stop:
-            i = nxt
-            lines += 1
-            continue
-        if buf[a] == BACKSLASH:
-            return DIRECTIVE, i, a, n_rows, lines
-        if n_rows >= limit:
-            return TOO_MANY, i, a, n_rows, lines
-        if n_rows >= p.shape[0]:
-            return FULL, i, a, n_rows, lines
-        b = _field_end(buf, a, stop)
-        value, ok = parse_number(buf, a, b)
-        if not ok:
-            return BAD_PROB, i, a, n_rows, lines
-        if value > POSITIVE_SLACK:
-            return POSITIVE_PROB, i, a, n_rows, lines
-        c = _skip_blanks(buf, b, stop)
-        hist_a = c
-        size = last_b - last_a
-        same = size > 0 and c + size < stop and (buf[c + size] == SPACE or buf[c + size] == TAB)
-        if same:
-            for j in range(size):
-                if buf[last_a + j] != buf[c + j]:
-                    same = False
-                    break
-        if same:
-            c += size
-            h = np.int64(row_hist[n_rows - 1])
-        else:
-            h = np.int64(0)
-            for j in range(order - 1):
-                c = _skip_blanks(buf, c, stop)
-                d = _field_end(buf, c, stop)
-                if c == d:
-                    return TOO_FEW_WORDS, i, a, n_rows, lines
-                w = find_word(buf, c, d, table, blob, offset)
-                if w < 0:
-                    return UNKNOWN_WORD, i, c, n_rows, lines
-                ids[j] = w
-                c = d
-        hist_b = c
-        c = _skip_blanks(buf, c, stop)
-        d = _field_end(buf, c, stop)
-        if c == d:
-            return TOO_FEW_WORDS, i, a, n_rows, lines
-        w = find_word(buf, c, d, table, blob, offset)
-        if w < 0:
-            return UNKNOWN_WORD, i, c, n_rows, lines
-        back = 0.0
-        d = _skip_blanks(buf, d, stop)
-        if d < stop:
-            back, ok = parse_number(buf, d, stop)
-            if not ok:
-                return BAD_BOW, i, d, n_rows, lines
-            if top and back != 0.0:
-                return TOP_BOW, i, d, n_rows, lines
-        if not same:
-            row = ids[0]
-            h = np.int64(as_hists[0][row])
-            for j in range(1, order - 1):
-                row = find_child(begins[j], words[j], h, ids[j])
-                if row < 0:
-                    return NO_PREFIX, i, hist_a, n_rows, lines
-                h = np.int64(as_hists[j][row])
-            last_a, last_b = hist_a, hist_b
-        row_hist[n_rows] = h
-        row_word[n_rows] = w
-        p[n_rows] = 0.0 if value <= LOG10_ZERO else math.exp(min(value, 0.0) * LN10)
-        if not top:
-            bow[n_rows] = 0.0 if back <= LOG10_ZERO else math.exp(back * LN10)
-        n_rows += 1
-        i = nxt
-        lines += 1
-    return DONE, i, i, n_rows, lines
 
 
 @njit(cache=True, nogil=True)
@@ -337,7 +181,7 @@ def tokenize(buf, begin, end, grow, bos, eos, unk, break_at_unk, table, blob, of
     unknown = 0
     while i < end:
         stop, nxt = line_bounds(buf, i, end)
-        a = _skip_blanks(buf, i, stop)
+        a = skip_blanks(buf, i, stop)
         if a == stop:
             i = nxt
             lines += 1
@@ -355,7 +199,7 @@ def tokenize(buf, begin, end, grow, bos, eos, unk, break_at_unk, table, blob, of
         n += 1
         ended = False
         while a < stop:
-            b = _field_end(buf, a, stop)
+            b = field_end(buf, a, stop)
             if grow:
                 w, n_words = add_word(buf, a, b, table, blob, offset, n_words)
             else:
@@ -371,7 +215,7 @@ def tokenize(buf, begin, end, grow, bos, eos, unk, break_at_unk, table, blob, of
                 out[n] = w
                 n += 1
                 word_count[0] += 1
-            a = _skip_blanks(buf, b, stop)
+            a = skip_blanks(buf, b, stop)
         out[n] = eos
         n += 1
         sentences += 1
@@ -380,8 +224,12 @@ def tokenize(buf, begin, end, grow, bos, eos, unk, break_at_unk, table, blob, of
     return DONE, i, i, n, n_words, lines, sentences, unknown
 
 
+# Room that a line needs beside its words: two numbers of at most 14 characters, separators.
+LINE_ROOM = 40
+
+
 @njit(cache=True, nogil=True)
-def _put_number(out, n, value):
+def put_number(out, n, value):
     """Writes seven significant digits like C's %.7g, and at least seven decimals: sums over a history stay within 1e-6 of one,
     and what has been read with seven digits is written as it was. Returns the new length."""
     if abs(value) < 1e-30:
@@ -395,12 +243,12 @@ def _put_number(out, n, value):
     digits = 7 if power < 0 else 8 + min(power, 6)
     # mantissa: the significant digits as an integer
     shift = digits - 1 - power
-    scaled = value * _POW10[shift] if 0 <= shift <= 22 else value * 10.0**shift
+    scaled = value * POW10[shift] if 0 <= shift <= 22 else value * 10.0**shift
     mantissa = np.int64(np.rint(scaled))
-    if mantissa >= np.int64(_POW10[digits]):
+    if mantissa >= np.int64(POW10[digits]):
         power += 1
         mantissa = np.int64(np.rint(scaled / 10.0))
-    elif mantissa < np.int64(_POW10[digits - 1]):
+    elif mantissa < np.int64(POW10[digits - 1]):
         power -= 1
         mantissa = np.int64(np.rint(scaled * 10.0))
     while digits > 1 and mantissa % 10 == 0:
@@ -440,69 +288,3 @@ def _put_number(out, n, value):
         out[n + 1] = 48 + power % 10
         n += 2
     return n
-
-
-@njit(cache=True, nogil=True)
-def _put_log10(out, n, value):
-    if value <= 0.0:
-        out[n] = 45
-        out[n + 1] = 57
-        out[n + 2] = 57
-        return n + 3
-    return _put_number(out, n, math.log10(value))
-
-
-# Room that a line needs beside its words: two numbers of at most 14 characters, separators.
-LINE_ROOM = 40
-
-
-@njit(cache=True, nogil=True)
-def format_ngrams(
-    order, top, row, hist, begin, word, prefix_hists, prefix_rows, prefix_words, p, bow, as_hist, longer, blob, offset, ids, out
-):
-    """Writes rows from `row` on, whose history is `hist` or later, until `out` is full. Returns (row, hist, bytes).
-
-    prefix_rows[j][h] is the row of history h of length j + 1 in its order, prefix_hists[j] the history of that row
-    and prefix_words[j] the words: they spell out a history from its last word to its first. `longer` is `begin` of the
-    order above: a row that is somebody's history gets its back-off weight written even if that is 1.
-    """
-    n = np.int64(0)
-    n_rows = word.shape[0]
-    spelled = np.int64(-1)
-    room = np.int64(LINE_ROOM)
-    while row < n_rows:
-        while begin[hist + 1] <= row:
-            hist += 1
-        if spelled != hist:
-            h = np.int64(hist)
-            room = np.int64(LINE_ROOM)
-            for j in range(order - 2, -1, -1):
-                r = prefix_rows[j][h]
-                ids[j] = prefix_words[j][r]
-                room += offset[ids[j] + 1] - offset[ids[j]] + 1
-                h = np.int64(prefix_hists[j][r])
-            spelled = hist
-        ids[order - 1] = word[row]
-        last = ids[order - 1]
-        if n + room + offset[last + 1] - offset[last] + 1 > out.shape[0]:
-            break
-        n = _put_log10(out, n, p[row])
-        out[n] = TAB
-        n += 1
-        for j in range(order):
-            if j > 0:
-                out[n] = SPACE
-                n += 1
-            for i in range(offset[ids[j]], offset[ids[j] + 1]):
-                out[n] = blob[i]
-                n += 1
-        if not top:
-            h = np.int64(as_hist[row])
-            weight = bow[h]
-            if weight != 1.0 or longer[h + 1] > longer[h]:
-                out[n] = TAB
-                n = _put_log10(out, n + 1, weight)
-        out[n] = NEWLINE
-        n += 1
-        row += 1
-    return row, hist, n

@@ -106,6 +106,31 @@ def rank_as_histories(word, n_words):
 
 
 @njit(cache=True, nogil=True)
+def rows_by_word(word, n_words):
+    """(first history that ends in each word, row of each history): the inverse of rank_as_histories."""
+    start = np.zeros(n_words + 1, np.int32)
+    for r in range(word.shape[0]):
+        start[word[r] + 1] += 1
+    for w in range(n_words):
+        start[w + 1] += start[w]
+    fill = start.copy()
+    row = np.empty(word.shape[0], np.int32)
+    for r in range(word.shape[0]):
+        row[fill[word[r]]] = r
+        fill[word[r]] += 1
+    return start, row
+
+
+@njit(cache=True, nogil=True)
+def scattered(value, place):
+    """out[place[i]] = value[i]"""
+    out = np.empty_like(value)
+    for i in range(value.shape[0]):
+        out[place[i]] = value[i]
+    return out
+
+
+@njit(cache=True, nogil=True)
 def link_suffixes(begin, word, back, lower_begin, lower_word):
     """suffix[r] = the row of h'w for row r = hw, or -1 where it is missing. Histories with the same h' lie side by
     side, so the rows searched are in cache; words ascend, so each search begins where the last one ended."""
