@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""What utils/validate_data.sh checks: its --help says what a data folder has. Every offence is named, then the exit code is 1."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from mdi.errors import MdiError, examples
+from mdi.files import read_lines
+from mdi.vocabulary import to_str
+
+MARKS = {"<s>", "</s>"}
+MOST_UNKNOWN = 0.2  # more words outside the vocabulary than this: another case or another normalisation
+
+
+def rows(path: Path) -> Iterator[list[str]]:
+    for line in read_lines(str(path)):
+        yield to_str(line).split()
+
+
+def check_text(path: Path, vocabulary: set[str], wrong: list[str], most_lines: int = 200_000) -> None:
+    """The lines of a text (of a large one, the first so many)."""
+    n = unknown = 0
+    strange: list[str] = []
+    for number, words in enumerate(rows(path), 1):
+        if number > most_lines:
+            break
+        if number == 1 and words and words[0] == "\\data\\":
+            wrong.append(f"{path}: is an ARPA model; expected text. Name it background.arpa.gz")
+            return
+        if MARKS & set(words):
+            wrong.append(f"{path}:{number}: has <s> or </s>; expected a sentence without. Remove them: sed 's/<\\/*s>//g'")
+            return
+        n += len(words)
+        missing = [word for word in words if word not in vocabulary]
+        unknown += len(missing)
+        strange += missing[: 5 - len(strange)] if len(strange) < 5 else []
+    if n == 0:
+        wrong.append(f"{path}: no words in it; expected one sentence a line")
+    elif vocabulary and unknown > MOST_UNKNOWN * n:
+        wrong.append(
+            f"{path}: {unknown:,} of {n:,} words are not in vocab.txt, such as {examples(strange)}; expected most of them there. "
+            f"Are both in the same letter case, and without utterance names at the beginning of lines?"
+        )
+
+
+def check_vocabulary(path: Path, wrong: list[str]) -> set[str]:
+    words: set[str] = set()
+    for number, row in enumerate(rows(path), 1):
+        if len(row) != 1:
+            wrong.append(f"{path}:{number}: '{' '.join(row)[:80]}'; expected one word a line")
+            return words
+        words.add(row[0])
+    if not words:
+        wrong.append(f"{path}: empty; expected one word a line")
+    return words
+
+
+def check_speech(folder: Path, words: set[str], wrong: list[str]) -> None:
+    """A Kaldi data folder: the same utterances everywhere, sorted as with LC_ALL=C."""
+    tables: dict[str, dict[str, list[str]]] = {}
+    for name in ("text", "utt2spk"):
+        path = folder / name
+        if not path.exists():
+            wrong.append(f"{path}: missing; expected one line an utterance")
+            continue
+        names = [row[0] for row in rows(path) if row]
+        tables[name] = {row[0]: row[1:] for row in rows(path) if row}
+        if len(names) != len(tables[name]):
+            wrong.append(f"{path}: {len(names) - len(tables[name]):,} utterances stand there twice; expected each once")
+        if names != sorted(names, key=lambda x: x.encode("utf-8", "surrogateescape")):
+            wrong.append(f"{path}: not sorted; run: LC_ALL=C sort -o {path} {path}")
+    if len(tables) == 2:
+        for one, other in (("text", "utt2spk"), ("utt2spk", "text")):
+            if only := sorted(tables[one].keys() - tables[other].keys()):
+                wrong.append(f"{folder}: {len(only):,} utterances of {one} are not in {other}: {examples(only)}")
+        if words:
+            said = [word for row in tables["text"].values() for word in row]
+            unknown = [word for word in said if word not in words]
+            if len(unknown) > MOST_UNKNOWN * len(said):
+                wrong.append(f"{folder}/text: {len(unknown):,} of {len(said):,} words are not in words.txt: {examples(unknown)}")
+
+
+def check(folder: Path) -> list[str]:
+    """What is wrong with a data folder; nothing if nothing is."""
+    wrong: list[str] = []
+    if not folder.is_dir():
+        return [f"{folder}: no such folder; local/prepare_data.sh makes it (stage 0)"]
+    for name in ("train.txt.gz", "vocab.txt", "sets"):
+        if not (folder / name).exists():
+            wrong.append(f"{folder / name}: missing; see utils/validate_data.sh --help")
+    backgrounds = [folder / name for name in ("background.txt.gz", "background.arpa.gz") if (folder / name).exists()]
+    if len(backgrounds) != 1:
+        found = "both" if backgrounds else "neither"
+        wrong.append(f"{folder}: {found} of background.txt.gz and background.arpa.gz; expected one")
+    if wrong:
+        return wrong
+    vocabulary = check_vocabulary(folder / "vocab.txt", wrong)
+    sets = (folder / "sets").read_text().split()
+    if not sets:
+        wrong.append(f"{folder / 'sets'}: empty; expected names of test sets, the development set first")
+    texts = ["train", *sets] + (["background"] if backgrounds and backgrounds[0].name == "background.txt.gz" else [])
+    for name in texts:
+        path = folder / f"{name}.txt.gz"
+        if path.exists():
+            check_text(path, vocabulary if name != "background" else set(), wrong)
+        else:
+            wrong.append(f"{path}: missing; expected the text of '{name}', which {folder / 'sets'} names")
+    speech = [path for path in sorted((folder / "speech").glob("*")) if path.is_dir()]
+    if not speech:
+        return wrong
+    symbols = folder / "words.txt"
+    if not symbols.exists():
+        return [*wrong, f"{symbols}: missing; expected Kaldi's symbol table beside speech/"]
+    words = {row[0] for row in rows(symbols) if row}
+    for path in speech:
+        if path.name not in sets:
+            wrong.append(f"{path}: no test set of that name in {folder / 'sets'} ({' '.join(sets)})")
+            continue
+        check_speech(path, words, wrong)
+        lattices = folder / "lattices" / path.name
+        if lattices.is_dir():
+            if not (lattices / "num_jobs").exists() or not list(lattices.glob("lat.*.gz")):
+                wrong.append(f"{lattices}: no num_jobs or no lat.N.gz; expected a decoding folder of Kaldi's")
+            if not (folder / "default.arpa.gz").exists():
+                wrong.append(f"{folder / 'default.arpa.gz'}: missing; expected the model that {lattices} was made with")
+        else:
+            wrong += [
+                f"{where}: missing; expected it, or {lattices}" for where in (path / "wav.scp", folder / "lexicon.txt")
+                if not where.exists()
+            ]  # fmt: skip
+    return wrong
+
+
+def main(argv: list[str]) -> int:
+    folder = Path(argv[0])
+    try:
+        wrong = check(folder)
+    except MdiError as error:
+        wrong = [str(error)]
+    for line in wrong:
+        print(f"utils/validate_data.sh: {line}", file=sys.stderr)
+    if not wrong:
+        print(f"utils/validate_data.sh: {folder} is in order", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
