@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdi.errors import MdiError
-from mdi.files import read_ahead, read_chunks, writing
+from mdi.files import read_ahead, read_chunks, writing_blocks
 from mdi.kernels import arpas, lexing, tries
 from mdi.model import NgramModel, close
 from mdi.progress import Progress, say
-from mdi.trie import MAX_ROWS, NONE, Trie, add_order, padded, sort_rows, unigram_trie, with_histories
+from mdi.trie import MAX_ROWS, NONE, Trie, add_order, sort_rows, unigram_trie, with_histories
 from mdi.vocabulary import BOS, EOS, GrowingVocabulary, to_str
 
 # No n-gram line is shorter than "-1 a\n", and deflate packs at most about 1030 to 1.
@@ -28,6 +28,8 @@ _SHORTEST_LINE, _DEFLATE_MOST = 5, 1040
 _LONGEST_LINE = 1 << 20
 # Files are parsed in windows of this size, several at a time.
 _WINDOW = 1 << 22
+# Rows that are written at a time.
+_BLOCK = 1 << 15
 _THREADS = min(4, os.cpu_count() or 1)
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*([-+]?\d+)\s*$")
 
@@ -374,33 +376,49 @@ def _fail(lines: _Lines, why: int, at: int, k: int, count: int, found: int) -> N
 
 def write_arpa(model: NgramModel, path: str) -> None:
     """Writes seven significant digits, as SRILM does, in SRILM's order."""
-    trie, vocab = model.trie, model.vocab
-    out = np.empty(1 << 22, np.uint8)
+    trie = model.trie
     progress = Progress(f"writing {path}", sum(trie.counts), "n-grams")
+    spelling = _spelling(trie)
     done = 0
-    with writing(path) as stream:
-        stream.write(b"\n\\data\\\n")
-        for k, count in enumerate(trie.counts, 1):
-            stream.write(b"ngram %d=%d\n" % (k, count))
-        prefix_hists = padded([trie.hist_of_rows(j) for j in range(1, trie.order)])
-        prefix_rows, prefix_words = padded(trie.row_of_hist[1:]), padded(trie.word[1:])
+    with writing_blocks(path, _THREADS) as put:
+        counts = (f"ngram {k}={count}\n" for k, count in enumerate(trie.counts, 1))
+        put("\n\\data\\\n{}".format("".join(counts)).encode)
         for k in range(1, trie.order + 1):
-            stream.write(b"\n\\%d-grams:\n" % k)
-            top = k == trie.order
-            row, hist = 0, 0
-            ids = np.zeros(k, np.int64)
-            longer = NONE if top else trie.begin[k + 1]
-            as_hist, bow = (NONE, np.zeros(0)) if top else (trie.as_hist[k], model.bow[k])
-            while row < trie.rows(k):
-                before = row
-                row, hist, size = arpas.format_ngrams(
-                    k, top, row, hist, trie.begin[k], trie.word[k], prefix_hists, prefix_rows, prefix_words,
-                    model.p[k], bow, as_hist, longer, vocab.blob, vocab.offset, ids, out,
-                )  # fmt: skip
-                if row == before:
-                    out = np.empty(2 * len(out), np.uint8)
-                stream.write(out[:size].data)
-                progress.update(done + row)
+            put(f"\n\\{k}-grams:\n".encode)
+            for row in range(0, trie.rows(k), _BLOCK):
+                end = min(row + _BLOCK, trie.rows(k))
+                put(_format, model, k, row, end, spelling)
+                progress.update(done + end)
             done += trie.rows(k)
-        stream.write(b"\n\\end\\\n")
+        put("\n\\end\\\n".encode)
     progress.close()
+
+
+def _spelling(trie: Trie) -> tuple[np.ndarray, ...]:
+    """(level, prefix, last) of all histories of two words and more that have rows: see format_ngrams in mdi/kernels/arpas.py."""
+    lengths = range(2, trie.order)
+    level = np.cumsum([0, *(trie.rows(j) for j in lengths)])
+    prefix, last = np.empty(level[-1], np.int32), np.empty(level[-1], np.int32)
+    for j, begin in zip(lengths, level, strict=False):
+        here = slice(begin, begin + trie.rows(j))
+        tries.spell_histories(trie.begin[j], trie.word[j], trie.as_hist[j], prefix[here], last[here])
+    return level, prefix, last
+
+
+def _format(model: NgramModel, k: int, row: int, end: int, spelling: tuple[np.ndarray, ...]) -> bytes | memoryview:
+    trie, vocab, top = model.trie, model.vocab, k == model.order
+    above = (np.zeros(0), NONE, NONE) if top else (model.bow[k], trie.as_hist[k], trie.begin[k + 1])
+    pieces = []
+    out = np.empty((end - row) * (lexing.LINE_ROOM + 8 * k), np.uint8)
+    while True:
+        reached, size = arpas.format_ngrams(
+            k, top, row, end, trie.begin[k], trie.word[k], *spelling, model.p[k], *above, vocab.blob, vocab.offset, out
+        )  # fmt: skip
+        if reached == end and not pieces:
+            return out[:size].data
+        pieces.append(out[:size].tobytes())
+        if reached == end:
+            return b"".join(pieces)
+        if reached == row:
+            out = np.empty(2 * len(out), np.uint8)
+        row = reached

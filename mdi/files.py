@@ -8,10 +8,11 @@ import os
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from isal import igzip, isal_zlib
 
@@ -104,11 +105,8 @@ def read_lines(path: str) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def writing(path: str) -> Iterator[BinaryIO]:
-    """A binary stream to `path`: written under a temporary name in the same folder, synced, then renamed.
-
-    If anything fails on the way, what stood under that name before still stands there, and nothing else is left.
-    """
+def _replacing(path: str) -> Iterator[BinaryIO]:
+    """A stream to a temporary name in the same folder, synced, then renamed; plain for '-', the standard output."""
     if path == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -120,11 +118,7 @@ def writing(path: str) -> Iterator[BinaryIO]:
         raise MdiError(f"{path}: cannot write here: {error.strerror}") from error
     try:
         with os.fdopen(handle, "wb") as raw:
-            if target.suffix == ".gz":
-                with igzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=GZIP_LEVEL, mtime=0) as stream:
-                    yield stream
-            else:
-                yield raw
+            yield raw
             raw.flush()
             os.fsync(raw.fileno())
         os.chmod(name, 0o666 & ~_umask())
@@ -134,6 +128,45 @@ def writing(path: str) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[BinaryIO]:
+    """A binary stream to `path`: written under a temporary name in the same folder, synced, then renamed.
+
+    If anything fails on the way, what stood under that name before still stands there, and nothing else is left.
+    """
+    with _replacing(path) as raw:
+        if path.endswith(".gz"):
+            with igzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=GZIP_LEVEL, mtime=0) as stream:
+                yield stream
+        else:
+            yield raw
+
+
+@contextlib.contextmanager
+def writing_blocks(path: str, threads: int) -> Iterator[Callable[..., None]]:
+    """Like `writing`, for blocks that threads make: put(make, ...) has make(...) called by one of them, which also packs what
+    comes back if the name ends in .gz (one gzip member a block). Blocks are written in the order in which they were put."""
+    with _replacing(path) as raw, ThreadPoolExecutor(threads) as pool:
+        jobs: deque = deque()
+
+        def work(make: Callable[..., bytes], *args: Any) -> bytes:
+            data = make(*args)
+            return igzip.compress(data, GZIP_LEVEL, mtime=0) if path.endswith(".gz") else data
+
+        def put(make: Callable[..., bytes], *args: Any) -> None:
+            jobs.append(pool.submit(work, make, *args))
+            while len(jobs) > threads + 1:
+                raw.write(jobs.popleft().result())
+
+        try:
+            yield put
+            while jobs:
+                raw.write(jobs.popleft().result())
+        finally:
+            for job in jobs:
+                job.cancel()
 
 
 def _umask() -> int:

@@ -354,51 +354,60 @@ def _put_log10(out, n, value):
 
 @njit(cache=True, nogil=True)
 def format_ngrams(
-    order, top, row, hist, begin, word, prefix_hists, prefix_rows, prefix_words, p, bow, as_hist, longer, blob, offset, ids, out
-):
-    """Writes rows from `row` on, whose history is `hist` or later, until `out` is full. Returns (row, hist, bytes).
+    order, top, row, end, begin, word, level, prefix, last, p, bow, as_hist, longer, blob, offset, out
+):  # fmt: skip
+    """Writes the rows row .. end until `out` is full. Returns (row, bytes).
 
-    prefix_rows[j][h] is the row of history h of length j + 1 in its order, prefix_hists[j] the history of that row
-    and prefix_words[j] the words: they spell out a history from its last word to its first. `longer` is `begin` of the
-    order above: a row that is somebody's history gets its back-off weight written even if that is 1.
+    last[h] is the last word of history h and prefix[h] the history before it; they hold the histories of one length after
+    the other, those of length j + 2 from level[j] on. `longer` is `begin` of the order above: a row that is somebody's history
+    gets its back-off weight written even if that is 1.
     """
     n = np.int64(0)
-    n_rows = word.shape[0]
+    hist = np.searchsorted(begin, row, side="right") - 1
     spelled = np.int64(-1)
-    room = np.int64(LINE_ROOM)
-    while row < n_rows:
+    ids = np.zeros(order, np.int64)
+    words = np.empty(LINE_ROOM, np.uint8)  # the history's
+    size = np.int64(0)
+    while row < end:
         while begin[hist + 1] <= row:
             hist += 1
         if spelled != hist:
             h = np.int64(hist)
-            room = np.int64(LINE_ROOM)
-            for j in range(order - 2, -1, -1):
-                r = prefix_rows[j][h]
-                ids[j] = prefix_words[j][r]
-                room += offset[ids[j] + 1] - offset[ids[j]] + 1
-                h = np.int64(prefix_hists[j][r])
+            for j in range(order - 2, 0, -1):
+                ids[j] = last[level[j - 1] + h]
+                h = np.int64(prefix[level[j - 1] + h])
+            ids[0] = h
+            size = np.int64(0)
+            for j in range(order - 1):
+                size += offset[ids[j] + 1] - offset[ids[j]] + 1
+            if size > words.shape[0]:
+                words = np.empty(2 * size, np.uint8)
+            size = np.int64(0)
+            for j in range(order - 1):
+                for i in range(offset[ids[j]], offset[ids[j] + 1]):
+                    words[size] = blob[i]
+                    size += 1
+                words[size] = SPACE
+                size += 1
             spelled = hist
-        ids[order - 1] = word[row]
-        last = ids[order - 1]
-        if n + room + offset[last + 1] - offset[last] + 1 > out.shape[0]:
+        w = word[row]
+        if n + LINE_ROOM + size + offset[w + 1] - offset[w] > out.shape[0]:
             break
         n = _put_log10(out, n, p[row])
         out[n] = TAB
         n += 1
-        for j in range(order):
-            if j > 0:
-                out[n] = SPACE
-                n += 1
-            for i in range(offset[ids[j]], offset[ids[j] + 1]):
-                out[n] = blob[i]
-                n += 1
+        for i in range(size):
+            out[n + i] = words[i]
+        n += size
+        for i in range(offset[w], offset[w + 1]):
+            out[n] = blob[i]
+            n += 1
         if not top:
             h = np.int64(as_hist[row])
-            weight = bow[h]
-            if weight != 1.0 or longer[h + 1] > longer[h]:
+            if bow[h] != 1.0 or longer[h + 1] > longer[h]:
                 out[n] = TAB
-                n = _put_log10(out, n + 1, weight)
+                n = _put_log10(out, n + 1, bow[h])
         out[n] = NEWLINE
         n += 1
         row += 1
-    return row, hist, n
+    return row, n

@@ -187,8 +187,8 @@ def parse_counts(buf, begin, end, order, grow, unk, table, blob, offset, n_words
 @njit(cache=True, nogil=True)
 def format_counts(order, row, hist, first, begin, word, count, prefix_hists, prefix_rows, prefix_words, blob, offset, ids, out):
     """Writes lines 'w1 .. wk<tab>count' of the rows from `row` on, whose history is first + hist or a later one, until `out` is
-    full; rows that were not seen are left out. prefix_*: as in format_ngrams of mdi/kernels/lexing.py. Returns (row, hist,
-    bytes)."""
+    full; rows that were not seen are left out. prefix_rows[j][h] is the row of history h of length j + 1 in its order,
+    prefix_hists[j] the history of that row and prefix_words[j] its word. Returns (row, hist, bytes)."""
     n = np.int64(0)
     spelled = np.int64(-1)
     room = np.int64(LINE_ROOM)

@@ -239,7 +239,10 @@ def put_number(out, n, value):
         out[n] = 45
         n += 1
         value = -value
-    power = math.floor(math.log10(value))
+    if 0.001 <= value < 10.0:
+        power = np.int64(0 if value >= 1.0 else -1 if value >= 0.1 else -2 if value >= 0.01 else -3)
+    else:
+        power = np.int64(math.floor(math.log10(value)))
     digits = 7 if power < 0 else 8 + min(power, 6)
     # mantissa: the significant digits as an integer
     shift = digits - 1 - power
@@ -251,11 +254,12 @@ def put_number(out, n, value):
     elif mantissa < np.int64(POW10[digits - 1]):
         power -= 1
         mantissa = np.int64(np.rint(scaled * 10.0))
-    while digits > 1 and mantissa % 10 == 0:
-        mantissa //= 10
+    left = np.uint64(mantissa)
+    while digits > 1 and left % np.uint64(10) == 0:
+        left //= np.uint64(10)
         digits -= 1
     exponential = power < -4 or power > 6
-    point = 0 if exponential else power  # the decimal point stands after digit number `point`
+    point = np.int64(0) if exponential else power  # the decimal point stands after digit number `point`
     if point < 0:
         out[n] = 48
         out[n + 1] = 46
@@ -263,16 +267,14 @@ def put_number(out, n, value):
         for _ in range(-point - 1):
             out[n] = 48
             n += 1
-    divisor = np.int64(1)
-    for _ in range(digits - 1):
-        divisor *= 10
-    for j in range(digits):
-        out[n] = 48 + (mantissa // divisor) % 10
-        n += 1
-        divisor //= 10
-        if j == point and j < digits - 1:
-            out[n] = 46
-            n += 1
+    # the digits, from the last to the first, with room for the point where it stands among them
+    inside = np.int64(1 if 0 <= point < digits - 1 else 0)
+    for j in range(digits - 1, -1, -1):
+        out[n + j + (inside if j > point else 0)] = np.uint8(np.uint64(48) + left % np.uint64(10))
+        left //= np.uint64(10)
+    if inside:
+        out[n + point + 1] = 46
+    n += digits + inside
     for _ in range(point - digits + 1):
         out[n] = 48
         n += 1

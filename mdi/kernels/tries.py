@@ -122,6 +122,15 @@ def rows_by_word(word, n_words):
 
 
 @njit(cache=True, nogil=True)
+def spell_histories(begin, word, as_hist, prefix, last):
+    """prefix[h] and last[h]: the history before the last word of h, and that word. The rows hw are given by order."""
+    for g in range(begin.shape[0] - 1):
+        for r in range(begin[g], begin[g + 1]):
+            prefix[as_hist[r]] = g
+            last[as_hist[r]] = word[r]
+
+
+@njit(cache=True, nogil=True)
 def scattered(value, place):
     """out[place[i]] = value[i]"""
     out = np.empty_like(value)
