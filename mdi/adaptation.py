@@ -19,10 +19,10 @@ from mdi.errors import MdiError, examples
 from mdi.estimate import estimate
 from mdi.history import ml_history, move_mass, smoothed_history
 from mdi.kernels import sweeps
-from mdi.model import NgramModel, close, extend, on_rows, sigma_l
+from mdi.model import NgramModel, close, extend, on_rows, sigma_l, without
 from mdi.relabel import join_vocabularies, relabel
 from mdi.solver import Solution, solve
-from mdi.trie import NONE, Array, Trie, locate
+from mdi.trie import NONE, Array, Trie, closed, locate
 from mdi.vocabulary import Vocabulary
 
 TARGETS = ("ml", "smoothed")
@@ -43,8 +43,10 @@ class Problem:
     target: Array
     count: Array
     dual: Dual
+    before: Array  # the background's marginals of the constraints
     events: float
     dropped: Dropped = field(default_factory=Dropped)
+    keep: list[Array] | None = None  # rows to write, where `background` has more than this problem needs
 
     def ngrams(self) -> list[str]:
         """The constraints spelled out."""
@@ -58,14 +60,21 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Ground:
+    """A background with a row for every constraint, and p~ on its histories."""
+
+    model: NgramModel
+    mass: list[Array]
+
+
+@dataclass(frozen=True)
 class Adapted:
-    """The adapted model and how it came about. `before` are the background's marginals of the constraints."""
+    """The adapted model and how it came about."""
 
     model: NgramModel
     problem: Problem
     solution: Solution
     lam: Array
-    before: Array
 
     @property
     def kl(self) -> float:
@@ -167,9 +176,13 @@ class Adapter:
         self.targets = None if isinstance(targets, str) else targets
         self.history = History(text, history)
 
-    def pose(self, min_counts: str, regularised: bool = False) -> Problem:
+    def ground(self, chosen: Constraints) -> Ground:
+        wide = extend(self.background, selecting.as_trie(self.counts.trie, chosen))
+        return Ground(wide, self.history.on(wide.trie))
+
+    def pose(self, min_counts: str, regularised: bool = False, ground: Ground | None = None) -> Problem:
         """Constraints for n-grams seen so often. What cannot be met is dropped and counted; a prior on lambda keeps the optimum
-        finite, so then nothing need be dropped for lying at infinity."""
+        finite, so then nothing need be dropped for lying at infinity. `ground` may be shared with larger sets."""
         counts, background, history = self.counts, self.background, self.history
         dropped = Dropped()
         chosen = selecting.select(counts, self._thresholds(min_counts))
@@ -188,20 +201,41 @@ class Adapter:
             elsewhere[chosen.row[1]] = False
             kept = selecting.drop_degenerate(counts.trie, chosen, target, bool((background.p[1][elsewhere] > 0).any()), dropped)
             chosen, target = chosen.keep(kept), target[kept]
-        wide = extend(background, selecting.as_trie(counts.trie, chosen))
-        mass = history.on(wide.trie)
+        keep = None
+        if ground is None:
+            ground = self.ground(chosen)
+        else:
+            keep = self._needed(ground, chosen)
+        wide, mass = ground.model, ground.mass
         rows = Constraints(rows_in(wide.trie, counts.trie, chosen))
         while True:
             dual = Dual(wide, mass, rows, self.threads)
-            impossible = selecting.impossible(dual, wide.trie, mass)
+            cells = dual.evaluate(np.zeros(rows.total)).cells
+            impossible = selecting.impossible(dual, wide.trie, mass, cells)
             if not dropped.note(selecting.IMPOSSIBLE, impossible):
-                count = selecting.values(counts, chosen)
-                return Problem(min_counts, wide, mass, rows, chosen, target, count, dual, history.events, dropped)
+                count, before = selecting.values(counts, chosen), dual.marginals(cells)
+                return Problem(min_counts, wide, mass, rows, chosen, target, count, dual, before, history.events, dropped, keep)
             chosen, rows, target = chosen.keep(~impossible), rows.keep(~impossible), target[~impossible]
 
-    def adapt(self, min_counts: str = "2", *, start: dict[str, float] | Adapted | None = None, **options) -> Adapted:
+    def _needed(self, ground: Ground, chosen: Constraints) -> list[Array]:
+        """Flags of the rows of the ground that the background has or these constraints need."""
+        trie = ground.model.trie
+        keep = [NONE, *(np.zeros(trie.rows(k), bool) for k in range(1, trie.order + 1))]
+        for part in (self.background.trie, closed(selecting.as_trie(self.counts.trie, chosen))):
+            for k, rows in enumerate(locate(part, trie)[1:], 1):
+                keep[k][rows] = True
+        return keep
+
+    def adapt(
+        self,
+        min_counts: str = "2",
+        *,
+        start: dict[str, float] | Adapted | None = None,
+        ground: Ground | None = None,
+        **options,
+    ) -> Adapted:
         """`start`: lambda by n-gram, or an adaptation of the same text whose solution to start from. Options: see `solve`."""
-        problem = self.pose(min_counts, regularised=options.get("sigma2") is not None)
+        problem = self.pose(min_counts, options.get("sigma2") is not None, ground)
         mu = None
         if isinstance(start, Adapted):
             mu = self._carried(start, problem)
@@ -217,11 +251,14 @@ class Adapter:
         return np.where(at >= 0, old.solution.mu[at], 0.0)
 
     def path(self, sets: list[str], **options) -> Iterator[Adapted]:
-        """Adapts with several sets of thresholds, from the fewest constraints to the most, each from the last one's solution."""
+        """Adapts with several sets of thresholds, from the fewest constraints to the most, each from the last one's solution and
+        all on one ground."""
         size = {text: selecting.select(self.counts, self._thresholds(text)).total for text in dict.fromkeys(sets)}
+        lowest = [min(values) for values in zip(*map(self._thresholds, sets), strict=True)]
+        ground = self.ground(selecting.select(self.counts, lowest)) if len(size) > 1 else None
         last = None
         for text in sorted(size, key=lambda text: (size[text], text)):
-            last = self.adapt(text, start=last, **options)
+            last = self.adapt(text, start=last, ground=ground, **options)
             yield last
 
     def _thresholds(self, text: str) -> list[int | float]:
@@ -252,9 +289,10 @@ def solve_problem(problem: Problem, **options) -> Solution:
 
 
 def finish(problem: Problem, solution: Solution) -> Adapted:
-    before = problem.dual.marginals(problem.dual.evaluate(np.zeros(problem.constraints.total)).cells)
     model = adapted_model(problem.background, problem.constraints, solution.mu)
-    return Adapted(model, problem, solution, problem.dual.lam_of(solution.mu), before)
+    if problem.keep is not None:
+        model = without(model, problem.keep)
+    return Adapted(model, problem, solution, problem.dual.lam_of(solution.mu))
 
 
 def match(
@@ -286,7 +324,8 @@ def match(
     dropped = Dropped()
     while True:
         dual = Dual(whole, mass, rows, threads)
-        lost = selecting.impossible(dual, trie, mass)
+        cells = dual.evaluate(np.zeros(rows.total)).cells
+        lost = selecting.impossible(dual, trie, mass, cells)
         if not dropped.note(selecting.IMPOSSIBLE, lost):
             target = model_marginals(large, trie, rows, p_tilde, threads)
             lost = dual.cell_targets(target) <= selecting.ROUNDING * target
@@ -294,6 +333,6 @@ def match(
                 break
         rows = rows.keep(~lost)
     count = p_tilde.events * target
-    problem = Problem("all", whole, mass, rows, rows, target, count, dual, p_tilde.events, dropped)
+    problem = Problem("all", whole, mass, rows, rows, target, count, dual, dual.marginals(cells), p_tilde.events, dropped)
     adapted = finish(problem, solve_problem(problem, **options))
     return replace(adapted, model=on_rows(adapted.model, small.trie))

@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
         prog=f"mdi {verb}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     command.add_arguments(parser)
-    args = parser.parse_args(argv[1:])
+    args = parser.parse_intermixed_args(argv[1:])
     try:
         return command.run(args) or 0
     except MdiError as error:

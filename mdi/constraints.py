@@ -98,11 +98,11 @@ def drop_degenerate(trie: Trie, constraints: Constraints, target: Array, events_
         keep[np.flatnonzero(keep)[lost]] = False
 
 
-def impossible(dual: Dual, trie: Trie, mass: list[Array]) -> Array:
+def impossible(dual: Dual, trie: Trie, mass: list[Array], cells: Array) -> Array:
     """Flags of constraints with no event of their own that has a probability: no scaling can raise them.
 
     Events of a constraint hw lie after the histories that end in h and carry mass, unless a longer constraint covers them;
-    counting those histories is exact where the cell's marginal would only be zero up to rounding.
+    counting those histories is exact where `cells`, the background's marginals, would only be zero up to rounding.
     """
     constraints, parent = dual.constraints, dual.parent
     carrying = [(part > 0).astype(float) for part in mass]
@@ -112,4 +112,4 @@ def impossible(dual: Dual, trie: Trie, mass: list[Array]) -> Array:
     reach = np.concatenate([np.zeros(0), *histories])
     nested = parent >= 0
     own = reach - np.bincount(parent[nested], weights=reach[nested], minlength=len(reach))
-    return (own <= 0) | (dual.evaluate(np.zeros(len(reach))).cells <= 0)
+    return (own <= 0) | (cells <= 0)

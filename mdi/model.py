@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdi.kernels import sweeps
-from mdi.trie import NONE, Array, Trie, from_ngrams, is_closed, locate, lowest, missing_suffixes, union
+from mdi.trie import NONE, Array, Trie, closed, from_ngrams, is_closed, kept_rows, locate, lowest, missing_suffixes, union
 from mdi.vocabulary import Vocabulary
 
 
@@ -52,10 +52,7 @@ def extend(model: NgramModel, ngrams: Trie) -> NgramModel:
 
     A new row gets its backed-off probability and, as a history, the weight 1. If the model's trie is closed, so is the result's.
     """
-    lost = missing_suffixes(ngrams)
-    if any(map(len, lost)):
-        ngrams = union(ngrams, from_ngrams(ngrams.n_words, lost)).trie
-    joined = union(model.trie, ngrams)
+    joined = union(model.trie, closed(ngrams))
     trie = joined.trie
     p, bow = [NONE, model.p[1]], [model.bow[0]]
     for k in range(1, trie.order):
@@ -74,6 +71,13 @@ def first_orders(model: NgramModel, order: int) -> NgramModel:
     """The model cut down to its orders 1 .. order: still normalised, as every order of a back-off model is."""
     order = min(order, model.order)
     return NgramModel(model.vocab, lowest(model.trie, order), model.p[: order + 1], model.bow[:order])
+
+
+def without(model: NgramModel, keep: list[Array]) -> NgramModel:
+    """The model with the flagged rows only. Those left out must be what backing off gives."""
+    trie = model.trie
+    bow = [model.bow[0], *(model.bow[j][keep[j][trie.row_of_hist[j]]] for j in range(1, trie.order))]
+    return NgramModel(model.vocab, kept_rows(trie, keep), [NONE, *(model.p[k][keep[k]] for k in range(1, trie.order + 1))], bow)
 
 
 def on_rows(model: NgramModel, trie: Trie) -> NgramModel:

@@ -19,7 +19,7 @@ from mdi.backoff import backoff_model
 from mdi.errors import MdiError
 from mdi.kernels import backoff as kernels
 from mdi.model import NgramModel, close
-from mdi.trie import NONE, Array, Trie, add_order, locate, lowest, unigram_trie, with_histories
+from mdi.trie import NONE, Array, kept_rows, locate, lowest
 
 
 def history_probs(model: NgramModel) -> list[Array]:
@@ -85,15 +85,3 @@ def prune(model: NgramModel, threshold: float, need: list[Array] | None = None) 
     order = max(k for k in range(1, model.order + 1) if keep[k].any())
     trie = kept_rows(lowest(model.trie, order), keep)
     return backoff_model(model.vocab, trie, [NONE, *(model.p[k][keep[k]] for k in range(1, order + 1))])
-
-
-def kept_rows(trie: Trie, keep: list[Array]) -> Trie:
-    """The rows marked in keep[k]. Every history of a kept row must be kept."""
-    kept = unigram_trie(trie.n_words)
-    for k in range(2, trie.order + 1):
-        kept = with_histories(kept)
-        before = np.concatenate([[0], np.cumsum(keep[k])])  # rows kept before each
-        hist_kept = keep[k - 1][trie.row_of_hist[k - 1]]
-        begin = np.append(before[trie.begin[k][:-1]][hist_kept], before[-1]).astype(np.int32)
-        kept = add_order(kept, begin, trie.word[k][keep[k]])
-    return kept

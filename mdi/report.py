@@ -56,9 +56,9 @@ def certificate(adapted: Adapted) -> dict[str, Any]:
 def write_constraints(adapted: Adapted, path: str) -> None:
     """One line a constraint, those that moved most first."""
     problem, solution = adapted.problem, adapted.solution
-    columns = [problem.constraints.order_of, problem.count, problem.target, adapted.before, solution.marginal, adapted.lam]
+    columns = [problem.constraints.order_of, problem.count, problem.target, problem.before, solution.marginal, adapted.lam]
     ngrams = problem.ngrams()
-    moved = np.argsort(-np.abs(solution.marginal - adapted.before), kind="stable")
+    moved = np.argsort(-np.abs(solution.marginal - problem.before), kind="stable")
     with writing(path) as stream:
         stream.write(("\t".join(COLUMNS) + "\n").encode())
         rows = zip(*(column[moved].tolist() for column in columns), strict=True)

@@ -204,6 +204,18 @@ def _histories(trie: Trie, part: Trie, from_part: Array) -> Array:
     return hist
 
 
+def kept_rows(trie: Trie, keep: list[Array]) -> Trie:
+    """The rows marked in keep[k]. Every history of a kept row must be kept."""
+    kept = unigram_trie(trie.n_words)
+    for k in range(2, trie.order + 1):
+        kept = with_histories(kept)
+        before = np.concatenate([[0], np.cumsum(keep[k])])  # rows kept before each
+        hist_kept = keep[k - 1][trie.row_of_hist[k - 1]]
+        begin = np.append(before[trie.begin[k][:-1]][hist_kept], before[-1]).astype(np.int32)
+        kept = add_order(kept, begin, trie.word[k][keep[k]])
+    return kept
+
+
 def lowest(trie: Trie, order: int) -> Trie:
     """The orders 1 .. order of a trie."""
     top = order + 1
@@ -233,6 +245,12 @@ def missing_suffixes(trie: Trie) -> list[Array]:
             size = k - first
             wanted[size - 1] = np.concatenate([wanted[size - 1], ids[:, first:]])
     return wanted
+
+
+def closed(trie: Trie) -> Trie:
+    """The trie with the suffixes that its rows lack."""
+    lost = missing_suffixes(trie)
+    return union(trie, from_ngrams(trie.n_words, lost)).trie if any(map(len, lost)) else trie
 
 
 def is_closed(trie: Trie) -> bool:

@@ -11,11 +11,15 @@ name must contain {}, which becomes the thresholds; the background is read once,
 from __future__ import annotations
 
 import argparse
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from mdi.certificate import check_outputs, write_certificate
 from mdi.commands import in_domain
 from mdi.errors import MdiError
+
+if TYPE_CHECKING:
+    from mdi.adaptation import Adapted
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,28 +73,26 @@ def run(args: argparse.Namespace) -> int:
         start = read_lambda(args.init) if args.init else None
         results = iter([adapter.adapt(args.min_counts, start=start, **options)])
     inputs = {"background": background_path, "in_domain": args.counts or texts, **in_domain.text_fields(counts)}
+
+    def write(adapted: Adapted) -> str:
+        """Writes a model and what belongs to it; returns the lines about its perplexities."""
+        thresholds = adapted.problem.min_counts
+        model_path, table = named[thresholds]
+        fields = in_domain.checked_fields(adapted)
+        fields["perplexity"] = {path: perplexity(adapted.model, [path]).as_dict() for path in args.ppl}
+        write_arpa(adapted.model, model_path)
+        chosen = {**in_domain.options_of(args), "min_counts": thresholds}
+        write_certificate(model_path, {"command": "adapt", **inputs, "options": chosen, **fields})
+        if table:
+            write_constraints(adapted, table)
+        return "".join(f"{thresholds}\t{path}\t{found['ppl']:.7g}\n" for path, found in fields["perplexity"].items())
+
     converged = True
-    with ThreadPoolExecutor(1) as pool:  # a model is written while the next one is solved
-        pending: Future | None = None
+    with ThreadPoolExecutor(2) as pool:  # models are written while the next ones are solved
+        pending = []
         for adapted in results:
-            thresholds = adapted.problem.min_counts
-            model_path, table = named[thresholds]
-            fields = in_domain.checked_fields(adapted)
-            fields["perplexity"] = {path: perplexity(adapted.model, [path]).as_dict() for path in args.ppl}
-            for path, found in fields["perplexity"].items():
-                print(f"{thresholds}\t{path}\t{found['ppl']:.7g}", flush=True)
-            if pending:
-                pending.result()
-            pending = pool.submit(write_arpa, adapted.model, model_path)
-            if len(sets) == 1:
-                pending.result()
-            write_certificate(
-                model_path,
-                {"command": "adapt", **inputs, "options": {**in_domain.options_of(args), "min_counts": thresholds}, **fields},
-            )
-            if table:
-                write_constraints(adapted, table)
-            converged &= in_domain.say_result(adapted, model_path)
-        if pending:
-            pending.result()
+            pending.append(pool.submit(write, adapted))
+            converged &= in_domain.say_result(adapted, named[adapted.problem.min_counts][0])
+        for job in pending:
+            print(job.result(), end="", flush=True)
     return 0 if converged else 1
