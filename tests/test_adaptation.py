@@ -231,3 +231,27 @@ def test_oov_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert mapped.stats.oov_examples == ["oov"]
     assert main(["adapt", "--min-counts", "1", BACKGROUND, str(tmp_path / "t"), str(tmp_path / "o.arpa")]) in (0, 1)
     assert "1 words outside the vocabulary, such as 'oov': mapped to <unk>" in capsys.readouterr().err
+
+
+def test_targets_by_a_model_of_higher_order() -> None:
+    """A 3-gram background with the marginals of a 4-gram model: histories of three words give the targets, and are met by two."""
+    background = read_arpa(BACKGROUND)
+    large = read_arpa(str(DATA / "srilm" / "bg4.kn.arpa.gz"), quiet=True)
+    adapted = adapt(background, IN_DOMAIN, "5-3-2", targets=large)
+    assert adapted.solution.converged
+    text = [line.split() for line in gzip.decompress(Path(IN_DOMAIN).read_bytes()).decode().splitlines()]
+    mass = oracle.text_histories(text, 4)
+    dense = oracle.read(DATA / "srilm" / "bg4.kn.arpa.gz")
+    for i in np.random.default_rng(0).permutation(adapted.problem.constraints.total)[:20]:
+        ngram = tuple(adapted.problem.ngrams()[i].split())
+        ends = [h for h in mass if (*h, ngram[-1])[-len(ngram) :] == ngram]
+        wanted = sum(mass[h] * oracle.prob(dense, h, ngram[-1]) for h in ends)
+        assert adapted.problem.target[i] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_threads_change_nothing() -> None:
+    background = read_arpa(BACKGROUND)
+    one, three = (adapt(background, IN_DOMAIN, "2", threads=threads) for threads in (1, 3))
+    assert np.array_equal(one.lam, three.lam)
+    for k in (1, 2, 3):
+        assert np.array_equal(one.model.p[k], three.model.p[k])
