@@ -246,7 +246,7 @@ def test_targets_by_a_model_of_higher_order() -> None:
         ngram = tuple(adapted.problem.ngrams()[i].split())
         ends = [h for h in mass if (*h, ngram[-1])[-len(ngram) :] == ngram]
         wanted = sum(mass[h] * oracle.prob(dense, h, ngram[-1]) for h in ends)
-        assert adapted.problem.target[i] == pytest.approx(wanted, rel=1e-9)
+        assert adapted.problem.target[i] == pytest.approx(wanted, rel=1e-6)  # the file's sums are one only to seven digits
 
 
 def test_threads_change_nothing() -> None:
