@@ -17,8 +17,8 @@ from mdi.lattice import Lattice, scaled, tidy
 from mdi.lattice_files import lattice_writer, parse_fst, read_lattices, to_binary
 from mdi.progress import Progress
 
-# A lattice of more arcs is cut short: it comes from an utterance that the model does not understand at all.
-MAX_ARCS = 500_000
+# A lattice that needs more is cut short: it comes from an utterance that the model does not understand at all.
+MAX_ROOM = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,13 @@ def word_lattice(raw: Lattice, beam: float) -> Lattice:
     label = np.zeros(raw.n_arcs, np.int32)
     emits = raw.stop > raw.first
     label[emits] = raw.frames[raw.first[emits]]
-    arcs, finals, tree, n_states = determinize(
-        raw.begin, label, raw.label, raw.dest, raw.graph, raw.acoustic, raw.final_graph, raw.final_acoustic, beam, MAX_ARCS
-    )
+    room, whole = 4 * raw.n_arcs + 1024, False
+    while not whole:  # how much there will be shows only when it is made
+        arcs, finals, tree, n_states, whole = determinize(
+            raw.begin, label, raw.label, raw.dest, raw.graph, raw.acoustic, raw.final_graph, raw.final_acoustic, beam, room
+        )
+        whole = whole or room > MAX_ROOM
+        room *= 4
     source, word, graph, acoustic, dest, first, last = arcs
     at, end_graph, end_acoustic, end_first, end_last = finals
     depth = tree[2]

@@ -55,10 +55,13 @@ def add_model(lattice: Lattice, lm: LatticeModel, scale: float = 1.0, scores: st
             " expected the table that the lattices were made with"
         )
     vocab = lm.model.vocab
-    begin, arc, cost, dest, state, final, dropped = compose(
-        lattice.begin, lattice.label, lattice.dest, np.isfinite(lattice.final_graph), lm.word_of, scores == CHEAPEST,
-        vocab.bos, vocab.eos, lm.model.order, *lm.arrays,
-    )  # fmt: skip
+    room, dropped = 4, -1
+    while dropped < 0:  # how many states and arcs there will be shows only when they are made
+        begin, arc, cost, dest, state, final, dropped = compose(
+            lattice.begin, lattice.label, lattice.dest, np.isfinite(lattice.final_graph), lm.word_of, scores == CHEAPEST,
+            vocab.bos, vocab.eos, lm.model.order, *lm.arrays, room * lattice.n_states, room * (lattice.n_arcs + 1),
+        )  # fmt: skip
+        room *= 4
     final_graph = np.full(len(state), np.inf)
     ends = np.isfinite(lattice.final_graph[state])
     final_graph[ends] = lattice.final_graph[state[ends]] + scale * final[ends]

@@ -9,6 +9,7 @@ scoring_kaldi/wer_details/             lmwt, wip, per_utt, per_spk, wer_bootci; 
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -150,6 +151,9 @@ def write_scores(
     root = Path(folder)
     scoring = root / "scoring_kaldi"
     _write(scoring / "test_filt.txt", _lines(references))
+    for old in root.glob("wer_*_*"):  # of an earlier sweep: whoever looks for the lowest would find them
+        if re.fullmatch(r"wer_\d+_[\d.]+", old.name):
+            old.unlink()
     by_point: dict[Point, Errors] = {}
     hypotheses: dict[Point, dict[str, Words]] = {}
     for point, texts in found.hypotheses.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import wave
 from pathlib import Path
 
 import numpy as np
@@ -147,8 +148,6 @@ def test_scores_do_not_depend_on_the_order(acoustic):
     ],
 )
 def test_speech_that_cannot_be_used_is_named(demo, tmp_path, capsys, line, message):
-    import wave
-
     slow = tmp_path / "slow.wav"
     with wave.open(str(slow), "wb") as stream:
         stream.setparams((1, 2, 8000, 8000, "NONE", ""))
@@ -236,6 +235,48 @@ def test_determinised_lattices_have_each_word_sequence_once_at_its_best(raw, bea
     assert within <= kept
     top = found[0]
     assert alignment(made, top) == alignment(raw, best[tuple(top.words.tolist())])
+
+
+def test_too_little_room_leaves_out_the_worst_paths(monkeypatch):
+    """Two chains that read either of two words a step, at random costs: no two histories leave them equally far apart."""
+    steps, random = 12, np.random.default_rng(1)
+    rows = [(0, 1 + d, w) for d in (0, 1) for w in (1, 2)]
+    rows += [(2 * i + 1 + c, 2 * i + 3 + c, w) for i in range(steps) for c in (0, 1) for w in (1, 2)]
+    source, dest, word = (np.array(column) for column in zip(*rows, strict=True))
+    n, cost, none = 2 * steps + 3, random.uniform(0.0, 5.0, len(rows)), np.zeros(len(rows), np.int64)
+    begin = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(source, minlength=n), out=begin[1:])
+    final, empty = np.r_[np.full(n - 2, np.inf), 0.0, 0.0], np.zeros(n, np.int64)
+    labels, ends = word.astype(np.int32), dest.astype(np.int32)
+    frames = np.zeros(0, np.int32)
+    raw = tidy(Lattice("u", begin, labels, ends, cost, 0 * cost, none, none, final, final, empty, empty, frames))
+    whole = word_lattice(raw, 100.0)
+    assert len(n_best(whole, 10_000, 1.0)) == 2 ** (steps + 1)
+    monkeypatch.setattr("mdi.decode.MAX_ROOM", 0)
+    cut = word_lattice(raw, 100.0)
+    assert cut.n_arcs < whole.n_arcs
+    a, b = best_path(cut, 1.0), best_path(whole, 1.0)
+    assert a.words.tolist() == b.words.tolist()
+    assert a.graph == pytest.approx(b.graph, abs=1e-6)
+
+
+def test_segments_of_a_recording(demo, tmp_path):
+    """Two utterances in one recording, as in wav.scp with segments."""
+    import kaldiio
+
+    pieces = [kaldiio.load_mat(str(SPEECH / f"voice{i}.wav"))[1] for i in ("0-2", "1-1")]
+    with wave.open(str(tmp_path / "both.wav"), "wb") as stream:
+        stream.setparams((1, 2, 16000, sum(map(len, pieces)), "NONE", ""))
+        stream.writeframes(np.concatenate(pieces).tobytes())
+    middle, end = len(pieces[0]) / 16000, sum(map(len, pieces)) / 16000
+    (tmp_path / "wav.scp").write_text(f"both {tmp_path / 'both.wav'}\n")
+    (tmp_path / "segments").write_text(f"voice0-2 both 0.0 {middle}\nvoice1-1 both {middle} {end}\n")
+    texts = read_text(str(SPEECH / "text"))
+    (tmp_path / "text").write_text("".join(f"{u} {' '.join(texts[u])}\n" for u in ("voice0-2", "voice1-1")))
+    assert main(["decode", str(demo / "graph"), str(tmp_path), str(tmp_path / "out")]) == 0
+    alone = {x.utterance: x for x in read_lattices(str(demo / "first" / "lat.1.gz"))}
+    for lattice in read_lattices(str(tmp_path / "out" / "lat.1.gz")):
+        assert to_binary(lattice) == to_binary(alone[lattice.utterance])
 
 
 def test_lattices_of_the_demo_are_deterministic_and_whole(demo):

@@ -110,7 +110,8 @@ def test_files_are_kaldis(folder, capsys):
 
 def test_evaluation_is_scored_only_at_the_point_of_the_development_set(folder, capsys):
     options = ["--words", WORDS, "--min-lmwt", "8", "--max-lmwt", "12", "--word-ins-penalty", "0.0"]
-    assert main(["score", *options, str(folder / "data"), str(folder / "dev")]) == 0
+    for name in ("eval", "dev"):  # what a sweep of the evaluation set left behind must not be found
+        assert main(["score", *options, str(folder / "data"), str(folder / name)]) == 0
     arguments = ["--tuned-on", str(folder / "dev"), "--compare-with", str(folder / "dev")]
     assert main(["score", "--words", WORDS, *arguments, str(folder / "data"), str(folder / "eval")]) == 0
     written = sorted(p.name for p in (folder / "eval").glob("wer_*"))

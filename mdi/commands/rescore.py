@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> None:
     sources = archives(args.source)
     if Path(args.source).is_dir():
         Path(args.out).mkdir(parents=True, exist_ok=True)
+        (Path(args.out) / "num_jobs").write_text(f"{len(sources)}\n")
         pairs = [(source, str(Path(args.out) / Path(source).name)) for source in sources]
     else:
         pairs = [(args.source, args.out)]

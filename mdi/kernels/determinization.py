@@ -11,17 +11,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mdi.kernels.rescoring import _longer
-
 # Costs within this are the same. Kaldi's delta.
 DELTA = 1.0 / 1024.0
 
 
 @njit(cache=True, nogil=True)
 def _push(cost, item, heap_cost, heap_item, size):
-    """Adds to a binary heap; returns its arrays, which may have grown."""
-    if size == heap_cost.shape[0]:
-        heap_cost, heap_item = _longer(heap_cost), _longer(heap_item)
+    """Adds to a binary heap, which has one item more then."""
     i = size
     while i > 0:
         up = (i - 1) >> 1
@@ -30,7 +26,6 @@ def _push(cost, item, heap_cost, heap_item, size):
         heap_cost[i], heap_item[i] = heap_cost[up], heap_item[up]
         i = up
     heap_cost[i], heap_item[i] = cost, item
-    return heap_cost, heap_item
 
 
 @njit(cache=True, nogil=True)
@@ -64,12 +59,12 @@ def _ancestor(a, b, parent, depth):
 
 
 @njit(cache=True, nogil=True)
-def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, final_acoustic, beam, max_arcs):
+def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, final_acoustic, beam, room):
     """States of the input are in topological order, 0 is the start; frame_label 0 and word 0 are epsilon.
 
     Returns the arcs (source, word, graph, acoustic, destination, node of the tree where their frames begin, node where these
-    end), the finals (state, graph, acoustic, first and last node), the tree, and the number of states. More than `max_arcs` arcs
-    are not made: the worst paths are left out then."""
+    end), the finals (state, graph, acoustic, first and last node), the tree, the number of states, and whether `room`, for
+    nodes, elements and arcs each, was enough: where it was not, the worst paths are left out."""
     n = begin.shape[0] - 1
     inf = np.inf
     beta = np.empty(n)
@@ -82,7 +77,6 @@ def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, fi
         beta[s] = best
     limit = beta[0] + beam
 
-    room = max(64, n)
     parent, frame, depth = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32)  # the tree
     parent[0], frame[0], depth[0] = -1, 0, 0
     nodes = 1
@@ -93,7 +87,8 @@ def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, fi
     s_cost, s_hash, s_done = np.empty(room), np.empty(room, np.uint64), np.zeros(room, np.bool_)
     s_begin[0], s_end[0], s_root[0], s_cost[0], s_hash[0] = 0, 1, 0, 0.0, 0
     subsets = 1
-    table = np.full(1 << 12, -1, np.int32)
+    table = np.full(1 << (int(np.log2(room)) + 2), -1, np.int32)
+    mask = table.shape[0] - 1
     a_source, a_word, a_dest = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32)
     a_graph, a_acoustic = np.empty(room), np.empty(room)
     a_first, a_last = np.empty(room, np.int32), np.empty(room, np.int32)
@@ -101,26 +96,31 @@ def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, fi
     f_state, f_first, f_last = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32)
     f_graph, f_acoustic = np.empty(room), np.empty(room)
     finals = 0
-    heap_cost, heap_item = np.empty(64), np.empty(64, np.int64)
+    heap_cost, heap_item = np.empty(room), np.empty(room, np.int64)
     heap_cost[0], heap_item[0] = beta[0], 0
     heaped = 1
     # of the subset that is being worked on
     c_graph, c_acoustic, c_node, stamp = np.empty(n), np.empty(n), np.empty(n, np.int32), np.full(n, -1, np.int64)
-    queue_cost, queue_item = np.empty(64), np.empty(64, np.int64)
-    w_key, w_graph, w_acoustic, w_node = np.empty(64, np.int64), np.empty(64), np.empty(64), np.empty(64, np.int32)
+    queue_cost, queue_item = np.empty(n), np.empty(n, np.int64)
+    w_key, w_graph, w_acoustic, w_node = np.empty(room, np.int64), np.empty(room), np.empty(room), np.empty(room, np.int32)
+    spare = begin[n] + 1  # nodes, or elements, that one subset can need
 
-    while heaped > 0 and arcs < max_arcs:
+    whole = True
+    while heaped > 0:
         _, k = _pop(heap_cost, heap_item, heaped)
         heaped -= 1
         if s_done[k]:
             continue
         s_done[k] = True
+        if max(nodes, elements, arcs, heaped) + spare > room:
+            whole = False
+            break
         ahead, root = s_cost[k], s_root[k]
         queued, found = 0, 0
         for i in range(s_begin[k], s_end[k]):
             s = e_state[i]
             c_graph[s], c_acoustic[s], c_node[s], stamp[s] = e_graph[i], e_acoustic[i], e_node[i], k
-            queue_cost, queue_item = _push(float(s), s, queue_cost, queue_item, queued)
+            _push(float(s), s, queue_cost, queue_item, queued)
             queued += 1
         end_cost, end_graph, end_acoustic, end_node = inf, 0.0, 0.0, 0
         while queued > 0:  # states in topological order: each is complete when its turn comes
@@ -140,32 +140,20 @@ def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, fi
                     continue
                 leaf = node
                 if frame_label[arc] != 0:
-                    if nodes == parent.shape[0]:
-                        parent, frame, depth = _longer(parent), _longer(frame), _longer(depth)
                     leaf = nodes
                     parent[leaf], frame[leaf], depth[leaf] = node, frame_label[arc], depth[node] + 1
                     nodes += 1
                 if word[arc] == 0:
                     if stamp[t] != k:
                         stamp[t] = k
-                        queue_cost, queue_item = _push(float(t), t, queue_cost, queue_item, queued)
+                        _push(float(t), t, queue_cost, queue_item, queued)
                         queued += 1
                     c_graph[t], c_acoustic[t], c_node[t] = to_graph, to_acoustic, leaf
                 else:
-                    if found == w_key.shape[0]:
-                        w_key, w_graph, w_acoustic, w_node = (
-                            _longer(w_key),
-                            _longer(w_graph),
-                            _longer(w_acoustic),
-                            _longer(w_node),
-                        )
                     w_key[found] = (np.int64(word[arc]) << 32) | np.int64(t)
                     w_graph[found], w_acoustic[found], w_node[found] = to_graph, to_acoustic, leaf
                     found += 1
         if ahead + end_cost <= limit:
-            if finals == f_state.shape[0]:
-                f_state, f_first, f_last = _longer(f_state), _longer(f_first), _longer(f_last)
-                f_graph, f_acoustic = _longer(f_graph), _longer(f_acoustic)
             f_state[finals], f_graph[finals], f_acoustic[finals] = k, end_graph, end_acoustic
             f_first[finals], f_last[finals] = root, end_node
             finals += 1
@@ -183,13 +171,6 @@ def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, fi
                     if w_graph[x] + w_acoustic[x] < w_graph[pick] + w_acoustic[pick]:
                         pick = x
                     i += 1
-                if elements == e_state.shape[0]:
-                    e_state, e_graph, e_acoustic, e_node = (
-                        _longer(e_state),
-                        _longer(e_graph),
-                        _longer(e_acoustic),
-                        _longer(e_node),
-                    )
                 e_state[elements], e_graph[elements] = np.int32(key & 0xFFFFFFFF), w_graph[pick]
                 e_acoustic[elements], e_node[elements] = w_acoustic[pick], w_node[pick]
                 if w_graph[pick] + w_acoustic[pick] < best:
@@ -207,7 +188,6 @@ def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, fi
             for e in range(first_element, elements):
                 key_hash = (key_hash ^ np.uint64(e_state[e])) * np.uint64(0x100000001B3)
             key_hash ^= key_hash >> np.uint64(31)
-            mask = table.shape[0] - 1
             place = np.int64(key_hash & np.uint64(mask))
             target = -1
             while table[place] >= 0:
@@ -227,31 +207,16 @@ def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, fi
                 elements = first_element  # it was there already
                 if cost < s_cost[target] and not s_done[target]:
                     s_cost[target] = cost
-                    heap_cost, heap_item = _push(cost + rest, target, heap_cost, heap_item, heaped)
+                    _push(cost + rest, target, heap_cost, heap_item, heaped)
                     heaped += 1
             else:
-                if subsets == s_begin.shape[0]:
-                    s_begin, s_end, s_root = _longer(s_begin), _longer(s_end), _longer(s_root)
-                    s_cost, s_hash = _longer(s_cost), _longer(s_hash)
-                    s_done = _longer(s_done)
                 target = subsets
                 subsets += 1
                 s_begin[target], s_end[target], s_root[target] = first_element, elements, top
                 s_cost[target], s_hash[target], s_done[target] = cost, key_hash, False
                 table[place] = target
-                heap_cost, heap_item = _push(cost + rest, target, heap_cost, heap_item, heaped)
+                _push(cost + rest, target, heap_cost, heap_item, heaped)
                 heaped += 1
-                if 2 * subsets > table.shape[0]:
-                    table = np.full(2 * table.shape[0], -1, np.int32)
-                    for z in range(1, subsets):
-                        place = np.int64(s_hash[z] & np.uint64(table.shape[0] - 1))
-                        while table[place] >= 0:
-                            place = (place + 1) & (table.shape[0] - 1)
-                        table[place] = z
-            if arcs == a_source.shape[0]:
-                a_source, a_word, a_dest = _longer(a_source), _longer(a_word), _longer(a_dest)
-                a_graph, a_acoustic = _longer(a_graph), _longer(a_acoustic)
-                a_first, a_last = _longer(a_first), _longer(a_last)
             a_source[arcs], a_word[arcs], a_dest[arcs] = k, label, target
             a_graph[arcs], a_acoustic[arcs] = best_graph, best_acoustic
             a_first[arcs], a_last[arcs] = root, top
@@ -261,6 +226,7 @@ def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, fi
         (f_state[:finals], f_graph[:finals], f_acoustic[:finals], f_first[:finals], f_last[:finals]),
         (parent[:nodes], frame[:nodes], depth[:nodes]),
         subsets,
+        whole,
     )
 
 

@@ -120,6 +120,12 @@ def _cheapest_step(w, last, order, j, h, residual, begins, words, suffixes, as_h
 
 
 @njit(cache=True, nogil=True)
+def _round(residual, steps):
+    for i in range(residual.shape[0]):
+        steps[i] = np.int64(round(residual[i] / RESIDUAL_STEP)) if residual[i] < np.inf else -1
+
+
+@njit(cache=True, nogil=True)
 def _slot(table, s, j, h, steps, state_of, length_of, history_of, steps_of, hashes):
     """Where the product state is in the table, or the empty place where it belongs; and its hash."""
     mask = table.shape[0] - 1
@@ -141,35 +147,22 @@ def _slot(table, s, j, h, steps, state_of, length_of, history_of, steps_of, hash
 
 
 @njit(cache=True, nogil=True)
-def _longer(array):
-    bigger = np.empty(2 * array.shape[0], array.dtype)
-    bigger[: array.shape[0]] = array
-    return bigger
-
-
-@njit(cache=True, nogil=True)
-def _taller(array):
-    bigger = np.empty((2 * array.shape[0], array.shape[1]), array.dtype)
-    bigger[: array.shape[0]] = array
-    return bigger
-
-
-@njit(cache=True, nogil=True)
-def compose(begin, label, dest, is_final, word_of, cheapest, bos, eos, order, begins, words, suffixes, as_hists, backs, ps, bows):
+def compose(
+    begin, label, dest, is_final, word_of, cheapest, bos, eos, order,
+    begins, words, suffixes, as_hists, backs, ps, bows, room, arc_room,
+):  # fmt: skip
     """The product of a lattice, its states in topological order, with a model: a state for each history it is reached with.
 
     word_of[label] is the model's word, -1 where it has none: such arcs are dropped. Label 0 passes without a word.
     Returns (begin, arc of the lattice, cost by the model, destination) of the arcs, (state of the lattice, cost of </s>)
-    of the states, and how many arcs were dropped. States are numbered in topological order again."""
-    room, arc_room = max(16, 4 * begin.shape[0]), max(16, 4 * dest.shape[0])
+    of the states, and how many arcs were dropped, -1 where there was no room. States are in topological order again."""
     state_of, length_of = np.empty(room, np.int32), np.empty(room, np.int8)
     history_of, hashes = np.empty(room, np.int64), np.empty(room, np.uint64)
     residual_of, steps_of = np.empty((room, order)), np.empty((room, order), np.int64)
-    following = np.empty(room, np.int32)
-    table = np.full(1 << max(6, int(math.log2(room)) + 2), -1, np.int32)
+    following, number = np.empty(room, np.int32), np.empty(room, np.int32)
+    table = np.full(1 << (int(math.log2(room)) + 2), -1, np.int32)
     newest = np.full(begin.shape[0], -1, np.int32)
     out_begin, out_state, out_final = np.empty(room + 1, np.int64), np.empty(room, np.int32), np.empty(room)
-    number = np.empty(room, np.int32)
     out_arc, out_cost, out_dest = np.empty(arc_room, np.int64), np.empty(arc_room), np.empty(arc_room, np.int32)
     residual, after = np.zeros(order), np.zeros(order)
     steps = np.zeros(order, np.int64)
@@ -181,65 +174,55 @@ def compose(begin, label, dest, is_final, word_of, cheapest, bos, eos, order, be
         residual[j] = 0.0
         if j == 1:
             residual[0] = _cost(bows[0][h])
-        if j == 1 and begins[1][h] == begins[1][h + 1]:
-            first_cost, j, h = residual[0], 0, np.int64(0)
-            residual[0], residual[1] = 0.0, np.inf
+            if begins[1][h] == begins[1][h + 1]:  # nothing follows <s>
+                first_cost, j, h = residual[0], 0, np.int64(0)
+                residual[0], residual[1] = 0.0, np.inf
+        _round(residual, steps)
     else:
         first_cost, j, h = _shorten(j, h, begins, bows, backs)
-    if cheapest:
-        for i in range(order):
-            steps[i] = np.int64(round(residual[i] / RESIDUAL_STEP)) if residual[i] < np.inf else -1
     place, key = _slot(table, 0, j, h, steps, state_of, length_of, history_of, steps_of, hashes)
     table[place] = 0
     state_of[0], length_of[0], history_of[0], hashes[0], following[0] = 0, j, h, key, -1
     residual_of[0], steps_of[0] = residual, steps
     newest[0] = 0
     n, processed, arcs, dropped = 1, 0, 0, 0
+    full = False
     for s in range(begin.shape[0] - 1):
         x = newest[s]
-        while x >= 0:
+        while x >= 0 and not full:
             number[x] = processed
             out_begin[processed], out_state[processed], out_final[processed] = arcs, s, np.inf
             j, h = np.int64(length_of[x]), history_of[x]
-            start = first_cost if s == 0 else 0.0
-            if is_final[s]:
-                if cheapest:
-                    cost = _cheapest_step(
-                        eos, True, order, j, h, residual_of[x], begins, words, suffixes, as_hists, backs, ps, bows, after
-                    )[0]
-                else:
-                    cost = _step(eos, order, j, h, begins, words, suffixes, as_hists, backs, ps, bows)[0]
-                out_final[processed] = start + cost
-            processed += 1
-            for arc in range(begin[s], begin[s + 1]):
-                cost = start
-                to_j, to_h = j, h
-                if label[arc] == 0:
+            # The arcs of the state, and at the place of one more its </s>.
+            for arc in range(begin[s], begin[s + 1] + is_final[s]):
+                last = arc == begin[s + 1]
+                w = eos if last else (np.int32(-2) if label[arc] == 0 else word_of[label[arc]])
+                cost, to_j, to_h = 0.0, j, h
+                if w == -1:
+                    dropped += 1
+                    continue
+                if w == -2:
                     after[:] = residual_of[x]
+                elif cheapest:
+                    cost, to_j, to_h = _cheapest_step(
+                        w, last, order, j, h, residual_of[x], begins, words, suffixes, as_hists, backs, ps, bows, after
+                    )
                 else:
-                    w = word_of[label[arc]]
-                    if w < 0:
-                        dropped += 1
-                        continue
-                    if cheapest:
-                        step, to_j, to_h = _cheapest_step(
-                            w, False, order, j, h, residual_of[x], begins, words, suffixes, as_hists, backs, ps, bows, after
-                        )
-                    else:
-                        step, to_j, to_h = _step(w, order, j, h, begins, words, suffixes, as_hists, backs, ps, bows)
-                    cost += step
+                    cost, to_j, to_h = _step(w, order, j, h, begins, words, suffixes, as_hists, backs, ps, bows)
+                if s == 0:
+                    cost += first_cost
+                if last:
+                    out_final[processed] = cost
+                    continue
                 if cheapest:
-                    for i in range(order):
-                        steps[i] = np.int64(round(after[i] / RESIDUAL_STEP)) if after[i] < np.inf else -1
+                    _round(after, steps)
                 t = dest[arc]
                 place, key = _slot(table, t, to_j, to_h, steps, state_of, length_of, history_of, steps_of, hashes)
                 y = table[place]
+                full = arcs == arc_room or (y < 0 and n == room)
+                if full:
+                    break
                 if y < 0:
-                    if n == state_of.shape[0]:
-                        state_of, length_of, history_of = _longer(state_of), _longer(length_of), _longer(history_of)
-                        hashes, following, number = _longer(hashes), _longer(following), _longer(number)
-                        residual_of, steps_of = _taller(residual_of), _taller(steps_of)
-                        out_begin, out_state, out_final = _longer(out_begin), _longer(out_state), _longer(out_final)
                     y = n
                     n += 1
                     table[place] = y
@@ -247,22 +230,14 @@ def compose(begin, label, dest, is_final, word_of, cheapest, bos, eos, order, be
                     residual_of[y], steps_of[y] = after, steps
                     following[y] = newest[t]
                     newest[t] = y
-                    if 2 * n > table.shape[0]:
-                        table = np.full(2 * table.shape[0], -1, np.int32)
-                        for z in range(n):
-                            place = np.int64(hashes[z] & np.uint64(table.shape[0] - 1))
-                            while table[place] >= 0:
-                                place = (place + 1) & (table.shape[0] - 1)
-                            table[place] = z
-                if arcs == out_arc.shape[0]:
-                    out_arc, out_cost, out_dest = _longer(out_arc), _longer(out_cost), _longer(out_dest)
                 out_arc[arcs], out_cost[arcs], out_dest[arcs] = arc, cost, y
                 arcs += 1
+            processed += 1
             x = following[x]
     out_begin[processed] = arcs
     for arc in range(arcs):
         out_dest[arc] = number[out_dest[arc]]
     return (
-        out_begin[: processed + 1].copy(), out_arc[:arcs].copy(), out_cost[:arcs].copy(), out_dest[:arcs].copy(),
-        out_state[:processed].copy(), out_final[:processed].copy(), dropped,
+        out_begin[: processed + 1], out_arc[:arcs], out_cost[:arcs], out_dest[:arcs],
+        out_state[:processed], out_final[:processed], -1 if full else dropped,
     )  # fmt: skip
