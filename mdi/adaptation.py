@@ -18,8 +18,7 @@ from mdi.dual import Constraints, Dual
 from mdi.errors import MdiError, examples
 from mdi.estimate import estimate
 from mdi.history import ml_history, move_mass, smoothed_history
-from mdi.kernels import sweeps
-from mdi.model import NgramModel, close, extend, on_rows, sigma_l, without
+from mdi.model import NgramModel, close, extend, on_rows, rescaled, without
 from mdi.relabel import join_vocabularies, relabel
 from mdi.solver import Solution, solve
 from mdi.trie import NONE, Array, Trie, closed, locate
@@ -116,20 +115,8 @@ def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, h
 
 def adapted_model(background: NgramModel, constraints: Constraints, mu: Array) -> NgramModel:
     """The exact, normalised model with scale exp(mu) on the constraints' cells. With mu = 0 it is the background."""
-    trie = background.trie
-    scale = [NONE]
-    for k in range(1, trie.order + 1):
-        c = scale[k - 1][trie.suffix[k]] if k > 1 else np.ones(trie.n_words)
-        if k <= constraints.order:
-            c[constraints.row[k]] = np.exp(mu[constraints.first[k] : constraints.first[k + 1]])
-        scale.append(c)
-    z = sigma_l(background, scale)
-    p = [NONE, background.p[1] * scale[1] / z[0]]
-    bow = [background.bow[0]]
-    for j in range(1, trie.order):
-        bow.append(background.bow[j] * z[j - 1][trie.back[j]] / z[j])
-        p.append(sweeps.scaled(trie.begin[j + 1], background.p[j + 1], scale[j + 1], z[j]))
-    return NgramModel(background.vocab, trie, p, bow)
+    scales = [NONE, *np.split(np.exp(mu), constraints.first[2:-1])]
+    return rescaled(background, constraints.row, scales)
 
 
 def onto(model: NgramModel, vocab: Vocabulary, role: str) -> NgramModel:

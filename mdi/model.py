@@ -56,14 +56,13 @@ def extend(model: NgramModel, ngrams: Trie) -> NgramModel:
     trie = joined.trie
     p, bow = [NONE, model.p[1]], [model.bow[0]]
     for k in range(1, trie.order):
-        weight = np.ones(trie.rows(k))
         if k < model.order:
-            known = joined.from_a[k]
-            old = known >= 0
-            weight[trie.as_hist[k][old]] = model.bow[k][model.trie.as_hist[k][known[old]]]
-        bow.append(weight)
+            bow.append(sweeps.moved_weights(joined.from_a[k], trie.as_hist[k], model.trie.as_hist[k], model.bow[k]))
+        else:
+            bow.append(np.ones(trie.rows(k)))
         old_p = model.p[k + 1] if k < model.order else np.zeros(0)
         p.append(sweeps.backed_off(trie.begin[k + 1], trie.suffix[k + 1], bow[k], p[k], joined.from_a[k + 1], old_p))
+        joined.from_a[k] = NONE
     return NgramModel(model.vocab, trie, p, bow)
 
 
@@ -98,23 +97,36 @@ def close(model: NgramModel) -> NgramModel:
     return extend(model, from_ngrams(model.trie.n_words, missing_suffixes(model.trie)))
 
 
-def sigma_l(model: NgramModel, scale: list[Array]) -> list[Array]:
-    """Z(h) = sum_w p(w|h) c(hw) for every history h of every length: the paper's Sigma_L (Eq. 6), order by order."""
+def rescaled(model: NgramModel, rows: list[Array], scales: list[Array]) -> NgramModel:
+    """p(w|h) c(hw) / Z(h), where c(hw) is scales[k][i] for hw = rows[k][i] (ascending) and otherwise c(h'w), or 1 for words.
+
+    Z(h) = sum_w p(w|h) c(hw) is the paper's Sigma_L (Eq. 6), order by order: one pass over each.
+    """
     trie = model.trie
-    z = [np.array([float(model.p[1] @ scale[1])])]
+    scale = np.ones(trie.n_words)
+    scale[rows[1]] = scales[1]
+    z = np.array([(model.p[1] * scale).sum()])
+    p, bow = [NONE, model.p[1] * scale / z[0]], [model.bow[0]]
     for k in range(2, trie.order + 1):
-        j = k - 1
-        z.append(
-            sweeps.normalisers(
-                trie.begin[k], trie.suffix[k], trie.back[j], model.bow[j], z[j - 1], model.p[j], scale[j], model.p[k], scale[k]
-            )
-        )
-    return z
+        own = (rows[k], scales[k]) if k < len(rows) else (NONE, np.zeros(0))
+        new_p, new_bow, z, scale = sweeps.rescaled(
+            trie.begin[k], trie.suffix[k], trie.back[k - 1], model.bow[k - 1], model.p[k], model.p[k - 1], scale, z, *own,
+            k < trie.order,
+        )  # fmt: skip
+        p.append(new_p)
+        bow.append(new_bow)
+    return NgramModel(model.vocab, trie, p, bow)
 
 
 def history_sums(model: NgramModel) -> list[Array]:
     """sum_w p(w|h) for every history h of every length: 1 wherever the model is right."""
-    return sigma_l(model, [NONE, *(np.ones(model.trie.rows(k)) for k in range(1, model.order + 1))])
+    trie = model.trie
+    sums = [np.array([float(model.p[1].sum())])]
+    for k in range(2, trie.order + 1):
+        j = k - 1
+        weights = model.bow[j], sums[j - 1], model.p[j], model.p[k]
+        sums.append(sweeps.history_sums(trie.begin[k], trie.suffix[k], trie.back[j], *weights))
+    return sums
 
 
 def sum_gaps(model: NgramModel) -> list[Array]:
@@ -131,7 +143,7 @@ def worst_gap(model: NgramModel, gaps: list[Array]) -> tuple[float, str]:
     h = int(gaps[j].argmax())
     if j == 0:
         return float(gaps[0][0]), "the empty history"
-    return float(gaps[j][h]), f"'{model.vocab.spell(model.trie.ngrams(j, model.trie.row_of_hist[j][h : h + 1])[0])}'"
+    return float(gaps[j][h]), f"'{model.vocab.spell(model.trie.words_of_hist(j, h))}'"
 
 
 def worst_sum(model: NgramModel) -> tuple[float, str]:

@@ -94,6 +94,15 @@ class Trie:
                 rows = self.row_of_hist[j - 1][self.hist_of_rows(j, rows)]
         return ids
 
+    def words_of_hist(self, j: int, h: int) -> list[int]:
+        """The words of one history of length j, without an inverse of as_hist for all of them."""
+        ids: list[int] = []
+        for k in range(j, 0, -1):
+            row = int(np.flatnonzero(self.as_hist[k] == h)[0])
+            ids.insert(0, int(self.word[k][row]))
+            h = int(np.searchsorted(self.begin[k], row, side="right")) - 1
+        return ids
+
     def find(self, ids: Array) -> Array:
         """Rows of k-grams given a line each, -1 where there is none (or a word is negative)."""
         ids = np.ascontiguousarray(ids, np.int32)
@@ -188,20 +197,13 @@ def union(a: Trie, b: Trie) -> Union:
     from_a, from_b = [NONE, words], [NONE, words]
     for k in range(2, order + 1):
         trie = with_histories(trie)
-        hist_a, hist_b = _histories(trie, a, from_a[-1]), _histories(trie, b, from_b[-1])
+        hist_a = kernels.map_histories(from_a[-1], trie.as_hist[k - 1], a.as_hist[k - 1])
+        hist_b = kernels.map_histories(from_b[-1], trie.as_hist[k - 1], b.as_hist[k - 1])
         begin, word, rows_a, rows_b = kernels.merge_level(a.begin[k], a.word[k], hist_a, b.begin[k], b.word[k], hist_b)
         trie = add_order(trie, begin, word)
         from_a.append(rows_a)
         from_b.append(rows_b)
     return Union(trie, from_a, from_b)
-
-
-def _histories(trie: Trie, part: Trie, from_part: Array) -> Array:
-    """What each history of the union, whose rows come from `from_part`, is in one part."""
-    k = trie.order
-    hist = np.empty(trie.rows(k), np.int32)
-    kernels.map_through(from_part[trie.row_of_hist[k]], part.as_hist[k], hist)
-    return hist
 
 
 def kept_rows(trie: Trie, keep: list[Array]) -> Trie:
@@ -229,8 +231,7 @@ def locate(source: Trie, trie: Trie) -> list[Array]:
         if k > trie.order:
             where.append(np.full(source.rows(k), -1, np.int32))
             continue
-        hist = np.empty(source.rows(k - 1), np.int32)
-        kernels.map_through(where[k - 1][source.row_of_hist[k - 1]], trie.as_hist[k - 1], hist)
+        hist = kernels.map_histories(where[k - 1], source.as_hist[k - 1], trie.as_hist[k - 1])
         where.append(kernels.link_suffixes(source.begin[k], source.word[k], hist, trie.begin[k], trie.word[k]))
     return where
 

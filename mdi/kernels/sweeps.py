@@ -17,18 +17,58 @@ def backed_off(begin, suffix, bow, lower_p, known, known_p):
 
 
 @njit(cache=True, nogil=True)
-def normalisers(begin, suffix, back, bow, lower_z, lower_p, lower_scale, p, scale):
-    """Z(h) = bow(h) (Z(h') - sum p(w|h') c(h'w)) + sum p(w|h) c(hw), sums over the rows of h."""
-    z = np.empty(bow.shape[0])
+def moved_weights(known, as_hist, old_as_hist, old_bow):
+    """The weight of each history: its own where row r was row known[r], 1 for a new one."""
+    bow = np.empty(known.shape[0])
+    for r in range(known.shape[0]):
+        bow[as_hist[r]] = old_bow[old_as_hist[known[r]]] if known[r] >= 0 else 1.0
+    return bow
+
+
+@njit(cache=True, nogil=True)
+def history_sums(begin, suffix, back, bow, lower_sum, lower_p, p):
+    """sum_w p(w|h) = bow(h) (sum_w p(w|h') - sum p(w|h')) + sum p(w|h), the latter sums over the rows of h."""
+    total = np.empty(bow.shape[0])
     for h in range(bow.shape[0]):
         seen = 0.0
         covered = 0.0
         for r in range(begin[h], begin[h + 1]):
+            covered += lower_p[suffix[r]]
+            seen += p[r]
+        total[h] = bow[h] * (lower_sum[back[h]] - covered) + seen
+    return total
+
+
+@njit(cache=True, nogil=True)
+def rescaled(begin, suffix, back, bow, p, lower_p, lower_scale, lower_z, rows, scales, keep_scale):
+    """One order of a model with p(w|h) times c(hw), c being scales[i] for the row rows[i] (ascending) and c(h'w) elsewhere:
+
+        Z(h) = bow(h) (Z(h') - sum p(w|h') c(h'w)) + sum p(w|h) c(hw), sums over the rows of h
+
+    Returns (p c / Z, bow Z(h') / Z, Z, c if it is to be kept)."""
+    n_hist = bow.shape[0]
+    new_p, new_bow, z = np.empty_like(p), np.empty(n_hist), np.empty(n_hist)
+    scale = np.empty(p.shape[0] if keep_scale else 0)
+    at = 0
+    for h in range(n_hist):
+        seen = 0.0
+        covered = 0.0
+        for r in range(begin[h], begin[h + 1]):
             s = suffix[r]
-            covered += lower_p[s] * lower_scale[s]
-            seen += p[r] * scale[r]
+            c = lower_scale[s]
+            covered += lower_p[s] * c
+            if at < rows.shape[0] and rows[at] == r:
+                c = scales[at]
+                at += 1
+            new_p[r] = p[r] * c
+            seen += new_p[r]
+            if keep_scale:
+                scale[r] = c
         z[h] = bow[h] * (lower_z[back[h]] - covered) + seen
-    return z
+        new_bow[h] = bow[h] * lower_z[back[h]] / z[h]
+        for r in range(begin[h], begin[h + 1]):
+            new_p[r] /= z[h]
+    return new_p, new_bow, z, scale
 
 
 @njit(cache=True, nogil=True)
@@ -53,13 +93,3 @@ def row_sums(begin, value):
         for r in range(begin[h], begin[h + 1]):
             total[h] += value[r]
     return total
-
-
-@njit(cache=True, nogil=True)
-def scaled(begin, p, scale, z):
-    """p(w|h) c(hw) / Z(h)"""
-    out = np.empty_like(p)
-    for h in range(z.shape[0]):
-        for r in range(begin[h], begin[h + 1]):
-            out[r] = p[r] * scale[r] / z[h]
-    return out

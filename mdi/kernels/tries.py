@@ -211,6 +211,9 @@ def merge_level(begin_a, word_a, hist_a, begin_b, word_b, hist_b):
             j += take_b
             n += 1
     begin[n_hist] = n
+    # where little was in both there is little to give back, and a copy would cost more
+    if room - n < room // 16:
+        return begin, word[:n], from_a[:n], from_b[:n]
     return begin, word[:n].copy(), from_a[:n].copy(), from_b[:n].copy()
 
 
@@ -239,7 +242,9 @@ def find_rows(ids, begins, words, as_hists, out):
 
 
 @njit(cache=True, nogil=True)
-def map_through(rows, table, out):
-    """out[i] = table[rows[i]], -1 staying -1."""
-    for i in range(rows.shape[0]):
-        out[i] = table[rows[i]] if rows[i] >= 0 else -1
+def map_histories(rows, as_hist, other_as_hist):
+    """What each history is in another trie, or -1: the history that stands in row r stands in the other's row rows[r]."""
+    out = np.empty(rows.shape[0], np.int32)
+    for r in range(rows.shape[0]):
+        out[as_hist[r]] = other_as_hist[rows[r]] if rows[r] >= 0 else -1
+    return out
