@@ -165,6 +165,7 @@ class Job:
     folder: str
     utterances: list[str]
     options: Options
+    text: bool = False
 
     @property
     def archive(self) -> Path:
@@ -217,7 +218,7 @@ def run_job(job: Job) -> Times:
             stream.flush()
     if progress:
         progress.close()
-    with lattice_writer(str(job.archive)) as write:
+    with lattice_writer(str(job.archive), job.text) as write:
         for lattice in read_lattices(str(job.part)):
             write(lattice)
     job.part.unlink()

@@ -13,14 +13,15 @@ Usage: steps/make_graph.sh [options] LM.arpa[.gz] GRAPH
   --lang DIR            kaldi: lang folder whose G.fst is to be exchanged
   --model DIR           kaldi: folder with final.mdl and tree
   --mkgraph-opts OPTS   kaldi: such as "--self-loop-scale 1.0"
+  --cmd CMD             kaldi: run.pl, queue.pl, slurm.pl with options (run.pl)
   --egs-dir DIR         kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
 GRAPH gets HCLG.fst and words.txt; with kaldi, GRAPH/lang is the lang folder with the new G.fst.
 EOF
 }
 
 echo "$0 $*" >&2
-backend=mdi lexicon="" words="" lang="" model="" mkgraph_opts="" egs_dir=${egs_dir:-}
-parse_options "backend lexicon words lang model mkgraph-opts egs-dir" "$@"
+backend=mdi lexicon="" words="" lang="" model="" mkgraph_opts="" cmd=run.pl egs_dir=${egs_dir:-}
+parse_options "backend lexicon words lang model mkgraph-opts cmd egs-dir" "$@"
 if [[ ${#arguments[@]} -ne 2 ]]; then
   usage >&2
   exit 2
@@ -38,7 +39,7 @@ case $backend in
     lang=$(absolute "$lang") model=$(absolute "$model")
     need_files "$lang/words.txt" "$lang/L_disambig.fst" "$model/final.mdl" "$model/tree"
     need_kaldi arpa2fst fsttablecompose fstdeterminizestar make-h-transducer
-    mkdir -p "$graph"
+    mkdir -p "$graph/log"
     rm -rf "$graph/lang"
     cp -r "$lang" "$graph/lang"
     gzip -cdf -- "$lm" | arpa2fst --disambig-symbol='#0' --read-symbol-table="$lang/words.txt" - "$graph/lang/G.fst"
@@ -46,7 +47,8 @@ case $backend in
     [[ $(fstinfo "$graph/lang/G.fst" | awk '$3 == "arcs" {print $4}') -gt 0 ]] \
       || fail "$lm has no n-gram of words in $lang/words.txt; are both in the same letter case?"
     read -ra options <<< "$mkgraph_opts"
-    in_egs utils/mkgraph.sh "${options[@]}" "$graph/lang" "$model" "$graph"
+    # shellcheck disable=SC2086  # $cmd is a command with its options
+    in_egs $cmd "$graph/log/mkgraph.log" utils/mkgraph.sh "${options[@]}" "$graph/lang" "$model" "$graph"
     ;;
   *) fail "--backend $backend; expected mdi or kaldi" 2 ;;
 esac

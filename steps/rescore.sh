@@ -59,5 +59,6 @@ case $backend in
     ;;
   *) fail "--backend $backend; expected mdi or kaldi" 2 ;;
 esac
-cp "$from/num_jobs" "$to/num_jobs"
 check_lattices "$to" "$jobs"
+# last: whoever finds it may take the folder for finished
+cp "$from/num_jobs" "$to/num_jobs"

@@ -79,7 +79,7 @@ def test_words_come_out_and_the_language_model_decides(demo, capsys):
 
 def test_rescored_lattices_agree_with_decoding_directly(demo):
     assert main(["graph", "--words", str(demo / "graph" / "words.txt"), str(demo / "tri.arpa"), str(demo / "graph3")]) == 0
-    assert main(["decode", "--nj", "2", str(demo / "graph3"), str(demo / "data"), str(demo / "direct")]) == 0
+    assert main(["decode", "--nj", "2", "--text", "true", str(demo / "graph3"), str(demo / "data"), str(demo / "direct")]) == 0
     assert (demo / "direct" / "num_jobs").read_text() == "2\n"
     direct = {x.utterance: x for n in (1, 2) for x in read_lattices(str(demo / "direct" / f"lat.{n}.gz"))}
     words, old, new = (str(demo / name) for name in ("graph/words.txt", "uni.arpa", "tri.arpa"))

@@ -50,6 +50,12 @@ def test_adding_a_model_is_const_arpa(new):
     assert_best_paths_are("lats.carpa", {u: rescore(x, None, new) for u, x in lattices("lats.minus-old").items()})
 
 
+def test_adding_a_model_is_composing_with_g_fst_by_failure_arcs(new):
+    """lattice-compose --phi-label: the other exact way that Kaldi has."""
+    for utterance, lattice in lattices("lats.minus-old").items():
+        same_paths(rescore(lattice, None, new), lattices("lats.gphi")[utterance], n=10, within=1e-3)
+
+
 def test_from_decoder_scores_to_const_arpa_in_one_step(old, new):
     """lats.txt holds the cheapest back-off paths of the old G.fst: what any decoding graph leaves in a lattice."""
     assert_best_paths_are("lats.carpa", {u: rescore(x, old, new, CHEAPEST) for u, x in lattices("lats").items()})
@@ -60,11 +66,12 @@ def test_cheapest_paths_are_those_of_g_fst(old, new):
     assert_best_paths_are("lats.gfst", {u: add_model(x, new, 1.0, CHEAPEST) for u, x in lattices("lats.ac").items()})
 
 
-def same_paths(a, b, n=30):
-    for x, y in zip(n_best(a, n, 8.0), n_best(b, n, 8.0), strict=True):
-        assert x.words.tolist() == y.words.tolist()
-        assert x.graph == pytest.approx(y.graph, abs=1e-6)
-        assert x.acoustic == pytest.approx(y.acoustic, abs=1e-6)
+def same_paths(a, b, n=30, within=1e-6):
+    for weight in WEIGHTS:
+        for x, y in zip(n_best(a, n, weight), n_best(b, n, weight), strict=True):
+            assert x.words.tolist() == y.words.tolist()
+            assert x.graph == pytest.approx(y.graph, abs=within)
+            assert x.acoustic == pytest.approx(y.acoustic, abs=within)
 
 
 @pytest.mark.parametrize("scores", [EXACT, CHEAPEST])

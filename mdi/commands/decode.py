@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 
+from mdi.cli import boolean
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("graph", metavar="GRAPH", help="folder of mdi graph (HCLG.fst, words.txt)")
@@ -15,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nj", type=int, default=1, metavar="N", help="processes, one archive each (1)")
     parser.add_argument("--beam", type=float, default=12.0, help="search beam (12)")
     parser.add_argument("--lattice-beam", type=float, default=6.0, help="paths worse than the best by more are left out (6)")
+    parser.add_argument("--text", type=boolean, default=False, metavar="true|false", help="write text, not binary (false)")
     parser.add_argument("--acwt", type=float, default=0.1, help="scale of the acoustic scores in the search (0.1)")
 
 
@@ -50,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
         stream.write(json.dumps(settings).encode())
     options = Options(args.beam, args.lattice_beam, args.acwt)
     n_senones = read_acoustic_model().n_senones
-    jobs = [Job(i + 1, str(data), str(graph), n_senones, str(folder), utterances[i::nj], options) for i in range(nj)]
+    jobs = [Job(i + 1, str(data), str(graph), n_senones, str(folder), utterances[i::nj], options, args.text) for i in range(nj)]
     total: Times = decode_jobs(jobs)
     (folder / "num_jobs").write_text(f"{nj}\n")
     if total.unfinished:

@@ -42,7 +42,6 @@ def run(args: argparse.Namespace) -> None:
     sources = archives(args.source)
     if Path(args.source).is_dir():
         Path(args.out).mkdir(parents=True, exist_ok=True)
-        (Path(args.out) / "num_jobs").write_text(f"{len(sources)}\n")
         pairs = [(source, str(Path(args.out) / Path(source).name)) for source in sources]
     else:
         pairs = [(args.source, args.out)]
@@ -78,4 +77,6 @@ def run(args: argparse.Namespace) -> None:
     with ThreadPoolExecutor(args.nj) as pool:
         n, before, after, seconds = (sum(column) for column in zip(*pool.map(one, pairs), strict=True))
     progress.close()
+    if Path(args.source).is_dir():  # last: whoever finds it may take the folder for finished
+        (Path(args.out) / "num_jobs").write_text(f"{len(sources)}\n")
     say(f"mdi rescore: {n:,} lattices, {before:,} arcs to {after:,}, {1000 * seconds / n:.1f} ms a lattice")
