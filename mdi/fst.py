@@ -192,7 +192,7 @@ def write_fst(fst: Arcs, path: str, sort: str = "ilabel", kind: str = "vector") 
     made = pywrapfst.Fst.read_from_string(to_bytes(fst))
     made.connect()
     made.arcsort(sort)
-    if made.num_states() == 0:
+    if made.num_states() == 0 or fst.n_arcs == 0:
         raise MdiError(
             f"{path}: the acceptor is empty, no sentence has a probability; expected a model with </s> and words of the table"
         )

@@ -55,10 +55,11 @@ def from_unsorted(
     order = np.lexsort((ilabel, source))
     begin = np.zeros(n_states + 1, np.int64)
     np.cumsum(np.bincount(source, minlength=n_states), out=begin[1:])
-    columns = (np.asarray(weight, np.float32).reshape(len(source), -1), np.asarray(final, np.float32).reshape(n_states, -1))
+    final = np.asarray(final, np.float32).reshape(n_states, -1)
+    weight = np.asarray(weight, np.float32).reshape(len(source), final.shape[1])
     return Arcs(
-        start, begin, ilabel[order].astype(np.int32), olabel[order].astype(np.int32), columns[0][order],
-        dest[order].astype(np.int32), columns[1],
+        start, begin, ilabel[order].astype(np.int32), olabel[order].astype(np.int32), weight[order],
+        dest[order].astype(np.int32), final,
     )  # fmt: skip
 
 

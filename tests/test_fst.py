@@ -154,6 +154,15 @@ def test_words_outside_the_table_are_dropped_counted_and_limited(tmp_path, capsy
     assert not out.exists()
 
 
+def test_a_model_without_a_word_of_the_table_is_refused(tmp_path, capsys):
+    lm, out = tmp_path / "lm.arpa", tmp_path / "G.fst"
+    lm.write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-0.3\t</s>\n-99\t<s>\n-0.3\tOTHER\n\n\\end\\\n")
+    for most, message in (("0.2", "1 of 3 n-grams"), ("1", "the acceptor is empty")):
+        assert main(["fst", "--words", WORDS, "--max-dropped", most, str(lm), str(out)]) == 1
+        assert message in capsys.readouterr().err
+        assert not out.exists()
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
