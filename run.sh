@@ -70,10 +70,11 @@ order=3 thresholds=2-2-2,5-3-2,6-4-3 max_settings=16 first_ngrams=150000 smoothi
 nj=2 beam=12 lattice_beam=6 min_lmwt=7 max_lmwt=17 word_ins_penalty=0.0,0.5,1.0 backend=mdi cmd=run.pl egs_dir=${egs_dir:-}
 case="" parts="" extra="" synthetic=false
 # of a Kaldi recipe, relative to it: see local/conf/ami.conf
-recipe="" train_data="" set_data="" lang="" model_dir="" graph_dir="" decode_dirs="" mkgraph_opts="" decode_script=steps/nnet3/decode.sh decode_opts=""
+recipe="" train_data="" set_data="" hires_data="" lang="" recipe_lm="" model_dir="" decode_dirs=""
+mkgraph_opts="" decode_script=steps/nnet3/decode.sh decode_opts="" acwt=0.1
 options="stage stop-stage corpus conf tiny in-text background-text background-lm dev-text eval-text vocab vocab-size data-dir lexicon
  lattice-dir words default-lm order thresholds max-settings first-ngrams smoothing in-min-counts nj beam lattice-beam min-lmwt max-lmwt
- word-ins-penalty backend cmd egs-dir case train-data set-data lang model-dir graph-dir decode-dirs mkgraph-opts decode-script decode-opts"
+ word-ins-penalty backend cmd egs-dir case train-data set-data hires-data lang model-dir decode-dirs mkgraph-opts decode-script decode-opts acwt"
 options=${options//$'\n'/}
 parse_options "$options" "$@"
 [[ ${#arguments[@]} -eq 0 ]] || fail "'${arguments[0]}' is no option; see --help" 2
@@ -104,6 +105,24 @@ fi
 [[ $tiny == true || $tiny == false ]] || fail "--tiny $tiny; expected true or false" 2
 [[ -z $egs_dir ]] || egs_dir=$(cd "$egs_dir" && pwd)
 export egs_dir
+
+# one NAME: a setting with a * becomes the one file or folder of the recipe that it matches
+one() {
+  local found
+  mapfile -t found < <(cd "$egs_dir" && compgen -G "${!1}")
+  [[ ${#found[@]} -le 1 ]] || fail "$1=${!1} matches ${found[*]} in $egs_dir; choose with --${1//_/-}"
+  if [[ ${#found[@]} -eq 1 ]]; then printf -v "$1" '%s' "${found[0]}"; fi
+}
+filters=()
+if [[ -n $recipe ]]; then
+  for name in lang model_dir recipe_lm; do one "$name"; done
+  [[ -e $egs_dir/$lang/words.txt ]] || fail "$egs_dir/$lang/words.txt is not there; the recipe's own run.sh makes it, or give --lang"
+  decode_dirs=${decode_dirs//MODEL/$model_dir}
+  default_lm=${default_lm:-$egs_dir/$recipe_lm}
+  for name in ref hyp; do
+    if [[ -x $egs_dir/local/wer_${name}_filter ]]; then filters+=("--$name-filter" "$egs_dir/local/wer_${name}_filter"); fi
+  done
+fi
 if [[ $tiny == true ]]; then
   corpus=$corpus-tiny thresholds=${tiny_thresholds:-2-2-2,3-2-2} max_settings=4 first_ngrams=2000
 fi
@@ -158,10 +177,10 @@ stage_0() {
     fi
   done
   export corpus tiny in_text background_text background_lm dev_text eval_text vocab vocab_size data_dir lexicon lattice_dir words
-  export default_lm nj case train_data set_data lang graph_dir decode_dirs parts
+  export default_lm nj case train_data set_data lang decode_dirs
   once "data/$corpus/prepared" "$mdi_root/local/prepare_data.sh" ${given[@]+"${given[@]}"} -- prepare \
     "$in_text" "$background_text" "$background_lm" "$dev_text" "$eval_text" "$vocab" "$vocab_size" "$data_dir" "$lexicon" \
-    "$lattice_dir" "$words" "$default_lm" "$egs_dir"
+    "$lattice_dir" "$words" "$default_lm" "$egs_dir" "$train_data" "$set_data" "$lang" "$decode_dirs"
 }
 
 prepare() {
@@ -266,14 +285,16 @@ stage_5() { # decoding
 
 # decode_in_recipe MODEL LM SET: with the recipe's acoustic model, in a folder of that model's, as Kaldi wants it
 decode_in_recipe() {
-  local graph decoded
+  local graph decoded hires
   [[ -n $model_dir && -n $lang ]] || fail "--backend kaldi decodes with an acoustic model: give --model-dir and --lang"
+  hires=$(tr ' ' '\n' <<< "$hires_data" | sed -n "s/^$3=//p")
+  [[ -n $hires ]] || fail "--hires-data '$hires_data' names no data folder with features for the set $3"
   graph=$egs_dir/$model_dir/graph_mdi_$1 decoded=$egs_dir/$model_dir/decode_mdi_$1_$3
   once "$graph/HCLG.fst" "$2" -- "$mdi_root/steps/make_graph.sh" --backend kaldi --lang "$egs_dir/$lang" \
     --model "$egs_dir/$model_dir" --mkgraph-opts "$mkgraph_opts" "$2" "$graph"
   once "$decoded/num_jobs" "$graph/HCLG.fst" -- "$mdi_root/steps/decode.sh" --backend kaldi --nj "$nj" --cmd "$cmd" --beam "$beam" \
-    --lattice-beam "$lattice_beam" --decode-script "$decode_script" --decode-opts "${decode_opts//SET/$3}" \
-    "$graph" "$data/speech/$3" "$decoded"
+    --lattice-beam "$lattice_beam" --acwt "$acwt" --decode-script "$decode_script" \
+    --decode-opts "${decode_opts//SET/$(basename "${hires%_hires}")}" "$graph" "$egs_dir/$hires" "$decoded"
   once "$exp/decode/$1/$3/num_jobs" "$decoded/num_jobs" -- link_lattices "$decoded" "$exp/decode/$1/$3"
 }
 
@@ -309,7 +330,7 @@ stage_6() { # rescoring
 
 # score SET DIR [BASELINE]: the first set chooses LM weight and penalty, the others are scored there
 score() {
-  local set=$1 dir=$2 options=()
+  local set=$1 dir=$2 options=(${filters[@]+"${filters[@]}"})
   [[ $set == "${sets[0]}" ]] || options+=(--tuned-on "$(dirname "$dir")/${sets[0]}")
   [[ -z ${3:-} || $dir == "$3" ]] || options+=(--compare-with "$3")
   once "$dir/scoring_kaldi/best_wer" "$dir/num_jobs" "$data/speech/$set/text" -- "$mdi_root/steps/score.sh" --backend "$backend" \
@@ -359,5 +380,6 @@ done
 if [[ $stop_stage -eq 7 ]]; then
   folders=()
   for part in ${parts:-""}; do folders+=("exp/$corpus${part:+/$part}"); done
-  python3 "$mdi_root/utils/results.py" --corpus "$corpus" --synthetic "$synthetic" "${folders[@]}"
+  python3 "$mdi_root/utils/report.py" --corpus "$corpus" --synthetic "$synthetic" "${folders[@]}" "exp/$corpus/report"
+  cat "exp/$corpus/report/table.txt"
 fi

@@ -40,7 +40,15 @@ if [[ -n $train_data ]]; then # of a Kaldi recipe
   [[ -n $background_text$background_lm ]] \
     || fail "no background for $corpus: give --background-text (such as the folder of One Billion Word) or --background-lm"
   options+=(--in-data "$egs_dir/$train_data" --words "$egs_dir/$lang/words.txt" --case "$case")
-  for pair in $set_data; do options+=(--speech "${pair%%=*}=$egs_dir/${pair#*=}"); done
+  for pair in $set_data; do
+    if [[ -e $egs_dir/${pair#*=}/text ]]; then
+      options+=(--speech "${pair%%=*}=$egs_dir/${pair#*=}")
+    elif [[ $pair == "${set_data%% *}" ]]; then
+      fail "$egs_dir/${pair#*=}/text is not there; the recipe's own run.sh makes it"
+    else
+      echo "$step_name: no $egs_dir/${pair#*=}/text: the set ${pair%%=*} is left out" >&2
+    fi
+  done
   for pair in $decode_dirs; do
     # a recipe that has not been decoded yet, or not all of it, still gives its perplexities
     if [[ -e $egs_dir/${pair#*=}/lat.1.gz ]]; then
@@ -49,7 +57,6 @@ if [[ -n $train_data ]]; then # of a Kaldi recipe
       echo "$step_name: no lattices in $egs_dir/${pair#*=}: no WER of ${pair%%=*}" >&2
     fi
   done
-  [[ -z $default_lm ]] || options+=(--default-lm "$(cd "$egs_dir" && absolute "$default_lm")")
 else
   [[ -n $in_text && -n $dev_text$data_dir ]] \
     || fail "no local/conf/$corpus.conf, and no --in-text with --dev-text or --data-dir; see ./run.sh --help"
@@ -64,8 +71,8 @@ else
   for i in "${!folders[@]}"; do options+=(--speech "${names[i]}=${folders[i]}"); done
   for i in "${!decoded[@]}"; do options+=(--lattices "${names[i]}=${decoded[i]}"); done
   [[ -z $words ]] || options+=(--words "$words")
-  [[ -z $default_lm ]] || options+=(--default-lm "$default_lm")
 fi
+[[ -z $default_lm ]] || options+=(--default-lm "$default_lm")
 [[ -z $background_text ]] || options+=(--background-text "$background_text")
 [[ -z $background_lm ]] || options+=(--background-lm "$background_lm")
 [[ -z $vocab ]] || options+=(--vocab "$vocab")

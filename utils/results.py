@@ -255,7 +255,7 @@ def notes(results: Results) -> list[str]:
             )
     if any(column.name == "best" for column in results.columns):
         out.append(
-            "MDI, prior: all n-grams constrained, Gaussian prior on lambda. Best: thresholds, prior and mixture with the in-domain"
+            "MDI, prior: all n-grams constrained, Gaussian prior on lambda. Best: thresholds, prior and mixture with in-domain"
             " and background models chosen on the development text (mdi tune), so its development figures are tuned ones."
         )
     if results.corpus in PAPER:
