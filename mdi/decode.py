@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -200,7 +201,11 @@ def run_job(job: Job) -> Times:
     done = {lattice.utterance for lattice in finished(job)}
     recognizer = Recognizer(job.graph, job.n_senones, job.options)
     segments = Path(job.data) / "segments"
-    speech = kaldiio.load_scp(str(Path(job.data) / "wav.scp"), segments=str(segments) if segments.exists() else None)
+    warnings.filterwarnings("ignore", module="kaldiio")  # what it warns of is an error below
+    try:
+        speech = kaldiio.load_scp(str(Path(job.data) / "wav.scp"), segments=str(segments) if segments.exists() else None)
+    except (ValueError, OSError) as error:
+        raise MdiError(f"{job.data}: wav.scp or segments cannot be read: {' '.join(str(error).split())}") from error
     progress = Progress("decoding", len(job.utterances), "utterances") if job.number == 1 else None  # the others are as far
     with open(job.part, "ab") as stream:
         for n, utterance in enumerate(job.utterances):
@@ -212,8 +217,9 @@ def run_job(job: Job) -> Times:
                 raise MdiError(f"{job.data}/wav.scp: no utterance {utterance}; expected every utterance of text or utt2spk")
             try:
                 entry = speech[utterance]
-            except (OSError, ValueError, RuntimeError) as error:
-                raise MdiError(f"{job.data}/wav.scp: utterance {utterance} cannot be read: {error}") from error
+            except Exception as error:  # a broken file or pipe shows in a dozen ways
+                what = " ".join(str(error).split()) or "no data"
+                raise MdiError(f"{job.data}/wav.scp: utterance {utterance} cannot be read: {what}") from error
             stream.write(to_binary(recognizer(utterance, read_samples(entry, utterance))))
             stream.flush()
     if progress:

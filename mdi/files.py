@@ -175,6 +175,16 @@ def _umask() -> int:
     return mask
 
 
+def make_folder(path: str) -> Path:
+    """The folder, made with those above it where it is not there yet."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MdiError(f"{path}: cannot make this folder: {error.strerror}") from error
+    return folder
+
+
 def check_output(path: str, inputs: list[str] | tuple[str, ...] = ()) -> None:
     """Refuses an output that cannot be written or would replace an input, before any work is done."""
     if path == "-":

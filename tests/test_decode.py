@@ -143,6 +143,8 @@ def test_scores_do_not_depend_on_the_order(acoustic):
     ("line", "message"),
     [
         ("voice0-0 /nowhere/voice.wav", "voice0-0 cannot be read"),
+        ("voice0-0 false |", "voice0-0 cannot be read"),
+        ("voice0-0", "wav.scp or segments cannot be read"),
         ("other {wav}", "no utterance voice0-0"),
         ("voice0-0 {slow}", "8000 Hz"),
     ],

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.acoustic import read_acoustic_model
     from mdi.decode import Job, Options, Times, decode_jobs
     from mdi.errors import MdiError, examples
-    from mdi.files import writing
+    from mdi.files import make_folder, writing
     from mdi.progress import say
     from mdi.wer import read_text
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
     if args.nj < 1 or args.beam <= 0 or args.lattice_beam <= 0 or args.acwt <= 0:
         raise MdiError("--nj, --beam, --lattice-beam and --acwt; expected positive numbers")
     nj = min(args.nj, len(utterances))
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(args.out)
     settings = {"graph": [str(graph.resolve()), graph.stat().st_size], "utterances": utterances, "beam": args.beam,
                 "lattice_beam": args.lattice_beam, "acwt": args.acwt, "nj": nj}  # fmt: skip
     record = folder / "decode.json"

@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.acoustic import read_acoustic_model
     from mdi.arpa import read_arpa
     from mdi.errors import MdiError, examples
-    from mdi.files import writing
+    from mdi.files import make_folder, writing
     from mdi.fst import check_dropped, grammar, write_fst
     from mdi.graph import make_graph, phone_table
     from mdi.lexicon import dictionary, lexicon_fst, make_symbols, read_lexicon
@@ -56,8 +56,7 @@ def run(args: argparse.Namespace) -> None:
     mute = [w for w in symbols.ids if w not in pronounced and w[0] not in "<#"]
     if mute:
         say(f"mdi graph: {len(mute):,} words of the table have no pronunciation and cannot be recognised: {examples(mute)}")
-    folder = Path(args.out)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = make_folder(args.out)
     with writing(str(folder / "words.txt")) as stream:
         stream.write("".join(f"{w} {i}\n" for w, i in symbols.ids.items()).encode("utf-8", "surrogateescape"))
     with writing(str(folder / "phones.txt")) as stream:

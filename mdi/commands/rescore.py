@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
 
     from mdi.arpa import read_arpa
     from mdi.errors import MdiError
-    from mdi.files import check_output
+    from mdi.files import check_output, make_folder
     from mdi.lattice_files import archives, lattice_writer, read_lattices
     from mdi.progress import Progress, say
     from mdi.rescore import lattice_model, rescore
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError("neither --old-lm nor --new-lm; expected at least one of them")
     sources = archives(args.source)
     if Path(args.source).is_dir():
-        Path(args.out).mkdir(parents=True, exist_ok=True)
+        make_folder(args.out)
         pairs = [(source, str(Path(args.out) / Path(source).name)) for source in sources]
     else:
         pairs = [(args.source, args.out)]
