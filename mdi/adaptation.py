@@ -113,10 +113,10 @@ def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, h
     return dual.marginals(np.maximum(dual.evaluate(np.zeros(rows.total)).cells, 0.0))
 
 
-def adapted_model(background: NgramModel, constraints: Constraints, mu: Array) -> NgramModel:
+def adapted_model(background: NgramModel, constraints: Constraints, mu: Array, *, spend: bool = False) -> NgramModel:
     """The exact, normalised model with scale exp(mu) on the constraints' cells. With mu = 0 it is the background."""
     scales = [NONE, *np.split(np.exp(mu), constraints.first[2:-1])]
-    return rescaled(background, constraints.row, scales)
+    return rescaled(background, constraints.row, scales, spend=spend)
 
 
 def onto(model: NgramModel, vocab: Vocabulary, role: str) -> NgramModel:
@@ -136,7 +136,8 @@ class Adapter:
 
     `text`: a file or files, one sentence a line, or ready counts over the background's vocabulary. `targets`: "ml" (relative
     frequencies), "smoothed" (marginals of an interpolated Kneser-Ney model of the same text) or those of any model. `history`:
-    p~(h) by this back-off model instead of by the text.
+    p~(h) by this back-off model instead of by the text. `spend`: one adaptation only, in which the background's arrays are used
+    up and its extension becomes the result: less than half the memory.
     """
 
     def __init__(
@@ -148,8 +149,9 @@ class Adapter:
         targets: str | NgramModel = "ml",
         history: NgramModel | None = None,
         threads: int = 2,
+        spend: bool = False,
     ) -> None:
-        self.background, self.threads = background, threads
+        self.background, self.threads, self.spend = background, threads, spend
         if isinstance(targets, NgramModel):
             targets = onto(targets, background.vocab, "the model that gives the targets")
         if history is not None:
@@ -164,7 +166,7 @@ class Adapter:
         self.history = History(text, history)
 
     def ground(self, chosen: Constraints) -> Ground:
-        wide = extend(self.background, selecting.as_trie(self.counts.trie, chosen))
+        wide = extend(self.background, selecting.as_trie(self.counts.trie, chosen), spend=self.spend)
         return Ground(wide, self.history.on(wide.trie))
 
     def pose(self, min_counts: str, regularised: bool = False, ground: Ground | None = None) -> Problem:
@@ -228,7 +230,7 @@ class Adapter:
             mu = self._carried(start, problem)
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
-        return finish(problem, solve_problem(problem, start=mu, **options))
+        return finish(problem, solve_problem(problem, start=mu, **options), spend=self.spend)
 
     def _carried(self, old: Adapted, problem: Problem) -> Array:
         """mu of the new constraints such that every event keeps the scale that the old solution gives it."""
@@ -275,8 +277,8 @@ def solve_problem(problem: Problem, **options) -> Solution:
     return solve(problem.dual, problem.target, events=problem.events, **options)
 
 
-def finish(problem: Problem, solution: Solution) -> Adapted:
-    model = adapted_model(problem.background, problem.constraints, solution.mu)
+def finish(problem: Problem, solution: Solution, *, spend: bool = False) -> Adapted:
+    model = adapted_model(problem.background, problem.constraints, solution.mu, spend=spend)
     if problem.keep is not None:
         model = without(model, problem.keep)
     return Adapted(model, problem, solution, problem.dual.lam_of(solution.mu))

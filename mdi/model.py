@@ -13,7 +13,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdi.kernels import sweeps
-from mdi.trie import NONE, Array, Trie, closed, from_ngrams, is_closed, kept_rows, locate, lowest, missing_suffixes, union
+from mdi.trie import (
+    NONE,
+    Array,
+    Trie,
+    add_order,
+    closed,
+    from_ngrams,
+    is_closed,
+    kept_rows,
+    locate,
+    lowest,
+    merge_order,
+    missing_suffixes,
+    unigram_trie,
+    with_histories,
+    with_order,
+)  # fmt: skip
 from mdi.vocabulary import Vocabulary
 
 
@@ -47,22 +63,36 @@ class NgramModel:
         return weight * self._prob(w, history[1:])
 
 
-def extend(model: NgramModel, ngrams: Trie) -> NgramModel:
+def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramModel:
     """The same distribution with more rows: those of `ngrams` (over the same words) and whatever closes these.
 
     A new row gets its backed-off probability and, as a history, the weight 1. If the model's trie is closed, so is the result's.
+    With `spend` the model is used up: the arrays of its orders 2 and more go as the new ones come, so memory holds one model.
     """
-    joined = union(model.trie, closed(ngrams))
-    trie = joined.trie
+    order = max(model.order, ngrams.order)
+    old, new = with_order(model.trie, order), with_order(closed(ngrams), order)
+    trie = unigram_trie(old.n_words)
     p, bow = [NONE, model.p[1]], [model.bow[0]]
-    for k in range(1, trie.order):
-        if k < model.order:
-            bow.append(sweeps.moved_weights(joined.from_a[k], trie.as_hist[k], model.trie.as_hist[k], model.bow[k]))
-        else:
-            bow.append(np.ones(trie.rows(k)))
-        old_p = model.p[k + 1] if k < model.order else np.zeros(0)
-        p.append(sweeps.backed_off(trie.begin[k + 1], trie.suffix[k + 1], bow[k], p[k], joined.from_a[k + 1], old_p))
-        joined.from_a[k] = NONE
+    from_old = from_new = trie.word[1]
+    for k in range(2, order + 1):
+        j = k - 1
+        trie = with_histories(trie)
+        weights = model.bow[j] if j < model.order else np.ones(old.rows(j))
+        bow.append(sweeps.moved_weights(from_old, trie.as_hist[j], old.as_hist[j], weights))
+        del weights
+        level, from_old, from_new = merge_order(trie, old, new, from_old, from_new)
+        if spend:
+            for arrays in (old.begin, old.word, old.suffix, model.trie.begin, model.trie.word, model.trie.suffix):
+                arrays[k : k + 1] = [NONE] * len(arrays[k : k + 1])
+            for arrays in (old.as_hist, old.back, model.trie.as_hist, model.trie.back, model.bow):
+                arrays[j : j + 1] = [NONE] * len(arrays[j : j + 1])
+        if k == order:
+            del from_new
+        trie = add_order(trie, *level)
+        old_p = model.p[k] if k <= model.order else np.zeros(0)
+        p.append(sweeps.backed_off(trie.begin[k], trie.suffix[k], bow[j], p[j], from_old, old_p))
+        if spend and k <= model.order:
+            model.p[k] = np.zeros(0)
     return NgramModel(model.vocab, trie, p, bow)
 
 
@@ -97,10 +127,11 @@ def close(model: NgramModel) -> NgramModel:
     return extend(model, from_ngrams(model.trie.n_words, missing_suffixes(model.trie)))
 
 
-def rescaled(model: NgramModel, rows: list[Array], scales: list[Array]) -> NgramModel:
+def rescaled(model: NgramModel, rows: list[Array], scales: list[Array], *, spend: bool = False) -> NgramModel:
     """p(w|h) c(hw) / Z(h), where c(hw) is scales[k][i] for hw = rows[k][i] (ascending) and otherwise c(h'w), or 1 for words.
 
-    Z(h) = sum_w p(w|h) c(hw) is the paper's Sigma_L (Eq. 6), order by order: one pass over each.
+    Z(h) = sum_w p(w|h) c(hw) is the paper's Sigma_L (Eq. 6), order by order: one pass over each. With `spend` the model's own
+    arrays take the result.
     """
     trie = model.trie
     scale = np.ones(trie.n_words)
@@ -109,9 +140,10 @@ def rescaled(model: NgramModel, rows: list[Array], scales: list[Array]) -> Ngram
     p, bow = [NONE, model.p[1] * scale / z[0]], [model.bow[0]]
     for k in range(2, trie.order + 1):
         own = (rows[k], scales[k]) if k < len(rows) else (NONE, np.zeros(0))
-        new_p, new_bow, z, scale = sweeps.rescaled(
-            trie.begin[k], trie.suffix[k], trie.back[k - 1], model.bow[k - 1], model.p[k], model.p[k - 1], scale, z, *own,
-            k < trie.order,
+        new_p, new_bow = (model.p[k], model.bow[k - 1]) if spend else (np.empty(trie.rows(k)), np.empty(trie.n_hist(k - 1)))
+        z, scale = sweeps.rescaled(
+            trie.begin[k], trie.suffix[k], trie.back[k - 1], model.bow[k - 1], model.p[k], p[k - 1], scale, z, *own,
+            k < trie.order, new_p, new_bow,
         )  # fmt: skip
         p.append(new_p)
         bow.append(new_bow)

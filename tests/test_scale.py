@@ -14,8 +14,11 @@ from test_dual import CLOSE, Case
 
 import mdi.arpa
 import mdi.dual
+from mdi.adaptation import adapted_model
 from mdi.arpa import read_arpa
+from mdi.constraints import as_trie
 from mdi.dual import Dual
+from mdi.model import extend
 
 
 @settings(max_examples=25, deadline=None)
@@ -61,3 +64,18 @@ def test_small_windows_and_shuffled_lines_read_the_same(seed: int, order: int, w
                 assert np.array_equal(again.p[k], whole.p[k])
             for j in range(whole.order):
                 assert np.array_equal(again.bow[j], whole.bow[j])
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), order=st.integers(1, 4), closed=st.booleans())
+def test_using_up_the_background_gives_the_same_model(seed: int, order: int, closed: bool) -> None:
+    case = Case(seed, order, closed, False)
+    mu = case.dual.mu_of(case.lam)
+    kept = adapted_model(case.wide, case.rows, mu)
+    wide = extend(case.background, as_trie(case.counts.trie, case.chosen), spend=True)
+    spent = adapted_model(wide, case.rows, mu, spend=True)
+    for k in range(1, kept.order + 1):
+        assert np.array_equal(spent.trie.word[k], kept.trie.word[k])
+        assert np.array_equal(spent.p[k], kept.p[k])
+    for j in range(kept.order):
+        assert np.array_equal(spent.bow[j], kept.bow[j])

@@ -64,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
     targets = read_arpa(args.targets_lm) if args.targets_lm else args.targets
     order = max(background.order, targets.order if args.targets_lm else 1)
     counts = in_domain.read_in_domain(args, texts, background.vocab, order)
-    adapter = Adapter(background, counts, targets=targets, history=in_domain.read_history(args), threads=args.threads)
+    history = in_domain.read_history(args)
+    adapter = Adapter(background, counts, targets=targets, history=history, threads=args.threads, spend=len(sets) == 1)
     options = {"solver": args.solver, "tolerance": args.tolerance, "max_iters": args.max_iters, "sigma2": args.sigma2}
     options["report"] = in_domain.say_step
     if len(sets) > 1:

@@ -40,14 +40,15 @@ def history_sums(begin, suffix, back, bow, lower_sum, lower_p, p):
 
 
 @njit(cache=True, nogil=True)
-def rescaled(begin, suffix, back, bow, p, lower_p, lower_scale, lower_z, rows, scales, keep_scale):
+def rescaled(begin, suffix, back, bow, p, new_lower_p, lower_scale, lower_z, rows, scales, keep_scale, new_p, new_bow):
     """One order of a model with p(w|h) times c(hw), c being scales[i] for the row rows[i] (ascending) and c(h'w) elsewhere:
 
-        Z(h) = bow(h) (Z(h') - sum p(w|h') c(h'w)) + sum p(w|h) c(hw), sums over the rows of h
+        Z(h) = bow(h) (Z(h') - sum p(w|h') c(h'w)) + sum p(w|h) c(hw), sums over the rows of h,
 
-    Returns (p c / Z, bow Z(h') / Z, Z, c if it is to be kept)."""
+    p(w|h') c(h'w) = Z(h') times the new p(w|h'). Fills new_p = p c / Z and new_bow = bow Z(h') / Z, which may be p and bow
+    themselves; returns (Z, c if it is to be kept)."""
     n_hist = bow.shape[0]
-    new_p, new_bow, z = np.empty_like(p), np.empty(n_hist), np.empty(n_hist)
+    z = np.empty(n_hist)
     scale = np.empty(p.shape[0] if keep_scale else 0)
     at = 0
     for h in range(n_hist):
@@ -56,7 +57,7 @@ def rescaled(begin, suffix, back, bow, p, lower_p, lower_scale, lower_z, rows, s
         for r in range(begin[h], begin[h + 1]):
             s = suffix[r]
             c = lower_scale[s]
-            covered += lower_p[s] * c
+            covered += new_lower_p[s]
             if at < rows.shape[0] and rows[at] == r:
                 c = scales[at]
                 at += 1
@@ -64,11 +65,12 @@ def rescaled(begin, suffix, back, bow, p, lower_p, lower_scale, lower_z, rows, s
             seen += new_p[r]
             if keep_scale:
                 scale[r] = c
-        z[h] = bow[h] * (lower_z[back[h]] - covered) + seen
-        new_bow[h] = bow[h] * lower_z[back[h]] / z[h]
+        backed_off = bow[h] * lower_z[back[h]]
+        z[h] = backed_off * (1.0 - covered) + seen
+        new_bow[h] = backed_off / z[h]
         for r in range(begin[h], begin[h + 1]):
             new_p[r] /= z[h]
-    return new_p, new_bow, z, scale
+    return z, scale
 
 
 @njit(cache=True, nogil=True)
