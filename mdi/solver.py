@@ -224,5 +224,9 @@ def _lbfgs(objective: _Objective, mu: Array) -> str:
         return (-value if np.isfinite(value) else 1e300), -gradient / unit
 
     options = {"maxiter": objective.max_iters, "maxcor": 10, "maxfun": 10 * objective.max_iters, "ftol": 0.0, "gtol": 0.0}
-    result = minimize(negative, dual.lam_of(mu) * unit, jac=True, method="L-BFGS-B", options=options)
-    return f"L-BFGS stopped: {result.message}"
+    y, last = dual.lam_of(mu) * unit, -np.inf
+    while True:  # a line search that gives up is begun anew without the old curvature, for as long as that helps
+        result = minimize(negative, y, jac=True, method="L-BFGS-B", options=options)
+        if -result.fun <= last:
+            return f"L-BFGS stopped: {result.message}"
+        y, last = result.x, -result.fun

@@ -22,6 +22,8 @@ def random_model(rng: np.random.Generator, order: int, n_words: int, *, closed: 
             for w in predicted:
                 if rng.random() < 0.35:
                     grams[k].add((*h, w))
+        if all(gram[-1] == EOS for gram in grams[k]):  # the order asked for is the order given
+            grams[k].add((*next(h for h in sorted(grams[k - 1]) if h[-1] != EOS), words[0]))
     if closed:
         for k in range(order, 2, -1):
             for gram in sorted(grams[k]):
