@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdi import cache
 from mdi.errors import MdiError
 from mdi.files import read_ahead, read_chunks, writing_blocks
 from mdi.kernels import arpas, lexing, tries
@@ -121,8 +122,27 @@ class _Lines:
 def read_arpa(path: str, *, quiet: bool = False, closed: bool = True) -> NgramModel:
     """Reads a model and closes its trie. Probabilities are those of the file; `<s>` is never predicted.
 
-    With `closed` false the n-grams are the file's own, and suffixes that were pruned away stay missing (-1 in the trie).
+    With `closed` false the n-grams are the file's own, and suffixes that were pruned away stay missing (-1 in the trie). With
+    MDI_CACHE set, what has been read before is loaded from there: see mdi/cache.py.
     """
+    kept = cache.cache_file(path, closed)
+    if kept is not None and os.path.exists(path):
+        model = cache.load(path, kept)
+        if model is not None:
+            return model
+    model = _read_text(path)
+    if closed:
+        whole = close(model)
+        added = sum(whole.trie.counts) - sum(model.trie.counts)
+        if added and not quiet:
+            say(f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off probabilities")
+        model = whole
+    if kept is not None:
+        cache.save(model, path, kept)
+    return model
+
+
+def _read_text(path: str) -> NgramModel:
     lines = _Lines(path)
     counts = _read_header(lines)
     order = len(counts)
@@ -154,14 +174,7 @@ def read_arpa(path: str, *, quiet: bool = False, closed: bool = True) -> NgramMo
     if trailing is not None:
         raise lines.error(f"'{to_str(trailing)}' after \\end\\; expected nothing more. Cut it off", lines.number - 1)
     progress.close()
-    model = NgramModel(vocab, trie, p, bow)
-    if not closed:
-        return model
-    whole = close(model)
-    added = sum(whole.trie.counts) - sum(model.trie.counts)
-    if added and not quiet:
-        say(f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off probabilities")
-    return whole
+    return NgramModel(vocab, trie, p, bow)
 
 
 def _read_header(lines: _Lines) -> list[int]:
