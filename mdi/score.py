@@ -4,7 +4,7 @@ wer_<LMWT>_<WIP>                       what compute-wer prints
 scoring_kaldi/test_filt.txt            the references as scored
 scoring_kaldi/penalty_<WIP>/<LMWT>.txt the hypotheses
 scoring_kaldi/best_wer                 the lowest WER's line and file
-scoring_kaldi/wer_details/             lmwt, wip, per_utt, per_spk, wer_bootci; here also oracle_wer and depth
+scoring_kaldi/wer_details/             lmwt, wip, per_utt, per_spk, ops, wer_bootci; here also oracle_wer and depth
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,12 +105,26 @@ def _centred(word: str, width: int) -> str:
     return " " * (width - len(word) - right) + word + " " * right
 
 
-def _per_utterance(references: dict[str, Words], hypotheses: dict[str, Words], utterances: list[str]) -> str:
+def _operation(reference: str, hypothesis: str) -> str:
+    if hypothesis == "***":
+        return "deletion"
+    return "insertion" if reference == "***" else "correct" if reference == hypothesis else "substitution"
+
+
+def _operations(alignments: dict[str, list[tuple[str, str]]]) -> str:
+    """Kaldi's wer_ops_details.pl: what became of which word how often."""
+    times = Counter(pair for pairs in alignments.values() for pair in pairs)
+    rows = sorted((_operation(*pair), -n, *pair) for pair, n in times.items())
+    width = min(16, max((len(word) for pair in times for word in pair), default=0))
+    digits = len(str(max(times.values(), default=0)))
+    return "".join(f"{name:<12}  {r:>{width}}    {h:>{width}}    {-n:>{digits}}\n" for name, n, r, h in rows)
+
+
+def _per_utterance(alignments: dict[str, list[tuple[str, str]]]) -> str:
     """Kaldi's wer_per_utt_details.pl: words one above the other, and the counts of correct, sub, ins, del."""
     out = []
-    for utterance in utterances:
-        pairs = align(references[utterance], hypotheses.get(utterance, []))
-        operations = ["D" if h == "***" else "I" if r == "***" else "C" if r == h else "S" for r, h in pairs]
+    for utterance, pairs in alignments.items():
+        operations = [_operation(*pair)[0].upper() for pair in pairs]
         widths = [max(len(r), len(h), 1) for r, h in pairs]
         for name, column in (("ref ", [r for r, _ in pairs]), ("hyp ", [h for _, h in pairs]), ("op  ", operations)):
             cells = (_centred(x, width) for x, width in zip(column, widths, strict=True))
@@ -166,7 +181,9 @@ def write_scores(
     details = scoring / "wer_details"
     _write(details / "lmwt", f"{point[0]}\n")
     _write(details / "wip", f"{point[1]}\n")
-    _write(details / "per_utt", _per_utterance(references, hypotheses[point], errors.utterances))
+    alignments = {u: align(references[u], hypotheses[point].get(u, [])) for u in errors.utterances}
+    _write(details / "per_utt", _per_utterance(alignments))
+    _write(details / "ops", _operations(alignments))
     if all(utterance in speaker_of for utterance in errors.utterances):
         _write(details / "per_spk", _per_speaker(errors, speaker_of))
     _write(details / "wer_bootci", confidence(errors)[0].line("Set1"))

@@ -104,6 +104,9 @@ def test_files_are_kaldis(folder, capsys):
     assert len(lines) == 4 * 20
     counts = np.array([[int(x) for x in line.split()[2:]] for line in lines if " #csid " in line]).sum(0)
     assert counts.tolist() == [189 - 5 - 28, 28, 6, 5]
+    operations = [line.split() for line in (details / "ops").read_text().splitlines()]
+    assert sum(int(n) for name, *_, n in operations if name == "deletion") == 5
+    assert sum(int(n) for name, r, h, n in operations if name == "correct" and r == h) == 189 - 5 - 28
     speakers = (details / "per_spk").read_text().splitlines()
     assert speakers[-1].split() == ["SUM", "sys", "20", "189", "82.54", "14.81", "3.17", "2.65", "20.63", "85.00"]
 
