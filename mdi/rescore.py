@@ -82,12 +82,10 @@ def add_model(lattice: Lattice, lm: LatticeModel, scale: float = 1.0, scores: st
         ) from error
 
 
-def rescore(
-    lattice: Lattice, old: LatticeModel | None, new: LatticeModel | None, old_scores: str = EXACT, new_scale: float = 1.0
-) -> Lattice:
+def rescore(lattice: Lattice, old: LatticeModel | None, new: LatticeModel | None, old_scores: str = EXACT) -> Lattice:
     """The old model's scores (as they are in the lattice: exact or cheapest) out, the new one's in."""
     if old is not None:
         lattice = add_model(lattice, old, -1.0, old_scores)
     if new is not None:
-        lattice = add_model(lattice, new, new_scale)
+        lattice = add_model(lattice, new)
     return lattice
