@@ -25,9 +25,9 @@ of *entries* (cell, a), and what falls on the slack cell, whose c is 1, is one n
     R_i = exp(mu_i) sum_h G(h) a(h, i),        R_slack = sum_h G(h) fixed(h)
 
 An iteration reads every entry twice, once up and once down, with no row of another order in between. Only histories that carry
-mass, and those they back off to, have entries. They are kept by their last word v: all that back off to each other are side by
-side, the short ones first, and the cells of n-grams of order 2 and more are touched by the histories of one v only. So threads
-can share the words v; each has its own sums for the cells of order 1.
+mass and have rows, and those they back off to, have entries. They are kept by their last word v: all that back off to each other
+are side by side, the short ones first, and the cells of n-grams of order 2 and more are touched by the histories of one v only.
+So threads can share the words v; each has its own sums for the cells of order 1.
 """
 
 from __future__ import annotations
@@ -134,6 +134,7 @@ class Dual:
         free = np.ones(model.trie.n_words, bool)
         free[constraints.row[1]] = False
         self.word_fixed = float(model.p[1][free].sum())
+        mass, self.log_fixed = _folded(model, mass)
         self.mass0 = float(mass[0][0])
         self.active_rows, self.histories = _histories(model, mass, constraints)
         self.bounds = _blocks(self.histories)
@@ -169,7 +170,7 @@ class Dual:
         cells = scale * total[max(0, n_blocks - 1) * n_words :] if n_blocks else np.zeros(len(mu))
         words = total[: n_blocks * n_words].reshape(n_blocks, n_words).sum(axis=0)
         cells[:n_words] = scale[:n_words] * (weight * self.word_p + words)
-        return Evaluation(cells, float(slack + weight * self.word_fixed), float(log_z + self.mass0 * np.log(z0)))
+        return Evaluation(cells, float(slack + weight * self.word_fixed), float(log_z + self.log_fixed + self.mass0 * np.log(z0)))
 
     def marginals(self, cells: Array) -> Array:
         """The marginal of each constraint from those of the cells."""
@@ -191,6 +192,17 @@ class Dual:
 
     def lam_of(self, mu: Array) -> Array:
         return mu - np.where(self.parent >= 0, mu[self.parent], 0.0)
+
+
+def _folded(model: NgramModel, mass: list[Array]) -> tuple[list[Array], float]:
+    """A history without rows has Z(h) = bow(h) Z(h') whatever mu is: its mass is as good on h'. Returns (mass, what is left of
+    sum p~(h) log Z(h))."""
+    trie = model.trie
+    folded = [part.copy() for part in mass[: trie.order]]
+    log_fixed = 0.0
+    for j in range(trie.order - 1, 0, -1):
+        log_fixed += kernels.fold_mass(trie.begin[j + 1], trie.back[j], model.bow[j], folded[j], folded[j - 1])
+    return folded, log_fixed
 
 
 def _active(trie: Trie, mass: list[Array]) -> list[Array]:

@@ -200,7 +200,7 @@ def spell(ranks: np.ndarray) -> list[str]:
 def make_model(ngrams: int, order: int, seed: int) -> tuple[NgramModel, list[np.ndarray]]:
     """(the model, counts by row of each order)."""
     rng = np.random.default_rng(seed)
-    n_words = int(min(200_000, max(2_000, 40 * math.sqrt(ngrams))))
+    n_words = int(min(200_000, max(2_000, 25 * math.sqrt(ngrams))))
     n_plain = n_words - 3
     ranks = rng.permutation(n_plain)
     vocab = vocabulary([BOS, EOS, "<unk>", *spell(ranks)])
@@ -218,7 +218,7 @@ def make_model(ngrams: int, order: int, seed: int) -> tuple[NgramModel, list[np.
     rows = (np.array(SHARES[order]) * (ngrams - n_words)).tolist()
     trie = with_histories(unigram_trie(n_words))
     p, bow = [NONE, unigram], [np.ones(1)]
-    want = history_sizes(as_history**0.75, rows[0], np.full(n_words, n_words // 4) * (as_history > 0), rng)
+    want = history_sizes(as_history**0.95, rows[0], np.full(n_words, n_words // 4) * (as_history > 0), rng)
     begin, word, count = bigram_rows(seed + 1, want, np.cumsum(frequency), word_of_rank, n_words)
     counts = [NONE, NONE, count]
     trie = add_order(trie, begin, word)
@@ -226,7 +226,7 @@ def make_model(ngrams: int, order: int, seed: int) -> tuple[NgramModel, list[np.
         if k > 2:
             trie = with_histories(trie)
             weight = np.empty(trie.rows(k - 1))
-            weight[trie.as_hist[k - 1]] = np.where(trie.word[k - 1] == EOS_ID, 0.0, count**0.8 - 0.6)
+            weight[trie.as_hist[k - 1]] = np.where(trie.word[k - 1] == EOS_ID, 0.0, (count - 1.0) ** 0.7 + 0.02)
             cap = np.diff(trie.begin[k - 1])[trie.back[k - 1]] * (weight > 0)
             want = history_sizes(weight, rows[k - 2], cap, rng)
             begin, word, count, suffix = longer_rows(

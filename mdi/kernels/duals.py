@@ -9,6 +9,18 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
+def fold_mass(begin, back, bow, mass, lower_mass):
+    """Moves the mass of histories without rows to those they back off to. Returns the sum of mass log bow(h)."""
+    total = 0.0
+    for h in range(mass.shape[0]):
+        if mass[h] > 0.0 and begin[h + 1] == begin[h] and bow[h] > 0.0:
+            lower_mass[back[h]] += mass[h]
+            total += mass[h] * math.log(bow[h])
+            mass[h] = 0.0
+    return total
+
+
+@njit(cache=True, nogil=True)
 def row_cells(hists, place, begin, suffix, back, lower_begin, new_hist, new_lower_begin, lower_cells, con_rows, con_first, count):
     """The cell of each row of the given histories, -1 for the slack; count[place[i]] = number of entries of history i.
 
