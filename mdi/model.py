@@ -74,23 +74,27 @@ def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramMode
     trie = unigram_trie(old.n_words)
     p, bow = [NONE, model.p[1]], [model.bow[0]]
     from_old = from_new = trie.word[1]
+    spent = (old, model.trie) if spend else ()
+    for part in spent:  # links are made anew
+        part.suffix[2:] = [NONE] * len(part.suffix[2:])
+        part.back[1:] = [NONE] * len(part.back[1:])
     for k in range(2, order + 1):
         j = k - 1
         trie = with_histories(trie)
         weights = model.bow[j] if j < model.order else np.ones(old.rows(j))
         bow.append(sweeps.moved_weights(from_old, trie.as_hist[j], old.as_hist[j], weights))
         del weights
-        level, from_old, from_new = merge_order(trie, old, new, from_old, from_new)
-        if spend:
-            for arrays in (old.begin, old.word, old.suffix, model.trie.begin, model.trie.word, model.trie.suffix):
-                arrays[k : k + 1] = [NONE] * len(arrays[k : k + 1])
-            for arrays in (old.as_hist, old.back, model.trie.as_hist, model.trie.back, model.bow):
-                arrays[j : j + 1] = [NONE] * len(arrays[j : j + 1])
-        if k == order:
-            del from_new
+        if spend and j < model.order:
+            model.bow[j] = np.zeros(0)
+        level, from_old, from_new = merge_order(trie, old, new, from_old, from_new, k < order)
+        for part in spent:
+            for arrays, at in ((part.begin, k), (part.word, k), (part.as_hist, j)):
+                if at < len(arrays):
+                    arrays[at] = NONE
         trie = add_order(trie, *level)
         old_p = model.p[k] if k <= model.order else np.zeros(0)
         p.append(sweeps.backed_off(trie.begin[k], trie.suffix[k], bow[j], p[j], from_old, old_p))
+        del old_p
         if spend and k <= model.order:
             model.p[k] = np.zeros(0)
     return NgramModel(model.vocab, trie, p, bow)
@@ -163,7 +167,10 @@ def history_sums(model: NgramModel) -> list[Array]:
 
 def sum_gaps(model: NgramModel) -> list[Array]:
     """|sum_w p(w|h) - 1| for every history h of every length. </s> is never a history: 0."""
-    gaps = [np.abs(sums - 1.0) for sums in history_sums(model)]
+    gaps = history_sums(model)
+    for gap in gaps:
+        gap -= 1.0
+        np.abs(gap, out=gap)
     for j in range(1, model.order):
         gaps[j][model.trie.as_hist[j][model.trie.word[j] == model.vocab.eos]] = 0.0
     return gaps

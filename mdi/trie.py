@@ -188,12 +188,16 @@ def with_order(trie: Trie, order: int) -> Trie:
     return trie
 
 
-def merge_order(trie: Trie, a: Trie, b: Trie, from_a: Array, from_b: Array) -> tuple[tuple[Array, Array], Array, Array]:
-    """The rows that come next in the union `trie` of a and b: ((begin, word), row in a or -1, row in b or -1)."""
+def merge_order(
+    trie: Trie, a: Trie, b: Trie, from_a: Array, from_b: Array, with_b: bool = True
+) -> tuple[tuple[Array, Array], Array, Array]:
+    """The rows that come next in the union `trie` of a and b: ((begin, word), row in a or -1, row in b or -1 if wanted)."""
     j, k = trie.order, trie.order + 1
     hist_a = kernels.map_histories(from_a, trie.as_hist[j], a.as_hist[j])
     hist_b = kernels.map_histories(from_b, trie.as_hist[j], b.as_hist[j])
-    begin, word, rows_a, rows_b = kernels.merge_level(a.begin[k], a.word[k], hist_a, b.begin[k], b.word[k], hist_b)
+    begin, word, rows_a, rows_b = kernels.merge_level(
+        a.begin[k], a.word[k], hist_a, b.begin[k], b.word[k], hist_b, with_b
+    )  # fmt: skip
     return (begin, word), rows_a, rows_b
 
 

@@ -186,15 +186,15 @@ def back_histories(suffix, as_hist, lower_as_hist):
 
 
 @njit(cache=True, nogil=True)
-def merge_level(begin_a, word_a, hist_a, begin_b, word_b, hist_b):
+def merge_level(begin_a, word_a, hist_a, begin_b, word_b, hist_b, with_b):
     """Union of the rows of two tries. hist_a[u], hist_b[u]: what union history u is in each, or -1.
 
-    Returns (begin, word, row in a or -1, row in b or -1)."""
+    Returns (begin, word, row in a or -1, row in b or -1, which is left out unless `with_b`)."""
     n_hist = hist_a.shape[0]
     room = word_a.shape[0] + word_b.shape[0]
     word = np.empty(room, np.int32)
     from_a = np.empty(room, np.int32)
-    from_b = np.empty(room, np.int32)
+    from_b = np.empty(room if with_b else 0, np.int32)
     begin = np.empty(n_hist + 1, np.int32)
     n = 0
     for u in range(n_hist):
@@ -206,7 +206,8 @@ def merge_level(begin_a, word_a, hist_a, begin_b, word_b, hist_b):
             take_b = j < j_end and (i >= i_end or word_b[j] <= word_a[i])
             word[n] = word_a[i] if take_a else word_b[j]
             from_a[n] = i if take_a else -1
-            from_b[n] = j if take_b else -1
+            if with_b:
+                from_b[n] = j if take_b else -1
             i += take_a
             j += take_b
             n += 1
