@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # MDI adaptation of language models from data to the table of perplexities and word error rates.
+# shellcheck disable=SC2329  # stages and what they do once are called by name
 set -euo pipefail
 # shellcheck source=utils/step.sh
 . "$(dirname "${BASH_SOURCE[0]}")/utils/step.sh"
@@ -124,7 +125,7 @@ if [[ -n $recipe ]]; then
   done
 fi
 if [[ $tiny == true ]]; then
-  corpus=$corpus-tiny thresholds=${tiny_thresholds:-2-2-2,3-2-2} max_settings=4 first_ngrams=2000
+  corpus=$corpus-tiny parts=commons thresholds=2-2-2,4-3-2 max_settings=4 first_ngrams=1000
 fi
 speech=true
 if [[ -z $extra && -n $data_dir$lattice_dir$recipe ]]; then extra=speech; fi
@@ -339,14 +340,16 @@ score() {
 }
 
 stage_7() { # scores
-  local set model lm
+  local set model lm baseline
   for set in ${spoken[@]+"${spoken[@]}"}; do
     need 5 "$exp/decode/default/$set/num_jobs"
     score "$set" "$exp/decode/default/$set"
+    baseline=$exp/rescore/interpolated
+    [[ -d $baseline ]] || baseline=$exp/decode/default
     if [[ -d $exp/decode/mdi ]]; then score "$set" "$exp/decode/mdi/$set" "$exp/decode/default/$set"; fi
     while read -r model lm; do
       if [[ -d $exp/rescore/$model ]]; then
-        score "$set" "$exp/rescore/$model/$set" "$exp/rescore/interpolated/$set"
+        score "$set" "$exp/rescore/$model/$set" "$baseline/$set"
       fi
     done < <(large_models)
   done
@@ -363,23 +366,27 @@ stage_7() { # scores
   )
 }
 
-# input files on the command line go through stage 0 whatever the first stage is: it costs little
-if [[ $stage -gt 0 && -n $in_text ]]; then stage_0; fi
-names=(data "language models" interpolation MDI "first-pass models" decoding rescoring "scores, table, report")
-for ((n = stage; n <= stop_stage; n++)); do
-  echo "--- stage $n: ${names[n]} ($corpus, $(date '+%H:%M:%S'))" >&2
-  if [[ $n -eq 0 ]]; then
-    stage_0
-    continue
-  fi
-  for part in ${parts:-""}; do
-    enter "$part"
-    "stage_$n"
+# in braces: read as a whole before it begins, so that this file may change (git pull) while it runs
+{
+  # input files on the command line go through stage 0 whatever the first stage is: it costs little
+  if [[ $stage -gt 0 && -n $in_text ]]; then stage_0; fi
+  names=(data "language models" interpolation MDI "first-pass models" decoding rescoring "scores, table, report")
+  for ((n = stage; n <= stop_stage; n++)); do
+    echo "--- stage $n: ${names[n]} ($corpus, $(date '+%H:%M:%S'))" >&2
+    if [[ $n -eq 0 ]]; then
+      stage_0
+      continue
+    fi
+    for part in ${parts:-""}; do
+      enter "$part"
+      "stage_$n"
+    done
   done
-done
-if [[ $stop_stage -eq 7 ]]; then
-  folders=()
-  for part in ${parts:-""}; do folders+=("exp/$corpus${part:+/$part}"); done
-  python3 "$mdi_root/utils/report.py" --corpus "$corpus" --synthetic "$synthetic" "${folders[@]}" "exp/$corpus/report"
-  cat "exp/$corpus/report/table.txt"
-fi
+  if [[ $stop_stage -eq 7 ]]; then
+    folders=()
+    for part in ${parts:-""}; do folders+=("exp/$corpus${part:+/$part}"); done
+    python3 "$mdi_root/utils/report.py" --corpus "$corpus" --synthetic "$synthetic" "${folders[@]}" "exp/$corpus/report"
+    cat "exp/$corpus/report/table.txt"
+  fi
+  exit
+}

@@ -39,7 +39,8 @@ options=(--vocab-size "$vocab_size" --nj "$nj")
 if [[ -n $train_data ]]; then # of a Kaldi recipe
   [[ -n $background_text$background_lm ]] \
     || fail "no background for $corpus: give --background-text (such as the folder of One Billion Word) or --background-lm"
-  options+=(--in-data "$egs_dir/$train_data" --words "$egs_dir/$lang/words.txt" --case "$case")
+  options+=(--in-data "$egs_dir/$train_data" --words "$egs_dir/$lang/words.txt")
+  [[ -z $case ]] || options+=(--case "$case")
   for pair in $set_data; do
     if [[ -e $egs_dir/${pair#*=}/text ]]; then
       options+=(--speech "${pair%%=*}=$egs_dir/${pair#*=}")

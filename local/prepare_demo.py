@@ -31,7 +31,7 @@ from mdi.progress import Progress, say
 sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
 
 Sentences = list[list[str]]
-PARTS = ("commons", "news")
+PARTS, TINY_PARTS = ("commons", "news"), ("commons",)
 # The American voice: the acoustic model is of American English, and recognises the British one half as well.
 VOICE = "en-US"
 # Words of training, development and evaluation text; the news are more than the demo needs.
@@ -119,7 +119,9 @@ def read_demo(downloads: Path, nj: int, seed: int, seen: Seen) -> tuple[dict[str
 
 def make_tiny(seed: int) -> tuple[dict[str, dict[str, Sentences]], Iterator[Sentences]]:
     sizes = {"train": 1500, "dev": 120, "eval": 120}
-    domains = {part: {name: tiny_text.texts(part, n, seed + i) for i, (name, n) in enumerate(sizes.items())} for part in PARTS}
+    domains = {
+        part: {name: tiny_text.texts(part, n, seed + i) for i, (name, n) in enumerate(sizes.items())} for part in TINY_PARTS
+    }
     return domains, iter([tiny_text.texts("background", 6000, seed)])
 
 
@@ -161,8 +163,7 @@ def prepare(args: argparse.Namespace) -> None:
         write_lines(here / "sets", ["dev eval"])
         sizes = ", ".join(f"{name} {sum(map(len, sentences)):,}" for name, sentences in texts.items())
         say(f"{part}: words of {sizes}; vocabulary {len(vocabulary):,}")
-        # the tiny demo speaks one of its parts: the other shows a corpus without speech
-        if args.speech and not (args.tiny and part == "news"):
+        if args.speech:
             prepare_lexicon(None, vocabulary, here)
             for name, n in spoken.items():
                 shutil.rmtree(here / "speech" / name, ignore_errors=True)

@@ -1,5 +1,5 @@
-"""A corpus made on the spot, for tests and for machines without a network: sentences of three little grammars that share most
-of their words. Two are domains, the third is the background; they differ in how often they use what."""
+"""A corpus made on the spot, for tests and for machines without a network: sentences of two little grammars, a domain and a
+background, that share most of their words and differ in how often they use them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,6 @@ _GRAMMARS = {
         "THING": "question:4 bill:4 budget:3 committee:3 answer:2 service:2 policy:2 report:2 work:1 money:2 school:1 time:1",
         "VERB": "supports:3 opposes:2 welcomes:3 knows:1 asks_for:2 talks_about:2 votes_for:2 needs:1",
         "S": "WHO_VERB_NP:4 i_thank_WHO_for_NP:3 will_WHO_agree_that_NP_is_ADJ:3 WHO_VERB_NP_TIME:2 i_know_that_WHO_VERB_NP:2",
-    },
-    "news": {
-        **_COMMON,
-        "WHO": "the_president:4 police:3 the_company:3 officials:2 a_spokesman:2 the_court:2 people:1 he:1",
-        "THING": "election:3 report:3 attack:2 trial:2 market:2 deal:3 fire:2 vote:2 money:1 story:1 work:1",
-        "VERB": "announced:3 denied:3 reported:3 confirmed:2 rejected:2 wants:1 knows:1",
-        "S": "WHO_VERB_NP:4 WHO_VERB_NP_TIME:3 WHO_said_that_NP_is_ADJ:3 NP_in_DET_PLACE_was_ADJ:2",
     },
 }  # fmt: skip
 

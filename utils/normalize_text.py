@@ -132,7 +132,10 @@ def words(text: str) -> list[str]:
 
 def _stopped(match: re.Match) -> str:
     full = ABBREVIATIONS.get(match[1].lower())
-    return f"{full} " if full else match[0]
+    if not full:
+        return match[0]
+    # the capital may begin a sentence
+    return f"{full.capitalize() if match[1][0].isupper() else full} "
 
 
 def sentences(text: str, split: bool = True) -> Iterator[list[str]]:

@@ -220,7 +220,7 @@ def _ours(row: Row, column: str, what: str) -> str:
 
 
 def _interval(wer: Wer | None) -> str:
-    return f"{wer.low:.1f}-{wer.high:.1f}" if wer and wer.low is not None else ""
+    return f"{max(0.0, wer.low):.1f}-{wer.high:.1f}" if wer and wer.low is not None else ""
 
 
 def _paper(paper: dict, column: str, what: str) -> str:

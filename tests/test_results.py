@@ -1,0 +1,101 @@
+"""The table: figures in their places, the paper's beside them, every format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
+import report
+import results
+
+
+@pytest.fixture
+def ami(tmp_path):
+    """exp/ami as stage 7 leaves it: two models with WER, one without."""
+    exp = tmp_path / "ami"
+    (exp / "ppl").mkdir(parents=True)
+    (exp / "lm").mkdir()
+    for name, ppl in (("background", 300.0), ("interpolated", 80.0), ("mdi.6-4-3", 78.25)):
+        rows = [{"text": f"data/ami/{s}.txt.gz", "ppl": ppl + i, "oov": 5, "words": 100} for i, s in enumerate(("dev", "eval"))]
+        (exp / "ppl" / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (exp / "lm" / "interpolated.arpa.gz").write_text("")
+    certificate = {"command": "mix", "ngrams": [10, 2000, 5_000_000], "worst_sum_gap": 1e-15, "seconds": 1, "peak_memory_mb": 9}
+    (exp / "lm" / "interpolated.arpa.gz.json").write_text(json.dumps(certificate))
+    for name, rate, comparison in (
+        ("interpolated", 20.0, None),
+        ("mdi.6-4-3", 19.0, "Difference of the WERs: -1.00, p = 0.0100 ("),
+    ):
+        details = exp / "rescore" / name / "eval" / "scoring_kaldi" / "wer_details"
+        details.mkdir(parents=True)
+        (details.parent / "best_wer").write_text(f"%WER {rate:.2f} [ 20 / 100, 1 ins, 2 del, 17 sub ] wer_8_0.0\n")
+        (details / "wer_bootci").write_text(f"Set1: %WER {rate} 95% Conf Interval [ {rate - 1}, {rate + 1} ]\n")
+        if comparison:
+            (details / "comparison").write_text(comparison)
+    return exp
+
+
+def test_figures_stand_in_their_columns(ami):
+    found = results.collect("ami", [ami])
+    assert [column.name for column in found.columns] == ["background", "interpolated", "mdi.6-4-3"]
+    by_set = {row.test_set: row for row in found.rows}
+    assert by_set["dev"].ppl == {"background": 300.0, "interpolated": 80.0, "mdi.6-4-3": 78.25}
+    assert by_set["eval"].wer["mdi.6-4-3"] == results.Wer(19.0, 18.0, 20.0, -1.0, 0.01)
+    assert by_set["eval"].wer["mdi.6-4-3"].mark == "+"
+    assert found.ngrams == {"ami": {"interpolated": 5_002_010}}
+
+
+def test_the_paper_and_the_differences(ami):
+    rows = results.lines(results.collect("ami", [ami]))
+    fields = [(c.name, what) for c, what in results.fields(results.collect("ami", [ami]))]
+    assert fields == [("background", "PPL"), *((name, w) for name in ("interpolated", "mdi.6-4-3") for w in ("PPL", "WER"))]
+    # eval: ours 301, 81, 20.0, 79.25, 19.0; the paper's 408.8, 77.5, 20.0, 83.9, 19.6
+    eval_at = next(i for i, row in enumerate(rows) if row[1] == "eval")
+    assert rows[eval_at] == ["ami", "eval", "301.0", "81.0", "20.0", "79.2", "19.0+"]
+    assert rows[eval_at + 1] == ["", "95%", "", "", "19.0-21.0", "", "18.0-20.0"]
+    assert rows[eval_at + 2] == ["", "paper", "408.8", "77.5", "20.0", "83.9", "19.6"]
+    assert rows[eval_at + 3] == ["", "difference", "-107.8", "+3.5", "+0.0", "-4.7", "-0.6"]
+    # a corpus that is not the paper's has none
+    assert not any(row[1] == "paper" for row in results.lines(results.collect("mine", [ami])))
+
+
+def test_significance_needs_a_small_p():
+    assert results.Wer(19.0, 18.0, 20.0, -1.0, 0.06).mark == ""
+    assert results.Wer(21.0, 20.0, 22.0, 1.0, 0.01).mark == "-"
+    assert results.Wer(21.0).mark == ""
+
+
+@pytest.mark.parametrize("kind", list(results.FORMATS))
+def test_formats(ami, capsys, kind):
+    assert results.main(["--format", kind, str(ami)]) == 0
+    out = capsys.readouterr().out
+    if kind == "csv":
+        rows = list(csv.DictReader(io.StringIO(out)))
+        assert len(rows) == 6
+        assert {row["ppl"] for row in rows if row["model"] == "mdi.6-4-3"} == {"78.2500", "79.2500"}
+        return
+    lines = out.splitlines()
+    if kind == "text":
+        assert next(line for line in lines if line.startswith("ami") and " eval " in line).split()[-1] == "19.0+"
+    if kind == "markdown":
+        assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
+    if kind == "latex":
+        # every line of the body has as many cells as the head
+        assert {line.count("&") for line in lines if line.startswith(("ami", "Corpus", " & paper"))} == {6}
+    assert "not corrected for the number of comparisons" in out
+
+
+def test_synthetic_speech_is_called_so(ami, tmp_path):
+    assert report.main(["--synthetic", "true", str(ami), str(tmp_path / "report")]) == 0
+    for name in ("index.html", "table.txt", "table.md", "table.tex"):
+        assert "synthetic" in (tmp_path / "report" / name).read_text().lower()
+
+
+def test_nothing_to_show_says_which_stage_is_missing(tmp_path, capsys):
+    assert results.main([str(tmp_path)]) == 1
+    assert "stage 7 makes them" in capsys.readouterr().err

@@ -1,0 +1,71 @@
+"""utils/validate_data.py: a good folder passes, and each fault is named."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
+import validate_data
+
+
+def text(path, *lines):
+    with gzip.open(path, "wt") as stream:
+        stream.write("".join(f"{line}\n" for line in lines))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    text(tmp_path / "train.txt.gz", "a b", "b c a")
+    text(tmp_path / "background.txt.gz", "a b c", "other words")
+    text(tmp_path / "dev.txt.gz", "a c")
+    (tmp_path / "vocab.txt").write_text("a\nb\nc\n")
+    (tmp_path / "sets").write_text("dev\n")
+    speech = tmp_path / "speech" / "dev"
+    speech.mkdir(parents=True)
+    (tmp_path / "words.txt").write_text("<eps> 0\na 1\nb 2\nc 3\n#0 4\n")
+    (tmp_path / "lexicon.txt").write_text("a AH\nb B\nc S\n")
+    (speech / "text").write_text("utt1 a c\nutt2 b\n")
+    (speech / "utt2spk").write_text("utt1 s\nutt2 s\n")
+    (speech / "wav.scp").write_text("utt1 1.wav\nutt2 2.wav\n")
+    return tmp_path
+
+
+def test_a_good_folder(folder, capsys):
+    assert validate_data.main([str(folder)]) == 0
+    assert "is in order" in capsys.readouterr().err
+
+
+def unsorted(folder):
+    (folder / "speech/dev/text").write_text("utt2 b\nutt1 a c\n")
+
+
+FAULTS = [
+    (lambda f: (f / "sets").unlink(), "sets: missing"),
+    (lambda f: (f / "sets").write_text("dev eval\n"), "eval.txt.gz: missing; expected the text of 'eval'"),
+    (lambda f: text(f / "dev.txt.gz"), "dev.txt.gz: no words in it"),
+    (lambda f: text(f / "dev.txt.gz", "A C B"), "3 of 3 words are not in vocab.txt, such as 'A', 'C', 'B'"),
+    (lambda f: text(f / "train.txt.gz", "a b", "<s> a </s>"), "train.txt.gz:2: has <s> or </s>"),
+    (lambda f: text(f / "background.txt.gz", "\\data\\", "ngram 1=3"), "is an ARPA model; expected text"),
+    (lambda f: text(f / "background.arpa.gz", "\\data\\"), "both of background.txt.gz and background.arpa.gz"),
+    (lambda f: (f / "background.txt.gz").unlink(), "neither of background.txt.gz and background.arpa.gz"),
+    (lambda f: (f / "vocab.txt").write_text("a 1\nb 2\n"), "vocab.txt:1: 'a 1'; expected one word a line"),
+    (lambda f: (f / "train.txt.gz").write_bytes(b"\x1f\x8b\x08broken"), "broken gzip stream"),
+    (unsorted, "not sorted; run: LC_ALL=C sort"),
+    (lambda f: (f / "speech/dev/utt2spk").write_text("utt1 s\n"), "1 utterances of text are not in utt2spk: 'utt2'"),
+    (lambda f: (f / "speech/dev/wav.scp").unlink(), "wav.scp: missing"),
+    (lambda f: (f / "lexicon.txt").unlink(), "lexicon.txt: missing"),
+    (lambda f: (f / "words.txt").unlink(), "words.txt: missing"),
+    (lambda f: (f / "speech/dev").rename(f / "speech/test"), "no test set of that name"),
+    (lambda f: (f / "lattices/dev").mkdir(parents=True), "no num_jobs or no lat.N.gz"),
+]
+
+
+@pytest.mark.parametrize(("break_it", "message"), FAULTS, ids=[message[:30] for _, message in FAULTS])
+def test_faults_are_named(folder, capsys, break_it, message):
+    break_it(folder)
+    assert validate_data.main([str(folder)]) == 1
+    assert message in capsys.readouterr().err
