@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 import warnings
 from dataclasses import dataclass, field
 from itertools import pairwise
+from multiprocessing import parent_process
 from pathlib import Path
 
 import numpy as np
@@ -198,7 +200,6 @@ def run_job(job: Job) -> Times:
 
     if job.archive.exists():
         return Times()
-    done = {lattice.utterance for lattice in finished(job)}
     recognizer = Recognizer(job.graph, job.n_senones, job.options)
     segments = Path(job.data) / "segments"
     warnings.filterwarnings("ignore", module="kaldiio")  # what it warns of is an error below
@@ -208,9 +209,15 @@ def run_job(job: Job) -> Times:
         raise MdiError(f"{job.data}: wav.scp or segments cannot be read: {' '.join(str(error).split())}") from error
     progress = Progress("decoding", len(job.utterances), "utterances") if job.number == 1 else None  # the others are as far
     with open(job.part, "ab") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)  # a process of a run that was killed may still be at its utterance
+        if job.archive.exists():
+            return Times()
+        done = {lattice.utterance for lattice in finished(job)}
         for n, utterance in enumerate(job.utterances):
             if progress:
                 progress.update(n)
+            if (parent := parent_process()) and not parent.is_alive():
+                os._exit(1)  # that run was killed: nobody waits for this any more
             if utterance in done:
                 continue
             if utterance not in speech:
