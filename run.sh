@@ -268,10 +268,10 @@ stage_5() { # decoding
       ready=$data/lattices/$set
       if [[ -d $ready && $model == default ]]; then
         once "$exp/decode/default/$set/num_jobs" "$ready/num_jobs" "$ready/lat.1.gz" -- link_lattices "$ready" "$exp/decode/default/$set"
-      elif [[ -d $ready && $backend == mdi ]]; then
-        # the acoustic model is not ours to decode with: the small model goes into the lattices instead
-        once "$exp/decode/mdi/$set/num_jobs" "$lm" "$exp/decode/default/$set/num_jobs" -- "$mdi_root/steps/rescore.sh" --nj "$nj" \
-          --words "$data/words.txt" "$default" "$lm" "$exp/decode/default/$set" "$exp/decode/mdi/$set"
+      elif [[ -d $ready && ($backend == mdi || ! -e $egs_dir/$model_dir/final.mdl) ]]; then
+        # no acoustic model to decode with: the small model goes into the lattices instead
+        once "$exp/decode/mdi/$set/num_jobs" "$lm" "$exp/decode/default/$set/num_jobs" -- "$mdi_root/steps/rescore.sh" \
+          --backend "$backend" --cmd "$cmd" --nj "$nj" --words "$data/words.txt" "$default" "$lm" "$exp/decode/default/$set" "$exp/decode/mdi/$set"
       elif [[ $backend == kaldi ]]; then
         decode_in_recipe "$model" "$lm" "$set"
       else
@@ -336,7 +336,7 @@ score() {
   [[ -z ${3:-} || $dir == "$3" ]] || options+=(--compare-with "$3")
   once "$dir/scoring_kaldi/best_wer" "$dir/num_jobs" "$data/speech/$set/text" -- "$mdi_root/steps/score.sh" --backend "$backend" \
     --cmd "$cmd" --words "$(symbols)" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" --word-ins-penalty "$word_ins_penalty" \
-    ${options[@]+"${options[@]}"} "$data/speech/$set" "$dir"
+    ${options[@]+"${options[@]}"} "$data/speech/$set" "$dir" >&2
 }
 
 stage_7() { # scores
