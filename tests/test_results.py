@@ -50,6 +50,17 @@ def test_figures_stand_in_their_columns(ami):
     assert found.ngrams == {"ami": {"interpolated": 5_002_010}}
 
 
+def test_kaldis_own_comparison_is_understood(ami):
+    folder = ami / "rescore" / "mdi.6-4-3" / "eval"
+    text = "Set1: %WER 20.00 95% Conf Interval [ 18, 22 ]\nSet2: %WER 19.00 95% Conf Interval [ 17, 21 ]\n"
+    path = folder / "scoring_kaldi" / "wer_details" / "comparison"
+    path.write_text(f"{text}Probability of Set2 improving Set1: 98.50\n")
+    assert results.read_wer(folder).p == pytest.approx(0.03)  # two-sided: 2 x 1.5%
+    assert results.read_wer(folder).mark == "+"
+    path.write_text(f"{text}Probability of Set2 improving Set1: 90.00\n")
+    assert results.read_wer(folder).mark == ""
+
+
 def test_the_paper_and_the_differences(ami):
     rows = results.lines(results.collect("ami", [ami]))
     fields = [(c.name, what) for c, what in results.fields(results.collect("ami", [ami]))]

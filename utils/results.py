@@ -129,8 +129,11 @@ def read_wer(folder: Path) -> Wer | None:
     if (details / "comparison").exists():
         text = (details / "comparison").read_text()
         tested = re.search(r"Difference of the WERs: ([+-][\d.]+), p = ([\d.]+)", text)
+        means, better = re.findall(r"%WER ([\d.]+)", text), re.search(r"improving Set1: ([\d.]+)", text)
         if tested:
             difference, p = float(tested[1]), float(tested[2])
+        elif better and len(means) == 2:  # Kaldi's compute-wer-bootci: how often of 100 the second was better
+            difference, p = float(means[1]) - float(means[0]), min(1.0, 2 * min(float(better[1]), 100 - float(better[1])) / 100)
     return Wer(float(match[1]), low, high, difference, p)
 
 
