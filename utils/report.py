@@ -37,7 +37,7 @@ thead th { border-bottom: 1px solid #888; } thead th.group { text-align: center;
 tr.set td { border-top: 1px solid #ddd; } tr.minor td { color: #555; font-size: .85em; padding-top: 0; }
 td.best { font-weight: bold; } .better { color: #0a7a2f; } .worse { color: #b3261e; }
 .warn { background: #fff4ce; border-left: 4px solid #e0a800; padding: .5rem .8rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(30rem, 1fr)); gap: 1rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(30rem, 1fr)); gap: 1rem; }
 svg { width: 100%; height: auto; }
 pre { background: #f6f6f6; padding: .8rem; overflow-x: auto; font-size: 12px; } .note { color: #555; font-size: .9em; }
 """
