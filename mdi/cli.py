@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import importlib
 import sys
 
@@ -29,12 +31,21 @@ VERBS = {
 SPEECH_PACKAGES = ("pywrapfst", "kaldifst", "kaldi_decoder", "pocketsphinx", "kaldialign", "kaldiio")
 
 
+M_MMAP_THRESHOLD = -3  # in malloc.h
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mdi", description="MDI adaptation of n-gram language models.", add_help=True)
     verbs = parser.add_subparsers(dest="verb", metavar="verb", required=True)
     for verb, text in VERBS.items():
         verbs.add_parser(verb, help=text, add_help=False)
     return parser
+
+
+def _give_memory_back() -> None:
+    """glibc keeps freed arrays of up to 32 MB to itself, in pieces; beyond 8 MB they shall go back to the system."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 23)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -47,6 +58,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     command.add_arguments(parser)
     args = parser.parse_intermixed_args(argv[1:])
+    _give_memory_back()
     try:
         return command.run(args) or 0
     except MdiError as error:

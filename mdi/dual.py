@@ -195,10 +195,10 @@ class Dual:
 
 
 def _folded(model: NgramModel, mass: list[Array]) -> tuple[list[Array], float]:
-    """A history without rows has Z(h) = bow(h) Z(h') whatever mu is: its mass is as good on h'. Returns (mass, what is left of
-    sum p~(h) log Z(h))."""
+    """A history without rows has Z(h) = bow(h) Z(h') whatever mu is: its mass is as good on h', where it is added (and left here,
+    as such histories are not active). Returns (mass, what is left of sum p~(h) log Z(h))."""
     trie = model.trie
-    folded = [part.copy() for part in mass[: trie.order]]
+    folded = [*(part.copy() for part in mass[: trie.order - 1]), mass[trie.order - 1]]
     log_fixed = 0.0
     for j in range(trie.order - 1, 0, -1):
         log_fixed += kernels.fold_mass(trie.begin[j + 1], trie.back[j], model.bow[j], folded[j], folded[j - 1])
@@ -206,11 +206,11 @@ def _folded(model: NgramModel, mass: list[Array]) -> tuple[list[Array], float]:
 
 
 def _active(trie: Trie, mass: list[Array]) -> list[Array]:
-    """Histories of each length >= 1 that carry mass, and those they back off to."""
+    """Histories of each length >= 1 that carry mass and have rows, and those they back off to."""
     active = [NONE] * trie.order
     needed = np.zeros(0, bool)
     for j in range(trie.order - 1, 0, -1):
-        here = mass[j] > 0
+        here = (mass[j] > 0) & (trie.begin[j + 1][1:] > trie.begin[j + 1][:-1])
         if len(needed):
             here |= needed
         active[j] = np.flatnonzero(here).astype(np.int32)

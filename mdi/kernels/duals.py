@@ -10,13 +10,12 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def fold_mass(begin, back, bow, mass, lower_mass):
-    """Moves the mass of histories without rows to those they back off to. Returns the sum of mass log bow(h)."""
+    """Adds the mass of histories without rows to those they back off to. Returns the sum of mass log bow(h)."""
     total = 0.0
     for h in range(mass.shape[0]):
-        if mass[h] > 0.0 and begin[h + 1] == begin[h] and bow[h] > 0.0:
+        if mass[h] > 0.0 and begin[h + 1] == begin[h]:
             lower_mass[back[h]] += mass[h]
-            total += mass[h] * math.log(bow[h])
-            mass[h] = 0.0
+            total += mass[h] * math.log(bow[h]) if bow[h] > 0.0 else -np.inf
     return total
 
 
