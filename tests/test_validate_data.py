@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
 import validate_data
 
 
