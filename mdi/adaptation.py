@@ -60,10 +60,12 @@ class Problem:
 
 @dataclass(frozen=True)
 class Ground:
-    """A background with a row for every constraint, and p~ on its histories."""
+    """A background with a row for every constraint, and p~ on its histories. `own`: flags of the rows that it had before, where
+    other sets of constraints have a part in the rest."""
 
     model: NgramModel
     mass: list[Array]
+    own: list[Array] | None = None
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,14 @@ class Adapter:
         wide = extend(self.background, selecting.as_trie(self.counts.trie, chosen), spend=self.spend)
         return Ground(wide, self.history.on(wide.trie))
 
+    def _shared(self, chosen: Constraints) -> Ground:
+        ground = self.ground(chosen)
+        trie = ground.model.trie
+        own = [NONE, *(np.zeros(trie.rows(k), bool) for k in range(1, trie.order + 1))]
+        for k, rows in enumerate(locate(self.background.trie, trie)[1:], 1):
+            own[k][rows] = True
+        return replace(ground, own=own)
+
     def pose(self, min_counts: str, regularised: bool = False, ground: Ground | None = None) -> Problem:
         """Constraints for n-grams seen so often. What cannot be met is dropped and counted; a prior on lambda keeps the optimum
         finite, so then nothing need be dropped for lying at infinity. `ground` may be shared with larger sets."""
@@ -190,11 +200,8 @@ class Adapter:
             elsewhere[chosen.row[1]] = False
             kept = selecting.drop_degenerate(counts.trie, chosen, target, bool((background.p[1][elsewhere] > 0).any()), dropped)
             chosen, target = chosen.keep(kept), target[kept]
-        keep = None
-        if ground is None:
-            ground = self.ground(chosen)
-        else:
-            keep = self._needed(ground, chosen)
+        ground = self.ground(chosen) if ground is None else ground
+        keep = None if ground.own is None else self._needed(ground, chosen)
         wide, mass = ground.model, ground.mass
         rows = Constraints(rows_in(wide.trie, counts.trie, chosen))
         while True:
@@ -206,14 +213,12 @@ class Adapter:
                 return Problem(min_counts, wide, mass, rows, chosen, target, count, dual, before, history.events, dropped, keep)
             chosen, rows, target = chosen.keep(~impossible), rows.keep(~impossible), target[~impossible]
 
-    def _needed(self, ground: Ground, chosen: Constraints) -> list[Array]:
-        """Flags of the rows of the ground that the background has or these constraints need."""
-        trie = ground.model.trie
-        keep = [NONE, *(np.zeros(trie.rows(k), bool) for k in range(1, trie.order + 1))]
-        for part in (self.background.trie, closed(selecting.as_trie(self.counts.trie, chosen))):
-            for k, rows in enumerate(locate(part, trie)[1:], 1):
-                keep[k][rows] = True
-        return keep
+    def _needed(self, ground: Ground, chosen: Constraints) -> list[Array] | None:
+        """Flags of the rows of the ground that the background has or these constraints need; None if that is all of them."""
+        keep = [part.copy() for part in ground.own]
+        for k, rows in enumerate(locate(closed(selecting.as_trie(self.counts.trie, chosen)), ground.model.trie)[1:], 1):
+            keep[k][rows] = True
+        return None if all(part.all() for part in keep) else keep
 
     def adapt(
         self,
@@ -244,7 +249,7 @@ class Adapter:
         all on one ground."""
         size = {text: selecting.select(self.counts, self._thresholds(text)).total for text in dict.fromkeys(sets)}
         lowest = [min(values) for values in zip(*map(self._thresholds, sets), strict=True)]
-        ground = self.ground(selecting.select(self.counts, lowest)) if len(size) > 1 else None
+        ground = self._shared(selecting.select(self.counts, lowest)) if len(size) > 1 else None
         last = None
         for text in sorted(size, key=lambda text: (size[text], text)):
             last = self.adapt(text, start=last, ground=ground, **options)

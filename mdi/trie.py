@@ -218,14 +218,12 @@ def union(a: Trie, b: Trie) -> Union:
 
 
 def kept_rows(trie: Trie, keep: list[Array]) -> Trie:
-    """The rows marked in keep[k]. Every history of a kept row must be kept."""
-    kept = unigram_trie(trie.n_words)
+    """The rows marked in keep[k]. Every history of a kept row must be kept; a suffix that is not kept is missing (-1)."""
+    kept, number = unigram_trie(trie.n_words), np.arange(trie.n_words, dtype=np.int32)
     for k in range(2, trie.order + 1):
         kept = with_histories(kept)
-        before = np.concatenate([[0], np.cumsum(keep[k])])  # rows kept before each
-        hist_kept = keep[k - 1][trie.row_of_hist[k - 1]]
-        begin = np.append(before[trie.begin[k][:-1]][hist_kept], before[-1]).astype(np.int32)
-        kept = add_order(kept, begin, trie.word[k][keep[k]])
+        *level, number = kernels.keep_level(trie.begin[k], trie.word[k], trie.suffix[k], keep[k], number, trie.row_of_hist[k - 1])
+        kept = add_order(kept, *level)
     return kept
 
 

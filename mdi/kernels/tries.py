@@ -249,3 +249,33 @@ def map_histories(rows, as_hist, other_as_hist):
     for r in range(rows.shape[0]):
         out[as_hist[r]] = other_as_hist[rows[r]] if rows[r] >= 0 else -1
     return out
+
+
+@njit(cache=True, nogil=True)
+def keep_level(begin, word, suffix, keep, lower, row_of_hist):
+    """The rows marked in `keep`: (begin, word, suffix, new number of each row, -1 where it goes). `lower` are the new numbers of
+    the order below, whose rows are the histories and the suffixes."""
+    n = 0
+    for r in range(word.shape[0]):
+        n += keep[r]
+    n_hist = 0
+    for h in range(begin.shape[0] - 1):
+        n_hist += lower[row_of_hist[h]] >= 0
+    new_begin = np.zeros(n_hist + 1, np.int32)
+    new_word = np.empty(n, np.int32)
+    new_suffix = np.empty(n, np.int32)
+    number = np.full(word.shape[0], -1, np.int32)
+    at = 0
+    to = 0
+    for h in range(begin.shape[0] - 1):
+        if lower[row_of_hist[h]] < 0:
+            continue
+        for r in range(begin[h], begin[h + 1]):
+            if keep[r]:
+                number[r] = to
+                new_word[to] = word[r]
+                new_suffix[to] = lower[suffix[r]] if suffix[r] >= 0 else -1
+                to += 1
+        at += 1
+        new_begin[at] = to
+    return new_begin, new_word, new_suffix, number
