@@ -179,7 +179,7 @@ stage_0() {
   done
   export corpus tiny in_text background_text background_lm dev_text eval_text vocab vocab_size data_dir lexicon lattice_dir words
   export default_lm nj case train_data set_data lang decode_dirs
-  once "data/$corpus/prepared" "$mdi_root/local/prepare_data.sh" ${given[@]+"${given[@]}"} -- prepare \
+  once "data/$corpus/prepared" "$mdi_root"/local/*.sh "$mdi_root"/local/*.py ${given[@]+"${given[@]}"} -- prepare \
     "$in_text" "$background_text" "$background_lm" "$dev_text" "$eval_text" "$vocab" "$vocab_size" "$data_dir" "$lexicon" \
     "$lattice_dir" "$words" "$default_lm" "$egs_dir" "$train_data" "$set_data" "$lang" "$decode_dirs"
 }

@@ -36,9 +36,9 @@ PARTS, TINY_PARTS = ("commons", "news"), ("commons",)
 VOICE = "en-US"
 # Words of training, development and evaluation text; the news are more than the demo needs.
 SIZES = {"commons": (10_000_000, 20_000, 20_000), "news": (440_000, 20_000, 20_000)}
-VOCABULARY = 20_000
+VOCABULARY = 30_000
 # Sentences to be spoken: how many of the development and the evaluation set, and how long.
-SPOKEN, LENGTHS, NOISE_DB = {"dev": 80, "eval": 120}, (5, 14), 60.0
+SPOKEN, LENGTHS, NOISE_DB = {"dev": 60, "eval": 100}, (5, 14), 60.0
 # A repeated sentence of so many words or more is boilerplate, or the same text twice.
 REPEATED = 6
 
