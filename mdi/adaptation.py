@@ -29,14 +29,13 @@ TARGETS = ("ml", "smoothed")
 
 @dataclass(frozen=True)
 class Problem:
-    """Background (extended by the constraints), history mass on its histories, constraints and targets.
+    """Background (extended by the constraints), constraints and targets.
 
     `constraints` are rows of the background, `chosen` the same n-grams as rows of the in-domain counts.
     """
 
     min_counts: str
     background: NgramModel
-    mass: list[Array]
     constraints: Constraints
     chosen: Constraints
     target: Array
@@ -210,7 +209,7 @@ class Adapter:
             impossible = selecting.impossible(dual, wide.trie, mass, cells)
             if not dropped.note(selecting.IMPOSSIBLE, impossible):
                 count, before = selecting.values(counts, chosen), dual.marginals(cells)
-                return Problem(min_counts, wide, mass, rows, chosen, target, count, dual, before, history.events, dropped, keep)
+                return Problem(min_counts, wide, rows, chosen, target, count, dual, before, history.events, dropped, keep)
             chosen, rows, target = chosen.keep(~impossible), rows.keep(~impossible), target[~impossible]
 
     def _needed(self, ground: Ground, chosen: Constraints) -> list[Array] | None:
@@ -327,6 +326,6 @@ def match(
                 break
         rows = rows.keep(~lost)
     count = p_tilde.events * target
-    problem = Problem("all", whole, mass, rows, rows, target, count, dual, dual.marginals(cells), p_tilde.events, dropped)
+    problem = Problem("all", whole, rows, rows, target, count, dual, dual.marginals(cells), p_tilde.events, dropped)
     adapted = finish(problem, solve_problem(problem, **options))
     return replace(adapted, model=on_rows(adapted.model, small.trie))
