@@ -125,7 +125,7 @@ if [[ -n $recipe ]]; then
   done
 fi
 if [[ $tiny == true ]]; then
-  corpus=$corpus-tiny parts=commons thresholds=2-2-2,4-3-2 max_settings=4 first_ngrams=1000
+  corpus=$corpus-tiny parts=commons thresholds=2-2-2 max_settings=2 first_ngrams=1000
 fi
 speech=true
 if [[ -z $extra && -n $data_dir$lattice_dir$recipe ]]; then extra=speech; fi
@@ -244,6 +244,12 @@ symbols() {
   if [[ -e $data/words.txt ]]; then echo "$data/words.txt"; else echo "$exp/graph/default/words.txt"; fi
 }
 
+# rescore_anew OLD NEW FROM TO: archives of an earlier decoding into more jobs must not stay
+rescore_anew() {
+  rm -f -- "$4"/lat.*.gz
+  "$mdi_root/steps/rescore.sh" --backend "$backend" --cmd "$cmd" --nj "$nj" --words "$(symbols)" "$@"
+}
+
 # link_lattices FROM TO: another system's lattices under our roof, where their scores will lie too
 link_lattices() {
   local n jobs
@@ -270,8 +276,8 @@ stage_5() { # decoding
         once "$exp/decode/default/$set/num_jobs" "$ready/num_jobs" "$ready/lat.1.gz" -- link_lattices "$ready" "$exp/decode/default/$set"
       elif [[ -d $ready && ($backend == mdi || ! -e $egs_dir/$model_dir/final.mdl) ]]; then
         # no acoustic model to decode with: the small model goes into the lattices instead
-        once "$exp/decode/mdi/$set/num_jobs" "$lm" "$exp/decode/default/$set/num_jobs" -- "$mdi_root/steps/rescore.sh" \
-          --backend "$backend" --cmd "$cmd" --nj "$nj" --words "$data/words.txt" "$default" "$lm" "$exp/decode/default/$set" "$exp/decode/mdi/$set"
+        once "$exp/decode/mdi/$set/num_jobs" "$lm" "$exp/decode/default/$set/num_jobs" -- rescore_anew "$default" "$lm" \
+          "$exp/decode/default/$set" "$exp/decode/mdi/$set"
       elif [[ $backend == kaldi ]]; then
         decode_in_recipe "$model" "$lm" "$set"
       else
@@ -301,7 +307,9 @@ decode_in_recipe() {
 
 # decode GRAPH DATA DIR: goes on with a decoding that was stopped, unless the graph or the speech is newer
 decode_anew() {
-  if [[ -e $3/decode.json && ($1/HCLG.fst -nt $3/decode.json || $2/wav.scp -nt $3/decode.json) ]]; then rm -rf -- "$3"; fi
+  if [[ -e $3/decode.json && ($1/HCLG.fst -nt $3/decode.json || $2/wav.scp -nt $3/decode.json) ]]; then
+    rm -rf -- "$3"/lat.* "$3"/.lat.* "$3"/num_jobs "$3"/scoring_kaldi "$3"/wer_* "$3/decode.json"
+  fi
   "$mdi_root/steps/decode.sh" --nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" "$1" "$2" "$3"
 }
 
@@ -323,8 +331,8 @@ stage_6() { # rescoring
     while read -r model lm; do
       if [[ ! -e $lm && -n $background_lm ]]; then continue; fi
       need 3 "$lm"
-      once "$exp/rescore/$model/$set/num_jobs" "$lat/num_jobs" "$lm" "$default" -- "$mdi_root/steps/rescore.sh" --backend "$backend" \
-        --cmd "$cmd" --nj "$nj" --words "$(symbols)" "$default" "$lm" "$lat" "$exp/rescore/$model/$set"
+      once "$exp/rescore/$model/$set/num_jobs" "$lat/num_jobs" "$lm" "$default" -- rescore_anew "$default" "$lm" "$lat" \
+        "$exp/rescore/$model/$set"
     done < <(large_models)
   done
 }
