@@ -24,8 +24,6 @@ from mdi.solver import Solution, solve
 from mdi.trie import NONE, Array, Trie, closed, locate
 from mdi.vocabulary import Vocabulary
 
-TARGETS = ("ml", "smoothed")
-
 
 @dataclass(frozen=True)
 class Problem:

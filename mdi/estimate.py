@@ -28,7 +28,6 @@ from mdi.runs import Rows
 from mdi.trie import NONE, Array, Trie, add_order, unigram_trie, with_histories
 from mdi.vocabulary import Vocabulary
 
-SMOOTHING = ("kn", "kn-interpolated", "wb")
 # KenLM's --discount_fallback, for an order whose counts of counts give no discounts.
 FALLBACK = (0.5, 1.0, 1.5)
 

@@ -23,7 +23,6 @@ from mdi.dual import Dual, Evaluation
 
 Array = np.ndarray
 MEMORY = 8  # steps that Anderson acceleration looks back on
-SOLVERS = ("partition", "gis", "lbfgs", "paper")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from mdi.kernels import lexing
 from mdi.progress import Progress
 from mdi.vocabulary import BOS, EOS, UNKNOWN, GrowingVocabulary, Vocabulary, to_str
 
-OOV_CHOICES = ("map", "drop", "error")
 # What a vocabulary that grows from text begins with: ids 0, 1, 2.
 SPECIAL = (BOS, EOS, UNKNOWN[0])
 # Beyond this a file is not one sentence a line.

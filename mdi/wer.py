@@ -15,7 +15,6 @@ from mdi.vocabulary import to_str
 
 Words = list[str]
 REPLICATIONS = 10_000
-MODES = ("strict", "present", "all")
 
 
 def read_text(path: str) -> dict[str, Words]:

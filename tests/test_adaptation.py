@@ -53,8 +53,6 @@ def test_the_written_model_is_the_optimum(
     dense = oracle.Dense(oracle.read(background), mass, ngrams, adapted.lam.tolist())
     assert adapted.kl == pytest.approx(dense.kl(), abs=1e-9)
     assert adapted.dual_value == pytest.approx(adapted.kl, abs=1e-5)
-    # closest of all that meet the constraints: KL(q||bg) = KL(q||p_ad) + KL(p_ad||bg) for the in-domain model q too
-    assert adapted.kl <= adapted.dual_value + 1e-5
 
 
 @pytest.mark.parametrize("thresholds", ["2", "5-3-2", "6-4-3"])
@@ -230,7 +228,7 @@ def test_oov_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dropped.count[2][dropped.trie.find(ids)[0]] == 1
     assert mapped.stats.oov == dropped.stats.oov == 1
     assert mapped.stats.oov_examples == ["oov"]
-    assert main(["adapt", "--min-counts", "1", BACKGROUND, str(tmp_path / "t"), str(tmp_path / "o.arpa")]) in (0, 1)
+    assert main(["adapt", "--min-counts", "1", BACKGROUND, str(tmp_path / "t"), str(tmp_path / "o.arpa")]) == 0
     assert "1 words outside the vocabulary, such as 'oov': mapped to <unk>" in capsys.readouterr().err
 
 
