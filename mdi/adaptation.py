@@ -7,18 +7,19 @@ bow_ad(h)  = bow(h) Z(h') / Z(h)                                 (section 3.4)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from mdi import constraints as selecting
 from mdi.constraints import Dropped
 from mdi.counts import Counts, count_text
-from mdi.dual import Constraints, Dual
+from mdi.dual import Constraints, Dual, Within
 from mdi.errors import MdiError, examples
 from mdi.estimate import estimate
 from mdi.history import ml_history, move_mass, smoothed_history
-from mdi.model import NgramModel, close, extend, on_rows, rescaled, without
+from mdi.model import NgramModel, close, extend, rescaled, without
 from mdi.relabel import join_vocabularies, relabel
 from mdi.solver import Solution, solve
 from mdi.trie import NONE, Array, Trie, closed, locate
@@ -56,23 +57,28 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Ground:
-    """A background with a row for every constraint, and p~ on its histories. `own`: flags of the rows that it had before, where
-    other sets of constraints have a part in the rest."""
-
-    model: NgramModel
-    mass: list[Array]
-    own: list[Array] | None = None
-
-
-@dataclass(frozen=True)
 class Adapted:
-    """The adapted model and how it came about."""
+    """A solved problem. The model is made when it is first asked for."""
 
-    model: NgramModel
     problem: Problem
     solution: Solution
     lam: Array
+    spend: bool = False  # the background's arrays become the model's
+
+    @cached_property
+    def whole(self) -> NgramModel:
+        """The model on all rows of the problem's background, also those that are not to be written."""
+        return adapted_model(self.problem.background, self.problem.constraints, self.solution.mu, spend=self.spend)
+
+    @cached_property
+    def model(self) -> NgramModel:
+        return self.whole if self.problem.keep is None else without(self.whole, self.problem.keep)
+
+    @property
+    def counts(self) -> list[int]:
+        """Number of n-grams of the model, by order."""
+        keep = self.problem.keep
+        return self.problem.background.trie.counts if keep is None else [int(part.sum()) for part in keep[1:]]
 
     @property
     def kl(self) -> float:
@@ -102,6 +108,43 @@ class History:
 def rows_in(trie: Trie, source: Trie, constraints: Constraints) -> list[Array]:
     """The same n-grams as rows of another trie. Tries over the same words sort alike, so rows stay ascending."""
     return [NONE, *(trie.find(source.ngrams(k, constraints.row[k])) for k in range(1, constraints.order + 1))]
+
+
+class Ground:
+    """A background with a row for every constraint, and p~ on its histories: what sets of constraints can share if `chosen` has
+    them all."""
+
+    def __init__(
+        self, background: NgramModel, counts: Trie, chosen: Constraints, history: History, threads: int, *, spend: bool = False
+    ) -> None:
+        self.counts, self.chosen = counts, chosen
+        self.ngrams = closed(selecting.as_trie(counts, chosen))
+        self.known = locate(self.ngrams, background.trie)
+        self.model = extend(background, self.ngrams, spend=spend)
+        self.mass = history.on(self.model.trie)
+        self.dual = Dual(self.model, self.mass, Constraints(rows_in(self.model.trie, counts, chosen)), threads)
+
+    def dual_of(self, chosen: Constraints) -> Dual:
+        """The dual of the given constraints alone."""
+        return self.dual if chosen.total == self.chosen.total else Within(self.dual, self.chosen.flags_of(chosen))
+
+    def needed(self, chosen: Constraints) -> list[Array] | None:
+        """Flags of the rows that the background had before or the given constraints need; None if those are all rows."""
+        trie = self.ngrams
+        needed = [NONE, *(np.zeros(trie.rows(k), bool) for k in range(1, trie.order + 1))]
+        for k, rows in enumerate(rows_in(trie, self.counts, chosen)[1:], 1):
+            needed[k][rows] = True
+        for k in range(trie.order, 1, -1):
+            rows = np.flatnonzero(needed[k])
+            needed[k - 1][trie.suffix[k][rows]] = True
+            needed[k - 1][trie.row_of_hist[k - 1][trie.hist_of_rows(k, rows)]] = True
+        spare = [~part & (known < 0) for part, known in zip(needed, self.known, strict=True)]
+        if not any(part.any() for part in spare):
+            return None
+        keep = [NONE, *(np.ones(self.model.trie.rows(k), bool) for k in range(1, self.model.order + 1))]
+        for k, rows in enumerate(locate(trie, self.model.trie)[1:], 1):
+            keep[k][rows[spare[k]]] = False
+        return keep
 
 
 def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, history: History, threads: int) -> Array:
@@ -165,16 +208,7 @@ class Adapter:
         self.history = History(text, history)
 
     def ground(self, chosen: Constraints) -> Ground:
-        wide = extend(self.background, selecting.as_trie(self.counts.trie, chosen), spend=self.spend)
-        return Ground(wide, self.history.on(wide.trie))
-
-    def _shared(self, chosen: Constraints) -> Ground:
-        ground = self.ground(chosen)
-        trie = ground.model.trie
-        own = [NONE, *(np.zeros(trie.rows(k), bool) for k in range(1, trie.order + 1))]
-        for k, rows in enumerate(locate(self.background.trie, trie)[1:], 1):
-            own[k][rows] = True
-        return replace(ground, own=own)
+        return Ground(self.background, self.counts.trie, chosen, self.history, self.threads, spend=self.spend)
 
     def pose(self, min_counts: str, regularised: bool = False, ground: Ground | None = None) -> Problem:
         """Constraints for n-grams seen so often. What cannot be met is dropped and counted; a prior on lambda keeps the optimum
@@ -197,25 +231,19 @@ class Adapter:
             elsewhere[chosen.row[1]] = False
             kept = selecting.drop_degenerate(counts.trie, chosen, target, bool((background.p[1][elsewhere] > 0).any()), dropped)
             chosen, target = chosen.keep(kept), target[kept]
-        ground = self.ground(chosen) if ground is None else ground
-        keep = None if ground.own is None else self._needed(ground, chosen)
-        wide, mass = ground.model, ground.mass
-        rows = Constraints(rows_in(wide.trie, counts.trie, chosen))
+        own = ground is None
+        ground = self.ground(chosen) if own else ground
         while True:
-            dual = Dual(wide, mass, rows, self.threads)
-            cells = dual.evaluate(np.zeros(rows.total)).cells
-            impossible = selecting.impossible(dual, wide.trie, mass, cells)
+            dual = ground.dual_of(chosen)
+            cells = dual.evaluate(np.zeros(chosen.total)).cells
+            impossible = selecting.impossible(dual, ground.model.trie, ground.mass, cells)
             if not dropped.note(selecting.IMPOSSIBLE, impossible):
-                count, before = selecting.values(counts, chosen), dual.marginals(cells)
-                return Problem(min_counts, wide, rows, chosen, target, count, dual, before, history.events, dropped, keep)
-            chosen, rows, target = chosen.keep(~impossible), rows.keep(~impossible), target[~impossible]
-
-    def _needed(self, ground: Ground, chosen: Constraints) -> list[Array] | None:
-        """Flags of the rows of the ground that the background has or these constraints need; None if that is all of them."""
-        keep = [part.copy() for part in ground.own]
-        for k, rows in enumerate(locate(closed(selecting.as_trie(self.counts.trie, chosen)), ground.model.trie)[1:], 1):
-            keep[k][rows] = True
-        return None if all(part.all() for part in keep) else keep
+                break
+            chosen, target = chosen.keep(~impossible), target[~impossible]
+        count, before = selecting.values(counts, chosen), dual.marginals(cells)
+        keep = None if own else ground.needed(chosen)
+        rows = dual.constraints
+        return Problem(min_counts, ground.model, rows, chosen, target, count, dual, before, history.events, dropped, keep)
 
     def adapt(
         self,
@@ -246,7 +274,7 @@ class Adapter:
         all on one ground."""
         size = {text: selecting.select(self.counts, self._thresholds(text)).total for text in dict.fromkeys(sets)}
         lowest = [min(values) for values in zip(*map(self._thresholds, sets), strict=True)]
-        ground = self._shared(selecting.select(self.counts, lowest)) if len(size) > 1 else None
+        ground = self.ground(selecting.select(self.counts, lowest)) if len(size) > 1 else None
         last = None
         for text in sorted(size, key=lambda text: (size[text], text)):
             last = self.adapt(text, start=last, ground=ground, **options)
@@ -280,10 +308,7 @@ def solve_problem(problem: Problem, **options) -> Solution:
 
 
 def finish(problem: Problem, solution: Solution, *, spend: bool = False) -> Adapted:
-    model = adapted_model(problem.background, problem.constraints, solution.mu, spend=spend)
-    if problem.keep is not None:
-        model = without(model, problem.keep)
-    return Adapted(model, problem, solution, problem.dual.lam_of(solution.mu))
+    return Adapted(problem, solution, problem.dual.lam_of(solution.mu), spend)
 
 
 def match(
@@ -323,7 +348,11 @@ def match(
             if not dropped.note(selecting.NO_TARGET, lost):
                 break
         rows = rows.keep(~lost)
+    keep = None
+    if whole is not small:
+        keep = [NONE, *(np.zeros(trie.rows(k), bool) for k in range(1, trie.order + 1))]
+        for k in range(1, small.order + 1):
+            keep[k][own[k]] = True
     count = p_tilde.events * target
-    problem = Problem("all", whole, rows, rows, target, count, dual, dual.marginals(cells), p_tilde.events, dropped)
-    adapted = finish(problem, solve_problem(problem, **options))
-    return replace(adapted, model=on_rows(adapted.model, small.trie))
+    problem = Problem("all", whole, rows, rows, target, count, dual, dual.marginals(cells), p_tilde.events, dropped, keep)
+    return finish(problem, solve_problem(problem, **options))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +33,7 @@ _WINDOW = 1 << 22
 # Rows that are written at a time.
 _BLOCK = 1 << 15
 _THREADS = min(4, os.cpu_count() or 1)
+_thread = threading.local()
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*([-+]?\d+)\s*$")
 
 
@@ -387,24 +389,38 @@ def _fail(lines: _Lines, why: int, at: int, k: int, count: int, found: int) -> N
     raise lines.error(message)
 
 
-def write_arpa(model: NgramModel, path: str) -> None:
-    """Writes seven significant digits, as SRILM does, in SRILM's order."""
+def write_arpa(model: NgramModel, path: str, keep: list[np.ndarray] | None = None) -> None:
+    """Writes seven significant digits, as SRILM does, in SRILM's order. With `keep` only the rows whose flags are set; those left
+    out must be what backing off gives."""
     trie = model.trie
+    counts = trie.counts if keep is None else [int(part.sum()) for part in keep[1:]]
     progress = Progress(f"writing {path}", sum(trie.counts), "n-grams")
     spelling = _spelling(trie)
     done = 0
     with writing_blocks(path, _THREADS) as put:
-        counts = (f"ngram {k}={count}\n" for k, count in enumerate(trie.counts, 1))
-        put("\n\\data\\\n{}".format("".join(counts)).encode)
+        header = (f"ngram {k}={count}\n" for k, count in enumerate(counts, 1))
+        put("\n\\data\\\n{}".format("".join(header)).encode)
         for k in range(1, trie.order + 1):
             put(f"\n\\{k}-grams:\n".encode)
+            flags = np.zeros(0, bool) if keep is None else keep[k]
+            above = _above(model, k, keep)
             for row in range(0, trie.rows(k), _BLOCK):
                 end = min(row + _BLOCK, trie.rows(k))
-                put(_format, model, k, row, end, spelling)
+                put(_format, model, k, row, end, spelling, above, flags)
                 progress.update(done + end)
             done += trie.rows(k)
         put("\n\\end\\\n".encode)
     progress.close()
+
+
+def _above(model: NgramModel, k: int, keep: list[np.ndarray] | None) -> tuple[np.ndarray, ...]:
+    """(bow, as_hist, begin of the order above) of order k: what its rows need as histories."""
+    if k == model.order:
+        return np.zeros(0), NONE, NONE
+    begin = model.trie.begin[k + 1]
+    if keep is not None:
+        begin = np.concatenate([[0], np.cumsum(keep[k + 1], dtype=np.int32)]).astype(np.int32)[begin]
+    return model.bow[k], model.trie.as_hist[k], begin
 
 
 def _spelling(trie: Trie) -> tuple[np.ndarray, ...]:
@@ -418,14 +434,24 @@ def _spelling(trie: Trie) -> tuple[np.ndarray, ...]:
     return level, prefix, last
 
 
-def _format(model: NgramModel, k: int, row: int, end: int, spelling: tuple[np.ndarray, ...]) -> bytes | memoryview:
+def _format(
+    model: NgramModel,
+    k: int,
+    row: int,
+    end: int,
+    spelling: tuple[np.ndarray, ...],
+    above: tuple[np.ndarray, ...],
+    flags: np.ndarray,
+) -> bytes | memoryview:
     trie, vocab, top = model.trie, model.vocab, k == model.order
-    above = (np.zeros(0), NONE, NONE) if top else (model.bow[k], trie.as_hist[k], trie.begin[k + 1])
     pieces = []
-    out = np.empty((end - row) * (lexing.LINE_ROOM + 8 * k), np.uint8)
+    # each thread has one buffer for all its blocks: fresh memory would cost as much as the formatting of numbers
+    out = getattr(_thread, "out", NONE)
+    if len(out) < _BLOCK * (lexing.LINE_ROOM + 8 * k):
+        out = _thread.out = np.empty(_BLOCK * (lexing.LINE_ROOM + 8 * k), np.uint8)
     while True:
         reached, size = arpas.format_ngrams(
-            k, top, row, end, trie.begin[k], trie.word[k], *spelling, model.p[k], *above, vocab.blob, vocab.offset, out
+            k, top, row, end, flags, trie.begin[k], trie.word[k], *spelling, model.p[k], *above, vocab.blob, vocab.offset, out
         )  # fmt: skip
         if reached == end and not pieces:
             return out[:size].data

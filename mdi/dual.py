@@ -74,6 +74,11 @@ class Constraints:
         parts = [kept[self.first[k] : self.first[k + 1]] for k in range(1, self.order + 1)]
         return Constraints([NONE, *(rows[part] for rows, part in zip(self.row[1:], parts, strict=True))])
 
+    def flags_of(self, some: Constraints) -> Array:
+        """Which of these constraints are among `some`, all of which are among these."""
+        by_order = zip(self.row[1:], some.row[1:], strict=True)
+        return np.concatenate([np.zeros(0, bool), *(np.isin(mine, theirs, assume_unique=True) for mine, theirs in by_order)])
+
     def nearest(self, trie: Trie, k: int, rows: Array) -> Array:
         """The longest constraint that is a suffix of each of the given rows of order k (the row itself included), or -1."""
         found = np.full(len(rows), -1, np.int32)
@@ -127,7 +132,6 @@ class Dual:
     """One adaptation problem. `mass[j]` is p~ on the histories of length j of the model's trie."""
 
     def __init__(self, model: NgramModel, mass: list[Array], constraints: Constraints, threads: int = 2) -> None:
-        self.threads = threads
         self.constraints = constraints
         self.parent = constraints.parents(model.trie)
         self.word_p = model.p[1][constraints.row[1]]
@@ -138,6 +142,10 @@ class Dual:
         self.mass0 = float(mass[0][0])
         self.active_rows, self.histories = _histories(model, mass, constraints)
         self.bounds = _blocks(self.histories)
+        # of every evaluation: Z, G, and the sums of the cells, for those of order 1 once a block
+        n_hist, n_words, n_blocks = len(self.histories.back), len(self.word_p), len(self.bounds) - 1
+        self.scratch = np.empty(n_hist), np.empty(n_hist), np.empty(n_blocks * n_words + constraints.total - n_words)
+        self.pool = ThreadPoolExecutor(threads) if threads > 1 and len(self.bounds) > 2 else None
 
     @property
     def entries(self) -> int:
@@ -150,21 +158,17 @@ class Dual:
         n_words, n_blocks = len(self.word_p), len(self.bounds) - 1
         z0 = self.word_fixed + float((self.word_p * scale[:n_words]).sum())
         hist = self.histories
-        z, g = np.empty(len(hist.back)), np.zeros(len(hist.back))
+        z, g, total = self.scratch
+        g.fill(0.0)
+        total.fill(0.0)
         z[0] = z0
-        # sums for the cells of order 1, once for every block, then for all others
-        total = np.zeros(n_blocks * n_words + len(mu) - n_words)
         arrays = (hist.first, hist.top, hist.back, hist.bow, hist.mass, hist.fixed, hist.begin, hist.cell, hist.a)
 
         def block(b: int) -> tuple[float, float, float]:
             shifts = b * n_words, (n_blocks - 1) * n_words
             return kernels.up_and_down(self.bounds[b], self.bounds[b + 1], *arrays, scale, n_words, *shifts, z, g, total)
 
-        if self.threads > 1 and n_blocks > 1:
-            with ThreadPoolExecutor(min(self.threads, n_blocks)) as pool:
-                parts = list(pool.map(block, range(n_blocks)))
-        else:
-            parts = [block(b) for b in range(n_blocks)]
+        parts = list((self.pool.map if self.pool else map)(block, range(n_blocks)))
         log_z, weight, slack = np.array(parts).reshape(n_blocks, 3).sum(axis=0)
         weight += self.mass0 / z0
         cells = scale * total[max(0, n_blocks - 1) * n_words :] if n_blocks else np.zeros(len(mu))
@@ -192,6 +196,28 @@ class Dual:
 
     def lam_of(self, mu: Array) -> Array:
         return mu - np.where(self.parent >= 0, mu[self.parent], 0.0)
+
+
+class Within(Dual):
+    """The dual of some of another's constraints, over the same entries: the cell of a constraint that is left out becomes a part
+    of the next shorter one's, or of the slack cell. Costs next to nothing to set up."""
+
+    def __init__(self, whole: Dual, kept: Array) -> None:
+        self.whole, self.constraints, self.active_rows = whole, whole.constraints.keep(kept), whole.active_rows
+        # the number among those that are left of the constraint that has each cell now, -1 for the slack
+        self.owner = np.where(kept, np.cumsum(kept) - 1, -1)
+        kernels.inherit(whole.parent, self.owner)
+        above = whole.parent[kept]
+        self.parent = np.where(above >= 0, self.owner[above], -1)
+
+    @property
+    def entries(self) -> int:
+        return self.whole.entries
+
+    def evaluate(self, mu: Array) -> Evaluation:
+        found = self.whole.evaluate(np.append(mu, 0.0)[self.owner])
+        cells = np.bincount(self.owner + 1, weights=found.cells, minlength=len(mu) + 1)
+        return Evaluation(cells[1:], found.slack + float(cells[0]), found.log_z)
 
 
 def _folded(model: NgramModel, mass: list[Array]) -> tuple[list[Array], float]:

@@ -147,13 +147,14 @@ def writing(path: str) -> Iterator[BinaryIO]:
 @contextlib.contextmanager
 def writing_blocks(path: str, threads: int) -> Iterator[Callable[..., None]]:
     """Like `writing`, for blocks that threads make: put(make, ...) has make(...) called by one of them, which also packs what
-    comes back if the name ends in .gz (one gzip member a block). Blocks are written in the order in which they were put."""
+    comes back, maybe a buffer of its own, if the name ends in .gz (one gzip member a block). Blocks are written in the order in
+    which they were put."""
     with _replacing(path) as raw, ThreadPoolExecutor(threads) as pool:
         jobs: deque = deque()
 
         def work(make: Callable[..., bytes], *args: Any) -> bytes:
             data = make(*args)
-            return igzip.compress(data, GZIP_LEVEL, mtime=0) if path.endswith(".gz") else data
+            return igzip.compress(data, GZIP_LEVEL, mtime=0) if path.endswith(".gz") else bytes(data)
 
         def put(make: Callable[..., bytes], *args: Any) -> None:
             jobs.append(pool.submit(work, make, *args))

@@ -22,7 +22,6 @@ from mdi.trie import (
     from_ngrams,
     is_closed,
     kept_rows,
-    locate,
     lowest,
     merge_order,
     missing_suffixes,
@@ -111,17 +110,6 @@ def without(model: NgramModel, keep: list[Array]) -> NgramModel:
     trie = model.trie
     bow = [model.bow[0], *(model.bow[j][keep[j][trie.row_of_hist[j]]] for j in range(1, trie.order))]
     return NgramModel(model.vocab, kept_rows(trie, keep), [NONE, *(model.p[k][keep[k]] for k in range(1, trie.order + 1))], bow)
-
-
-def on_rows(model: NgramModel, trie: Trie) -> NgramModel:
-    """The model's values on the rows of another trie, all of which it has. Rows left out must be what backing off gives."""
-    where = locate(trie, model.trie)
-    bow = [model.bow[0]]
-    for j in range(1, trie.order):
-        weight = np.empty(trie.rows(j))
-        weight[trie.as_hist[j]] = model.bow[j][model.trie.as_hist[j][where[j]]]
-        bow.append(weight)
-    return NgramModel(model.vocab, trie, [NONE, *(model.p[k][where[k]] for k in range(1, trie.order + 1))], bow)
 
 
 def close(model: NgramModel) -> NgramModel:

@@ -9,7 +9,7 @@ import numpy as np
 from mdi.adaptation import Adapted
 from mdi.errors import MdiError
 from mdi.files import read_lines, writing
-from mdi.model import close, worst_sum
+from mdi.model import worst_sum
 from mdi.vocabulary import to_str
 
 COLUMNS = ("ngram", "order", "count", "target", "marginal_before", "marginal_after", "lambda")
@@ -29,7 +29,7 @@ def certificate(adapted: Adapted) -> dict[str, Any]:
         }
         for k in range(1, problem.constraints.order + 1)
     ]
-    worst, where = worst_sum(close(adapted.model))
+    worst, where = worst_sum(adapted.whole)
     return {
         "converged": solution.converged,
         "message": solution.message,
@@ -41,7 +41,7 @@ def certificate(adapted: Adapted) -> dict[str, Any]:
         "events": problem.events,
         "constraints": problem.constraints.total,
         "constraints_dropped": problem.dropped.reasons,
-        "ngrams": adapted.model.trie.counts,
+        "ngrams": adapted.counts,
         "active_rows": problem.dual.active_rows,
         "worst_sum_gap": worst,
         "worst_sum_history": where,

@@ -127,24 +127,20 @@ def solve(
 def _partition(objective: _Objective, mu: Array) -> str:
     weight = np.sqrt(np.maximum(objective.r, 1e-300))
     value, found, _, _ = objective(mu)
-    dx: list[Array] = []
-    df: list[Array] = []
+    memory = _Anderson(weight)
     step = _cell_step(objective, mu, found)
     while True:
         plain = mu + step
-        mixed = _anderson(plain, step, dx, df, weight) if dx else plain
+        mixed = memory.extrapolated(plain, step)
         new_value, new_found, _, _ = objective(mixed)
-        if dx and not new_value >= value:  # also when it is not a number
-            dx.clear()
-            df.clear()
+        if memory and not new_value >= value:  # also when it is not a number
+            memory = _Anderson(weight)
             mixed = plain
             new_value, new_found, _, _ = objective(plain)
         if not np.isfinite(new_value):
             return "the dual is no longer finite: the constraints contradict each other"
         new_step = _cell_step(objective, mixed, new_found)
-        dx.append(mixed - mu)
-        df.append(new_step - step)
-        del dx[: len(dx) - MEMORY], df[: len(df) - MEMORY]
+        memory.add(mixed - mu, new_step - step)
         mu, step, value = mixed, new_step, new_value
 
 
@@ -176,16 +172,40 @@ def _cell_step(objective: _Objective, mu: Array, found: Evaluation) -> Array:
     return t
 
 
-def _anderson(plain: Array, step: Array, dx: list[Array], df: list[Array], weight: Array) -> Array:
-    """x + f - (dX + dF) gamma, gamma = argmin |W (f - dF gamma)|."""
-    scaled = [weight * part for part in df]
-    gram = np.array([[(a * b).sum() for a in scaled] for b in scaled])
-    gram[np.diag_indices_from(gram)] += 1e-10 * np.trace(gram) / len(df) + 1e-300
-    gamma = np.linalg.solve(gram, [(part * weight * step).sum() for part in scaled])
-    mixed = plain.copy()
-    for share, x, f in zip(gamma, dx, df, strict=True):
-        mixed -= share * (x + f)
-    return mixed
+class _Anderson:
+    """Anderson acceleration: x + f - (dX + dF) gamma with gamma = argmin |W (f - dF gamma)| over the last steps."""
+
+    def __init__(self, weight: Array) -> None:
+        self.weight = weight
+        self.moves: list[Array] = []  # dX + dF
+        self.changes: list[Array] = []  # W dF
+        self.gram = np.zeros((0, 0))
+
+    def __len__(self) -> int:
+        return len(self.moves)
+
+    def add(self, dx: Array, df: Array) -> None:
+        self.changes.append(self.weight * df)
+        self.moves.append(dx + df)
+        gram = np.empty((len(self), len(self)))
+        gram[:-1, :-1] = self.gram
+        # plain sums: BLAS would add in another order with another number of threads
+        gram[-1] = gram[:, -1] = [(self.changes[-1] * change).sum() for change in self.changes]
+        old = max(0, len(self) - MEMORY)
+        del self.moves[:old], self.changes[:old]
+        self.gram = gram[old:, old:]
+
+    def extrapolated(self, plain: Array, step: Array) -> Array:
+        if not self:
+            return plain
+        gram = self.gram.copy()
+        gram[np.diag_indices_from(gram)] += 1e-10 * np.trace(gram) / len(self) + 1e-300
+        weighted = self.weight * step
+        gamma = np.linalg.solve(gram, [(change * weighted).sum() for change in self.changes])
+        mixed = plain.copy()
+        for share, move in zip(gamma, self.moves, strict=True):
+            mixed -= share * move
+        return mixed
 
 
 def _gis(objective: _Objective, mu: Array, constant: float | None = None) -> str:

@@ -17,7 +17,7 @@ from mdi.adaptation import History, adapted_model, model_marginals, rows_in
 from mdi.arpa import read_arpa
 from mdi.constraints import as_trie, select
 from mdi.counts import count_text
-from mdi.dual import Constraints, Dual
+from mdi.dual import Constraints, Dual, Within
 from mdi.model import extend, history_sums
 
 CLOSE = 1e-12
@@ -87,6 +87,21 @@ def test_marginals_dual_and_normalisers_agree_with_brute_force(case: Case) -> No
     r = case.dual.cell_targets(case.target)
     assert float(mu @ r) - found.log_z == pytest.approx(dense.dual(case.target.tolist()), abs=CLOSE * (1 + abs(case.lam).sum()))
     np.testing.assert_allclose(case.dual.lam_of(mu), case.lam, atol=CLOSE)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases, st.integers(0, 2**32 - 1))
+def test_some_of_the_constraints_on_the_entries_of_all(case: Case, seed: int) -> None:
+    kept = np.random.default_rng(seed).random(case.rows.total) < 0.6
+    dual = Within(case.dual, kept)
+    dense = oracle.Dense(
+        case.dense_model, case.mass, [g for g, k in zip(case.ngrams, kept, strict=True) if k], case.lam[kept].tolist()
+    )
+    found = dual.evaluate(dual.mu_of(case.lam[kept]))
+    np.testing.assert_allclose(dual.marginals(found.cells), dense.marginals(), rtol=0, atol=CLOSE)
+    assert found.log_z == pytest.approx(dense.log_z(), abs=CLOSE)
+    assert float(found.cells.sum()) + found.slack == pytest.approx(1.0, abs=CLOSE)
+    assert np.array_equal(case.chosen.flags_of(case.chosen.keep(kept)), kept)
 
 
 @settings(max_examples=60, deadline=None)

@@ -80,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
         thresholds = adapted.problem.min_counts
         model_path, table = named[thresholds]
         fields = in_domain.checked_fields(adapted)
-        fields["perplexity"] = {path: perplexity(adapted.model, [path]).as_dict() for path in args.ppl}
-        write_arpa(adapted.model, model_path)
+        fields["perplexity"] = {path: perplexity(adapted.whole, [path]).as_dict() for path in args.ppl}
+        write_arpa(adapted.whole, model_path, adapted.problem.keep)
         chosen = {**in_domain.options_of(args), "min_counts": thresholds}
         write_certificate(model_path, {"command": "adapt", **inputs, "options": chosen, **fields})
         if table:

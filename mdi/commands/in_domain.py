@@ -100,7 +100,7 @@ def say_result(adapted: Adapted, out: str) -> bool:
     """A line about the model; whether it converged."""
     say(
         f"{adapted.solution.message}; {adapted.problem.constraints.total:,} constraints, KL to the background {adapted.kl:.4f} "
-        f"nats a word, {sum(adapted.model.trie.counts):,} n-grams -> {out}"
+        f"nats a word, {sum(adapted.counts):,} n-grams -> {out}"
     )
     if not adapted.solution.converged:
         say(f"{out}: the solver did not converge; the model is valid, but some marginals are off (see the certificate)")

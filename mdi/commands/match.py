@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         report=in_domain.say_step,
     )
     fields = in_domain.checked_fields(adapted)
-    write_arpa(adapted.model, out)
+    write_arpa(adapted.whole, out, adapted.problem.keep)
     inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts, **in_domain.text_fields(counts)}
     write_certificate(out, {"command": "match", **inputs, "options": in_domain.options_of(args), **fields})
     return 0 if in_domain.say_result(adapted, out) else 1

@@ -354,9 +354,9 @@ def _put_log10(out, n, value):
 
 @njit(cache=True, nogil=True)
 def format_ngrams(
-    order, top, row, end, begin, word, level, prefix, last, p, bow, as_hist, longer, blob, offset, out
+    order, top, row, end, keep, begin, word, level, prefix, last, p, bow, as_hist, longer, blob, offset, out
 ):  # fmt: skip
-    """Writes the rows row .. end until `out` is full. Returns (row, bytes).
+    """Writes the rows row .. end, or those of them that are flagged in `keep`, until `out` is full. Returns (row, bytes).
 
     last[h] is the last word of history h and prefix[h] the history before it; they hold the histories of one length after
     the other, those of length j + 2 from level[j] on. `longer` is `begin` of the order above: a row that is somebody's history
@@ -369,6 +369,9 @@ def format_ngrams(
     words = np.empty(LINE_ROOM, np.uint8)  # the history's
     size = np.int64(0)
     while row < end:
+        if keep.shape[0] and not keep[row]:
+            row += 1
+            continue
         while begin[hist + 1] <= row:
             hist += 1
         if spelled != hist:

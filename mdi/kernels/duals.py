@@ -138,3 +138,11 @@ def add_from_parents(parent, value):
     for i in range(parent.shape[0]):
         if parent[i] >= 0:
             value[i] += value[parent[i]]
+
+
+@njit(cache=True, nogil=True)
+def inherit(parent, owner):
+    """owner[i] = owner[parent[i]] where it is -1, from the shortest n-grams to the longest."""
+    for i in range(parent.shape[0]):
+        if owner[i] < 0 and parent[i] >= 0:
+            owner[i] = owner[parent[i]]

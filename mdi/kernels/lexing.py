@@ -228,6 +228,27 @@ def tokenize(buf, begin, end, grow, bos, eos, unk, break_at_unk, table, blob, of
 LINE_ROOM = 40
 
 
+# "00" to "99"
+PAIRS = np.frombuffer("".join(f"{i:02d}" for i in range(100)).encode(), np.uint8).copy()
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _put_seven(out, n, part):
+    """Writes an integer of seven digits, zeros in front included, less the zeros at its end."""
+    a, b, c = part // np.uint32(100_000), part // np.uint32(1_000) % np.uint32(100), part // np.uint32(10) % np.uint32(100)
+    out[n], out[n + 1] = PAIRS[2 * a], PAIRS[2 * a + 1]
+    out[n + 2], out[n + 3] = PAIRS[2 * b], PAIRS[2 * b + 1]
+    out[n + 4], out[n + 5] = PAIRS[2 * c], PAIRS[2 * c + 1]
+    last = part % np.uint32(10)
+    out[n + 6] = np.uint8(48 + last)
+    n += 7
+    if last == 0:
+        n -= 1
+        while out[n - 1] == 48:
+            n -= 1
+    return n
+
+
 @njit(cache=True, nogil=True)
 def put_number(out, n, value):
     """Writes seven significant digits like C's %.7g, and at least seven decimals: sums over a history stay within 1e-6 of one,
@@ -239,6 +260,29 @@ def put_number(out, n, value):
         out[n] = 45
         n += 1
         value = -value
+    # nearly all numbers: seven decimals, or seven digits behind zeros
+    if 0.1 <= value < 99.0:
+        scaled = np.uint32(np.rint(value * 1e7))
+        whole = scaled // np.uint32(10_000_000)
+        part = scaled - whole * np.uint32(10_000_000)
+        if whole >= 10:
+            out[n] = np.uint8(48 + whole // np.uint32(10))
+            whole %= np.uint32(10)
+            n += 1
+        out[n] = np.uint8(48 + whole)
+        if part == 0:
+            return n + 1
+        out[n + 1] = 46
+        return _put_seven(out, n + 2, part)
+    if 0.001 <= value < 0.09999999:
+        out[n] = 48
+        out[n + 1] = 46
+        out[n + 2] = 48
+        if value >= 0.01:
+            return _put_seven(out, n + 3, np.uint32(np.rint(value * 1e8)))
+        if value < 0.009999999:
+            out[n + 3] = 48
+            return _put_seven(out, n + 4, np.uint32(np.rint(value * 1e9)))
     if 0.001 <= value < 10.0:
         power = np.int64(0 if value >= 1.0 else -1 if value >= 0.1 else -2 if value >= 0.01 else -3)
     else:
