@@ -22,7 +22,7 @@ from mdi.files import read_ahead, read_chunks, writing_blocks
 from mdi.kernels import arpas, lexing, tries
 from mdi.model import NgramModel, close
 from mdi.progress import Progress, say
-from mdi.trie import MAX_ROWS, NONE, Trie, add_order, sort_rows, unigram_trie, with_histories
+from mdi.trie import MAX_ROWS, NONE, Array, Trie, add_order, sort_rows, unigram_trie, with_histories
 from mdi.vocabulary import BOS, EOS, GrowingVocabulary, to_str
 
 # No n-gram line is shorter than "-1 a\n", and deflate packs at most about 1030 to 1.
@@ -34,6 +34,7 @@ _WINDOW = 1 << 22
 _BLOCK = 1 << 15
 _THREADS = min(4, os.cpu_count() or 1)
 _thread = threading.local()
+_NO_FLAGS = np.zeros(0, bool)
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*([-+]?\d+)\s*$")
 
 
@@ -389,7 +390,7 @@ def _fail(lines: _Lines, why: int, at: int, k: int, count: int, found: int) -> N
     raise lines.error(message)
 
 
-def write_arpa(model: NgramModel, path: str, keep: list[np.ndarray] | None = None) -> None:
+def write_arpa(model: NgramModel, path: str, keep: list[Array] | None = None) -> None:
     """Writes seven significant digits, as SRILM does, in SRILM's order. With `keep` only the rows whose flags are set; those left
     out must be what backing off gives."""
     trie = model.trie
@@ -402,25 +403,13 @@ def write_arpa(model: NgramModel, path: str, keep: list[np.ndarray] | None = Non
         put("\n\\data\\\n{}".format("".join(header)).encode)
         for k in range(1, trie.order + 1):
             put(f"\n\\{k}-grams:\n".encode)
-            flags = np.zeros(0, bool) if keep is None else keep[k]
-            above = _above(model, k, keep)
             for row in range(0, trie.rows(k), _BLOCK):
                 end = min(row + _BLOCK, trie.rows(k))
-                put(_format, model, k, row, end, spelling, above, flags)
+                put(_format, model, keep, k, row, end, spelling)
                 progress.update(done + end)
             done += trie.rows(k)
         put("\n\\end\\\n".encode)
     progress.close()
-
-
-def _above(model: NgramModel, k: int, keep: list[np.ndarray] | None) -> tuple[np.ndarray, ...]:
-    """(bow, as_hist, begin of the order above) of order k: what its rows need as histories."""
-    if k == model.order:
-        return np.zeros(0), NONE, NONE
-    begin = model.trie.begin[k + 1]
-    if keep is not None:
-        begin = np.concatenate([[0], np.cumsum(keep[k + 1], dtype=np.int32)]).astype(np.int32)[begin]
-    return model.bow[k], model.trie.as_hist[k], begin
 
 
 def _spelling(trie: Trie) -> tuple[np.ndarray, ...]:
@@ -435,15 +424,11 @@ def _spelling(trie: Trie) -> tuple[np.ndarray, ...]:
 
 
 def _format(
-    model: NgramModel,
-    k: int,
-    row: int,
-    end: int,
-    spelling: tuple[np.ndarray, ...],
-    above: tuple[np.ndarray, ...],
-    flags: np.ndarray,
+    model: NgramModel, keep: list[Array] | None, k: int, row: int, end: int, spelling: tuple[Array, ...]
 ) -> bytes | memoryview:
     trie, vocab, top = model.trie, model.vocab, k == model.order
+    flags, flags_above = (_NO_FLAGS, _NO_FLAGS) if keep is None else (keep[k], _NO_FLAGS if top else keep[k + 1])
+    above = (np.zeros(0), NONE, NONE) if top else (model.bow[k], trie.as_hist[k], trie.begin[k + 1])
     pieces = []
     # each thread has one buffer for all its blocks: fresh memory would cost as much as the formatting of numbers
     out = getattr(_thread, "out", NONE)
@@ -451,7 +436,8 @@ def _format(
         out = _thread.out = np.empty(_BLOCK * (lexing.LINE_ROOM + 8 * k), np.uint8)
     while True:
         reached, size = arpas.format_ngrams(
-            k, top, row, end, flags, trie.begin[k], trie.word[k], *spelling, model.p[k], *above, vocab.blob, vocab.offset, out
+            k, top, row, end, flags, trie.begin[k], trie.word[k], *spelling, model.p[k], *above, flags_above, vocab.blob,
+            vocab.offset, out,
         )  # fmt: skip
         if reached == end and not pieces:
             return out[:size].data

@@ -353,14 +353,22 @@ def _put_log10(out, n, value):
 
 
 @njit(cache=True, nogil=True)
+def _any_kept(row, end, keep):
+    """Whether there is a row that is written; no flags: all are."""
+    while row < end and keep.shape[0] and not keep[row]:
+        row += 1
+    return row < end
+
+
+@njit(cache=True, nogil=True)
 def format_ngrams(
-    order, top, row, end, keep, begin, word, level, prefix, last, p, bow, as_hist, longer, blob, offset, out
+    order, top, row, end, keep, begin, word, level, prefix, last, p, bow, as_hist, longer, keep_longer, blob, offset, out
 ):  # fmt: skip
     """Writes the rows row .. end, or those of them that are flagged in `keep`, until `out` is full. Returns (row, bytes).
 
     last[h] is the last word of history h and prefix[h] the history before it; they hold the histories of one length after
-    the other, those of length j + 2 from level[j] on. `longer` is `begin` of the order above: a row that is somebody's history
-    gets its back-off weight written even if that is 1.
+    the other, those of length j + 2 from level[j] on. `longer` is `begin` of the order above, `keep_longer` its flags: a row that
+    is somebody's history gets its back-off weight written even if that is 1.
     """
     n = np.int64(0)
     hist = np.searchsorted(begin, row, side="right") - 1
@@ -407,7 +415,7 @@ def format_ngrams(
             n += 1
         if not top:
             h = np.int64(as_hist[row])
-            if bow[h] != 1.0 or longer[h + 1] > longer[h]:
+            if bow[h] != 1.0 or _any_kept(longer[h], longer[h + 1], keep_longer):
                 out[n] = TAB
                 n = _put_log10(out, n + 1, bow[h])
         out[n] = NEWLINE
