@@ -40,7 +40,7 @@ case $backend in
     need_files "$egs_dir/$decode_script" "$data/feats.scp"
     read -ra options <<< "$decode_opts"
     in_egs "$decode_script" --nj "$nj" --cmd "$cmd" --beam "$beam" --lattice-beam "$lattice_beam" --acwt "$acwt" \
-      --skip-scoring true "${options[@]}" "$graph" "$data" "$folder" || {
+      --skip-scoring true "${options[@]}" "$graph" "$data" "$folder" >&2 || {
       rm -f "$folder/num_jobs" # Kaldi writes it first; here it means that the folder is finished
       fail "$decode_script failed; see $folder/log"
     }

@@ -38,10 +38,11 @@ case $backend in
     [[ -n $lang && -n $model ]] || fail "--backend kaldi needs --lang and --model" 2
     lang=$(absolute "$lang") model=$(absolute "$model")
     need_files "$lang/words.txt" "$lang/L_disambig.fst" "$model/final.mdl" "$model/tree"
-    need_kaldi arpa2fst fsttablecompose fstdeterminizestar make-h-transducer
+    need_kaldi arpa2fst fstinfo fsttablecompose fstdeterminizestar make-h-transducer
     mkdir -p "$graph/log"
     rm -rf "$graph/lang"
-    cp -r "$lang" "$graph/lang"
+    cp -rL "$lang" "$graph/lang"
+    rm -rf "$graph/lang/tmp" # graphs of the old G.fst
     gzip -cdf -- "$lm" | arpa2fst --disambig-symbol='#0' --read-symbol-table="$lang/words.txt" - "$graph/lang/G.fst"
     # arpa2fst writes an FST of one state and no arcs, and says nothing, where no word is known
     [[ $(fstinfo "$graph/lang/G.fst" | awk '$3 == "arcs" {print $4}') -gt 0 ]] \

@@ -9,6 +9,7 @@ usage() {
 Usage: steps/rescore.sh [options] --words words.txt OLD.arpa[.gz] NEW.arpa[.gz] IN OUT
   --backend mdi|kaldi            kaldi: lattice-lmrescore with the old G.fst, lattice-lmrescore-const-arpa with the new model (mdi)
   --words FILE                   symbol table of the lattices
+  --rescore-script FILE          kaldi: of the recipe, steps/lmrescore_const_arpa.sh, instead of calling these two programs here
   --old-scores cheapest|exact    mdi: how the old scores got in: by decoding, or by rescoring (cheapest; kaldi knows only this)
   --nj N                         mdi: archives at a time (1); kaldi: one job an archive
   --cmd CMD                      kaldi: run.pl, queue.pl, slurm.pl with options (run.pl)
@@ -18,8 +19,8 @@ EOF
 }
 
 echo "$0 $*" >&2
-backend=mdi words="" old_scores=cheapest nj=1 cmd=run.pl egs_dir=${egs_dir:-}
-parse_options "backend words old-scores nj cmd egs-dir" "$@"
+backend=mdi words="" rescore_script="" old_scores=cheapest nj=1 cmd=run.pl egs_dir=${egs_dir:-}
+parse_options "backend words rescore-script old-scores nj cmd egs-dir" "$@"
 if [[ ${#arguments[@]} -ne 4 || -z $words ]]; then
   usage >&2
   exit 2
@@ -40,25 +41,44 @@ case $backend in
     need_kaldi arpa2fst arpa-to-const-arpa fstproject lattice-lmrescore lattice-lmrescore-const-arpa
     label() { awk -v w="$1" '$1 == w {print $2}' "$words"; }
     bos=$(label '<s>') eos=$(label '</s>') unk=$(label '<unk>')
+    unk=${unk:-$(label '<UNK>')}
     [[ -n $bos && -n $eos ]] || fail "$words has no <s> or </s>; lattice-lmrescore-const-arpa needs both"
-    gzip -cdf -- "$old" | arpa2fst --disambig-symbol='#0' --read-symbol-table="$words" - "$to/old.G.fst" 2> "$to/log/arpa2fst.log"
+    # as two lang folders, of which only this is read
+    mkdir -p "$to/old" "$to/new"
+    cp "$words" "$to/old/words.txt"
+    cp "$words" "$to/new/words.txt"
+    gzip -cdf -- "$old" | arpa2fst --disambig-symbol='#0' --read-symbol-table="$words" - "$to/old/G.fst" 2> "$to/log/arpa2fst.log"
     gzip -cdf -- "$new" | (cd "$egs_dir" && utils/map_arpa_lm.pl "$words") 2> "$to/log/map_arpa_lm.log" \
-      | arpa-to-const-arpa --bos-symbol="$bos" --eos-symbol="$eos" --unk-symbol="${unk:--1}" - "$to/new.carpa" \
+      | arpa-to-const-arpa --bos-symbol="$bos" --eos-symbol="$eos" --unk-symbol="${unk:--1}" - "$to/new/G.carpa" \
         2> "$to/log/arpa-to-const-arpa.log"
-    # OpenFst has changed how it spells this option
-    fstproject --project_type=output "$to/old.G.fst" "$to/old.words.fst" 2> /dev/null \
-      || fstproject --project_output=true "$to/old.G.fst" "$to/old.words.fst"
-    # shellcheck disable=SC2086  # $cmd is a command with its options
-    in_egs $cmd "JOB=1:$jobs" "$to/log/rescore.JOB.log" \
-      set -o pipefail '&&' lattice-lmrescore --lm-scale=-1.0 "ark:gunzip -c $from/lat.JOB.gz|" \
-      "$to/old.words.fst" ark:- '|' \
-      lattice-lmrescore-const-arpa --lm-scale=1.0 ark:- "$to/new.carpa" "ark:|gzip -c > $to/lat.JOB.gz"
+    if [[ -n $rescore_script ]]; then
+      need_files "$egs_dir/$rescore_script"
+      # the data folder is for scoring alone
+      in_egs "$rescore_script" --cmd "$cmd" --skip-scoring true "$to/old" "$to/new" - "$from" "$to" >&2 || {
+        rm -f "$to/num_jobs" # written first; here it means that the folder is finished
+        fail "$rescore_script failed; see $to/log"
+      }
+    else
+      # What lmrescore_const_arpa.sh does, with two faults of it mended: OpenFst 1.8 spells the option of fstproject anew, and a
+      # program that fails within the pipe makes the job fail.
+      fstproject --project_type=output "$to/old/G.fst" "$to/old/words.fst" 2> /dev/null \
+        || fstproject --project_output=true "$to/old/G.fst" "$to/old/words.fst"
+      # shellcheck disable=SC2086  # $cmd is a command with its options
+      in_egs $cmd "JOB=1:$jobs" "$to/log/rescorelm.JOB.log" \
+        set -o pipefail '&&' lattice-lmrescore --lm-scale=-1.0 "ark:gunzip -c $from/lat.JOB.gz|" \
+        "$to/old/words.fst" ark:- '|' \
+        lattice-lmrescore-const-arpa --lm-scale=1.0 ark:- "$to/new/G.carpa" "ark:|gzip -c > $to/lat.JOB.gz"
+    fi
     for ((n = 1; n <= jobs; n++)); do
-      if grep -E 'failed for [1-9]|Empty lattice' "$to/log/rescore.$n.log" >&2; then fail "lattices were lost; see $to/log/rescore.$n.log"; fi
+      if grep -E '^ERROR|failed for [1-9]|Empty lattice' "$to/log/rescorelm.$n.log" >&2; then
+        rm -f "$to/num_jobs"
+        fail "lattices were lost; see $to/log/rescorelm.$n.log"
+      fi
     done
     ;;
   *) fail "--backend $backend; expected mdi or kaldi" 2 ;;
 esac
 check_lattices "$to" "$jobs"
+rm -rf "$to/old" "$to/new" # as large as the models
 # last: whoever finds it may take the folder for finished
 cp "$from/num_jobs" "$to/num_jobs"

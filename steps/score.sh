@@ -7,31 +7,117 @@ set -euo pipefail
 usage() {
   cat << 'EOF'
 Usage: steps/score.sh [options] --words words.txt DATA DIR
-  --backend mdi|kaldi       kaldi: lattice-best-path, compute-wer and compute-wer-bootci (mdi)
+  --backend mdi|kaldi       kaldi: Kaldi's steps/scoring/score_kaldi_wer.sh, or the script that is given below (mdi)
   --words FILE              symbol table of the lattices
   --min-lmwt, --max-lmwt    range of LM weights (7, 17)
   --word-ins-penalty A,B,C  (0.0,0.5,1.0)
   --tuned-on DIR            score only the point that was best in this scored folder
   --compare-with DIR        scored folder of another system on the same data: is the difference significant?
   --ref-filter, --hyp-filter PROGRAM   mdi: a recipe's local/wer_ref_filter, local/wer_hyp_filter
+  --score-script FILE       kaldi: of the recipe, such as local/score.sh, which may use NIST's sclite; where it lacks something
+                            that it needs, score_kaldi_wer.sh scores instead
+  --lang, --model DIR       kaldi: what that script needs: lang folder (that of words.txt), folder with final.mdl
   --cmd CMD                 kaldi: run.pl, queue.pl, slurm.pl with options (run.pl)
   --egs-dir DIR             kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
-Both leave DIR/wer_<LMWT>_<WIP>, DIR/scoring_kaldi/best_wer and DIR/scoring_kaldi/wer_details/ behind.
+All leave DIR/scoring_kaldi/best_wer and DIR/scoring_kaldi/wer_details/ behind, beside DIR/wer_<LMWT>_<WIP> or sclite's reports.
 EOF
 }
 
 echo "$0 $*" >&2
 backend=mdi words="" min_lmwt=7 max_lmwt=17 word_ins_penalty=0.0,0.5,1.0 tuned_on="" compare_with="" ref_filter="" hyp_filter=""
-cmd=run.pl egs_dir=${egs_dir:-}
-parse_options "backend words min-lmwt max-lmwt word-ins-penalty tuned-on compare-with ref-filter hyp-filter cmd egs-dir" "$@"
+score_script="" lang="" model="" cmd=run.pl egs_dir=${egs_dir:-}
+parse_options "backend words min-lmwt max-lmwt word-ins-penalty tuned-on compare-with ref-filter hyp-filter score-script lang model cmd \
+egs-dir" "$@"
 if [[ ${#arguments[@]} -ne 2 || -z $words ]]; then
   usage >&2
   exit 2
 fi
 data=$(absolute "${arguments[0]}") folder=$(absolute "${arguments[1]}") words=$(absolute "$words")
 need_files "$words" "$data/text" "$folder/lat.1.gz"
+[[ -z $compare_with ]] || compare_with=$(absolute "$compare_with")
 
 best() { cat "$1/scoring_kaldi/wer_details/lmwt" "$1/scoring_kaldi/wer_details/wip" 2> /dev/null || fail "$1 has not been scored"; }
+
+# every point as 'weight penalty' a line
+points() {
+  local penalty
+  for penalty in ${word_ins_penalty//,/ }; do
+    seq -f "%.0f $penalty" "$min_lmwt" "$max_lmwt"
+  done
+}
+
+# with_recipe: scores with the recipe's script; false if that lacks what it needs. Kaldi's scripts look for all of that before
+# they write anything, so a failure that leaves nothing behind is one of these, and any other one is an error.
+with_recipe() {
+  local options=(--cmd "$cmd" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt") penalties=0.0 log=$folder/log/score.log status=0 file bad
+  if [[ ! -x $egs_dir/$score_script ]]; then
+    echo "$step_name: no $score_script in $egs_dir" >&2
+    return 1
+  fi
+  if grep -q '^word_ins_penalty=' "$egs_dir/$score_script"; then
+    penalties=$word_ins_penalty
+    options+=(--word-ins-penalty "$penalties")
+  fi
+  # the model and its frame rate are looked for above the lattices: links, where these are not in the model's own folder
+  for file in final.mdl frame_shift frame_subsampling_factor; do
+    if [[ -n $model && -e $model/$file && (-L $folder/../$file || ! -e $folder/../$file) ]]; then
+      ln -sfn "$model/$file" "$folder/../$file"
+    fi
+  done
+  # data and lang as the recipe writes them: AMI's script finds the microphone in data/ihm/dev
+  in_egs "$score_script" "${options[@]}" "${data#"$egs_dir"/}" "${lang#"$egs_dir"/}" "$folder" > "$log" 2>&1 || status=$?
+  if [[ -z $(find "$folder/scoring" "$folder/ascoring" "$folder/scoring_kaldi" -name '[^.]*' -type f -print -quit 2> /dev/null) ]]; then
+    echo "$step_name: $score_script cannot score $folder: $(tail -n 1 "$log")" >&2
+    return 1
+  fi
+  [[ $status -eq 0 ]] || fail "$score_script failed: $(tail -n 1 "$log"); see $log, or use --score-script ''"
+  # a program that fails within a pipe does not make these scripts fail
+  bad=$(grep -rlE --include='*.log' '^ERROR \(|command not found' "$folder/scoring" "$folder/ascoring" "$folder/scoring_kaldi" \
+    2> /dev/null || true)
+  [[ -z $bad ]] || fail "$score_script: a program failed, see ${bad%%$'\n'*}"
+  word_ins_penalty=$penalties
+}
+
+# has_reports: did it use NIST's sclite?
+has_reports() {
+  local weight penalty where
+  read -r weight penalty < <(points)
+  for where in "ascore_$weight" "score_$weight" "score_${weight}_$penalty"; do
+    if compgen -G "$folder/$where/*.ctm.filt.raw" > /dev/null; then return; fi
+  done
+  return 1
+}
+
+# as_details: a recipe that leaves only wer_<LMWT>_<WIP> (Switchboard without stm) gets the files that Kaldi's own script leaves
+as_details() {
+  local weight penalty scoring=$folder/scoring_kaldi
+  mkdir -p "$scoring"
+  while read -r weight penalty; do
+    grep WER "$folder/wer_${weight}_$penalty" /dev/null || fail "$score_script left no result that is known here; use --score-script ''"
+  done < <(points) > "$scoring/wers"
+  "$egs_dir/utils/best_wer.sh" < "$scoring/wers" > "$scoring/best_wer"
+  read -r weight penalty < <(sed 's/.*wer_\([0-9]*\)_\([0-9.]*\)$/\1 \2/' "$scoring/best_wer")
+  mkdir -p "$scoring/wer_details" "$scoring/penalty_$penalty"
+  echo "$weight" > "$scoring/wer_details/lmwt"
+  echo "$penalty" > "$scoring/wer_details/wip"
+  cp "$folder/scoring/text.filt" "$scoring/test_filt.txt"
+  cp "$folder/scoring/$weight.$penalty.txt" "$scoring/penalty_$penalty/$weight.txt"
+  compute-wer-bootci --mode=present "ark:$scoring/test_filt.txt" "ark:$scoring/penalty_$penalty/$weight.txt" \
+    > "$scoring/wer_details/wer_bootci"
+}
+
+# compare_words: is the other system's best path worse?
+compare_words() {
+  local texts=() one point weight penalty
+  for one in "$compare_with" "$folder"; do
+    point=$(best "$one")
+    { read -r weight && read -r penalty; } <<< "$point"
+    need_files "$one/scoring_kaldi/penalty_$penalty/$weight.txt"
+    texts+=("ark:$one/scoring_kaldi/penalty_$penalty/$weight.txt")
+  done
+  compute-wer-bootci --mode=present "ark:$folder/scoring_kaldi/test_filt.txt" "${texts[@]}" \
+    | tee "$folder/scoring_kaldi/wer_details/comparison"
+}
 
 case $backend in
   mdi)
@@ -47,21 +133,31 @@ case $backend in
       { read -r min_lmwt && read -r word_ins_penalty; } <<< "$point"
       max_lmwt=$min_lmwt
     fi
-    # Kaldi's script looks for words.txt in a folder
-    mkdir -p "$folder/scoring_kaldi/lang"
-    cp "$words" "$folder/scoring_kaldi/lang/words.txt"
-    in_egs steps/scoring/score_kaldi_wer.sh --cmd "$cmd" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" \
-      --word-ins-penalty "$word_ins_penalty" "$data" "$folder/scoring_kaldi/lang" "$folder" >&2
-    cat "$folder/scoring_kaldi/best_wer"
-    if [[ -n $compare_with ]]; then
-      texts=()
-      for one in "$(absolute "$compare_with")" "$folder"; do
-        point=$(best "$one")
-        { read -r weight && read -r penalty; } <<< "$point"
-        texts+=("ark:$one/scoring_kaldi/penalty_$penalty/$weight.txt")
-      done
-      compute-wer-bootci --mode=present "ark:$folder/scoring_kaldi/test_filt.txt" "${texts[@]}" \
-        | tee "$folder/scoring_kaldi/wer_details/comparison"
+    # of an earlier scoring: nothing that could be taken for a result of this one
+    rm -rf "$folder"/scoring_kaldi/* "$folder/scoring" "$folder/ascoring"
+    while read -r weight penalty; do
+      rm -rf "$folder/ascore_$weight" "$folder/score_$weight" "$folder/score_${weight}_$penalty" "$folder/wer_${weight}_$penalty"
+    done < <(points)
+    mkdir -p "$folder/log"
+    lang=$(absolute "${lang:-$(dirname "$words")}")
+    [[ -z $model ]] || model=$(absolute "$model")
+    if [[ -z $score_script ]] || ! with_recipe; then
+      [[ -z $score_script ]] || echo "$step_name: steps/scoring/score_kaldi_wer.sh scores instead; once the other one works, remove \
+$folder/scoring_kaldi and score again" >&2
+      # it looks for words.txt in a folder
+      mkdir -p "$folder/scoring_kaldi/lang"
+      cp "$words" "$folder/scoring_kaldi/lang/words.txt"
+      in_egs steps/scoring/score_kaldi_wer.sh --cmd "$cmd" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" \
+        --word-ins-penalty "$word_ins_penalty" "$data" "$folder/scoring_kaldi/lang" "$folder" >&2
+    fi
+    if has_reports; then
+      need_mdi
+      python3 "$mdi_root/utils/sclite.py" --points "$(points | tr ' \n' ':,' | sed 's/,$//')" \
+        ${compare_with:+--compare-with "$compare_with"} "$(basename "$data")" "$folder"
+    else
+      [[ -e $folder/scoring_kaldi/best_wer ]] || as_details
+      cat "$folder/scoring_kaldi/best_wer"
+      [[ -z $compare_with ]] || compare_words
     fi
     ;;
   *) fail "--backend $backend; expected mdi or kaldi" 2 ;;

@@ -46,6 +46,15 @@ need_mdi() {
 # need_kaldi PROGRAM...: Kaldi's programs on PATH, and in egs_dir a recipe with utils/
 need_kaldi() {
   local program folder
+  if [[ -z ${KALDI_ROOT:-} && -f ${egs_dir:-}/path.sh ]]; then # the recipe knows where Kaldi is
+    # shellcheck disable=SC1091
+    KALDI_ROOT=$(
+      set +eu
+      cd "$egs_dir" && . ./path.sh > /dev/null
+      cd "${KALDI_ROOT:-/nowhere}" && pwd
+    ) || KALDI_ROOT=""
+    export KALDI_ROOT
+  fi
   if [[ -n ${KALDI_ROOT:-} ]]; then
     for folder in "$KALDI_ROOT"/src/*bin "$KALDI_ROOT/tools/openfst/bin"; do
       if [[ -d $folder ]]; then PATH=$PATH:$folder; fi
@@ -55,6 +64,7 @@ need_kaldi() {
   egs_dir=${egs_dir:-${KALDI_ROOT:+$KALDI_ROOT/egs/wsj/s5}}
   [[ -n $egs_dir && -d $egs_dir/utils ]] \
     || fail "no recipe of Kaldi with utils/ in '${egs_dir:-}'; set KALDI_ROOT or --egs-dir, or use --backend mdi"
+  egs_dir=$(absolute "$egs_dir")
   for program in "$@"; do
     command -v "$program" > /dev/null || fail "$program is not on PATH; set KALDI_ROOT to a built Kaldi, or use --backend mdi"
   done
