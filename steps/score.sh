@@ -139,8 +139,9 @@ case $backend in
       rm -rf "$folder/ascore_$weight" "$folder/score_$weight" "$folder/score_${weight}_$penalty" "$folder/wer_${weight}_$penalty"
     done < <(points)
     mkdir -p "$folder/log"
-    lang=$(absolute "${lang:-$(dirname "$words")}")
-    [[ -z $model ]] || model=$(absolute "$model")
+    lang=$(cd "${lang:-$(dirname "$words")}" && pwd)
+    data=$(cd "$data" && pwd)
+    [[ -z $model ]] || model=$(cd "$model" && pwd)
     if [[ -z $score_script ]] || ! with_recipe; then
       [[ -z $score_script ]] || echo "$step_name: steps/scoring/score_kaldi_wer.sh scores instead; once the other one works, remove \
 $folder/scoring_kaldi and score again" >&2

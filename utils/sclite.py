@@ -23,18 +23,21 @@ from mdi.vocabulary import to_bytes, to_str
 from mdi.wer import Errors, confidence, sign_flip_p
 
 Point = tuple[int, str]  # LM weight and word-insertion penalty, as they stand in file names
-HEADS = ("SPKR", "Speaker")  # of sclite, of asclite
+SCLITE, ASCLITE = "SPKR", "Speaker"  # heads of the first column
+GAP = "inter_segment_gap"  # asclite's name, in either case, for the words where nobody speaks; a row only if there are any
 
 
 def read_report(path: Path) -> Errors:
-    """The rows of a .raw report, one for each speaker. They must add up to its Sum."""
+    """The rows of a .raw report, one for each speaker; asclite's with a further one, GAP. They must add up to its Sum."""
     heads: list[str] = []
+    gap = False
     speakers: list[str] = []
     rows: list[list[int]] = []
     total: list[int] | None = None
     for number, line in enumerate(read_lines(str(path)), 1):
         cells = [cell.strip() for cell in to_str(line).strip().strip("|").split("|")]
-        if cells[0] in HEADS:
+        if cells[0] in (SCLITE, ASCLITE):
+            gap = cells[0] == ASCLITE
             # the NCE that confidences bring stands in a cell of its own; sclite writes '# Snt', asclite '#Snt'
             heads = " ".join(cells[1:3]).replace("# ", "#").split()
         elif heads and total is None and len(cells) >= 3 and cells[0]:
@@ -44,13 +47,16 @@ def read_report(path: Path) -> Errors:
             if cells[0] == "Sum":
                 total = [int(figure) for figure in figures]
             else:
-                speakers.append(cells[0])
+                speakers.append(cells[0].lower())
                 rows.append([int(figure) for figure in figures])
     if total is None or not rows:
         raise MdiError(f"{path}: no speakers with a Sum below; expected a report of sclite (.raw)")
     table = np.array(rows, np.int64)
     if table.sum(0).tolist() != total:
         raise MdiError(f"{path}: the speakers do not add up to the Sum; was the file cut? Score again")
+    if gap and GAP not in speakers:  # to compare with another report, which may have words there
+        speakers.append(GAP)
+        table = np.vstack([table, np.zeros_like(table[:1])])
     column = dict(zip(heads, table.T, strict=True))
     substitutions = column["Sub"] + column.get("SpSub", 0)  # asclite may count words of another speaker apart
     errors = Errors(
@@ -73,6 +79,10 @@ def find_report(folder: Path, name: str, point: Point) -> Path:
     )
 
 
+def _speakers(errors: Errors) -> str:
+    return f"{sum(name != GAP for name in errors.utterances)} speakers"
+
+
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with writing(str(path)) as stream:
@@ -88,7 +98,7 @@ def write_scores(folder: Path, name: str, points: list[Point]) -> Errors:
     _write(details / "lmwt", f"{best[0]}\n")
     _write(details / "wip", f"{best[1]}\n")
     if len(found.utterances) > 1:
-        _write(details / "wer_bootci", confidence(found)[0].line("Set1").rstrip() + f" over {len(found.utterances)} speakers\n")
+        _write(details / "wer_bootci", confidence(found)[0].line("Set1").rstrip() + f" over {_speakers(found)}\n")
     # last: whoever finds it takes the folder for scored
     _write(folder / "scoring_kaldi" / "best_wer", f"{found.summary()} {reports[best].with_suffix('.sys')}\n")
     return found
@@ -113,7 +123,7 @@ def compare(folder: Path, other: Path) -> str:
     text = (
         f"{one.line('Set1')}{two.line('Set2')}Probability of Set2 improving Set1: {improved:.2f}\n"
         f"Difference of the WERs: {second.rate - first.rate:+.2f}, p = {sign_flip_p(first, second):.4f} (paired permutation test"
-        f" over {len(first.utterances)} speakers, two-sided)\nSet1 is {other}, Set2 is {folder}\n"
+        f" over {_speakers(first)}, two-sided)\nSet1 is {other}, Set2 is {folder}\n"
     )
     _write(folder / "scoring_kaldi" / "wer_details" / "comparison", text)
     return text

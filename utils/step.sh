@@ -64,7 +64,7 @@ need_kaldi() {
   egs_dir=${egs_dir:-${KALDI_ROOT:+$KALDI_ROOT/egs/wsj/s5}}
   [[ -n $egs_dir && -d $egs_dir/utils ]] \
     || fail "no recipe of Kaldi with utils/ in '${egs_dir:-}'; set KALDI_ROOT or --egs-dir, or use --backend mdi"
-  egs_dir=$(absolute "$egs_dir")
+  egs_dir=$(cd "$egs_dir" && pwd)
   for program in "$@"; do
     command -v "$program" > /dev/null || fail "$program is not on PATH; set KALDI_ROOT to a built Kaldi, or use --backend mdi"
   done
