@@ -121,3 +121,127 @@ def test_empty_archives_are_noticed(tmp_path):
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
     assert done.returncode == 1
     assert "holds no lattice" in done.stderr
+
+
+# ---- a recipe's own scoring, without Kaldi: its script leaves what Kaldi's scripts leave, and calls none of the programs
+
+SCLITE = Path(__file__).parent / "data" / "sclite"
+PROGRAMS = ("lattice-best-path", "lattice-scale", "lattice-add-penalty", "compute-wer", "compute-wer-bootci", "align-text")
+# as local/score.sh of AMI: it finds the microphone in the path of the data, and has no penalty
+AMI_SCORE = r"""#!/usr/bin/env bash
+min_lmwt=7
+max_lmwt=15
+. parse_options.sh
+[ "$(echo $1 | cut -d/ -f2)" = ihm ] || { echo "no ihm directory found"; exit 1; }
+for f in $1/stm $2/words.txt $3/../final.mdl $3/lat.1.gz; do [ -f $f ] || { echo "$0: expecting file $f to exist"; exit 1; }; done
+mkdir -p $3/ascoring/log
+for weight in $(seq $min_lmwt $max_lmwt); do
+  mkdir $3/ascore_$weight
+  cp REPORTS/ascore_$weight/dev.ctm.filt.raw $3/ascore_$weight/$(basename $1).ctm.filt.raw
+  echo "ended" > $3/ascoring/log/score.$weight.log
+done
+"""
+PARSE = r"""while [[ $1 == --* ]]; do
+  name=${1#--}; name=${name//-/_}
+  [[ $name == cmd || -n ${!name} ]] || { echo "$0: invalid option $1"; exit 1; }
+  printf -v $name %s "$2"; shift 2
+done
+"""
+FALL_BACK = r"""#!/usr/bin/env bash
+dir=${!#}
+mkdir -p $dir/scoring_kaldi/wer_details
+echo "%WER 12.34 [ 1 / 8, 0 ins, 0 del, 1 sub ] $dir/wer_9_0.0" > $dir/scoring_kaldi/best_wer
+echo "$@" > $dir/called
+"""
+
+
+@pytest.fixture
+def ami(tmp_path, monkeypatch):
+    """egs/ami/s5b with a decoded set, and a folder of ours with the same lattices; programs of Kaldi only by name."""
+    recipe, ours, programs = tmp_path / "egs/ami/s5b", tmp_path / "exp/rescore/best/dev", tmp_path / "bin"
+    for folder in ("data/ihm/dev", "data/lang", "exp/model", "local", "utils", "steps/scoring"):
+        (recipe / folder).mkdir(parents=True)
+    for path in (
+        recipe / "data/ihm/dev/text",
+        recipe / "data/ihm/dev/stm",
+        recipe / "data/lang/words.txt",
+        recipe / "exp/model/final.mdl",
+    ):
+        path.write_text("")
+    (recipe / "utils/parse_options.sh").write_text(PARSE)
+    for path, text in ((recipe / "local/score.sh", AMI_SCORE), (recipe / "steps/scoring/score_kaldi_wer.sh", FALL_BACK)):
+        path.write_text(text.replace("REPORTS", str(SCLITE / "interpolated")))
+        path.chmod(0o755)
+    ours.mkdir(parents=True)
+    (ours / "lat.1.gz").write_bytes(b"")
+    programs.mkdir()
+    for name in PROGRAMS:
+        (programs / name).write_text("#!/bin/sh\nexit 1\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    return recipe, ours
+
+
+def score_ami(recipe, ours, *options):
+    return step(
+        "score", "--backend", "kaldi", "--score-script", "local/score.sh", "--egs-dir", recipe, "--lang", recipe / "data/lang",
+        "--model", recipe / "exp/model", "--words", recipe / "data/lang/words.txt", *options, recipe / "data/ihm/dev", ours,
+    )  # fmt: skip
+
+
+def test_the_recipes_own_script_scores(ami):
+    recipe, ours = ami
+    done = score_ami(recipe, ours, "--min-lmwt", "12", "--max-lmwt", "13")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("%WER 8.09 [ 33 / 408, 1 ins, 8 del, 24 sub ]")
+    # what the script wants to find above the lattices
+    assert (ours.parent / "final.mdl").resolve() == (recipe / "exp/model/final.mdl").resolve()
+    # another system, at the point that this one has chosen, and compared with it; no penalty is known there
+    other = ours.parents[1] / "other" / "dev"
+    shutil.copytree(ours, other)
+    done = score_ami(recipe, other, "--tuned-on", ours, "--compare-with", ours)
+    assert done.returncode == 0, done.stderr
+    assert "Difference of the WERs: +0.00, p = 1.0000 (paired permutation test over 8 speakers" in done.stdout
+    assert sorted(path.name for path in other.glob("ascore_*")) == ["ascore_12", "ascore_13"]
+    assert (other / "scoring_kaldi/wer_details/wip").read_text() == "0.0\n"
+
+
+def test_a_model_beside_the_lattices_is_left_alone(ami):
+    recipe, ours = ami
+    (ours.parent / "final.mdl").write_text("another model")
+    assert score_ami(recipe, ours, "--min-lmwt", "12", "--max-lmwt", "13").returncode == 0
+    assert (ours.parent / "final.mdl").read_text() == "another model"
+
+
+@pytest.mark.parametrize("lacking", ["data/ihm/dev/stm", "exp/model/final.mdl", "local/score.sh"])
+def test_where_the_recipes_script_cannot_work_another_one_does(ami, lacking):
+    recipe, ours = ami
+    (recipe / lacking).unlink()
+    done = score_ami(recipe, ours, "--min-lmwt", "12", "--max-lmwt", "13", "--word-ins-penalty", "0.0,0.5")
+    assert done.returncode == 0, done.stderr
+    assert Path(lacking).name in done.stderr  # said by the script itself, or by ours if there is none
+    assert "score_kaldi_wer.sh scores instead" in done.stderr
+    assert done.stdout.startswith("%WER 12.34 ")
+    # with all that was asked for, penalties too
+    assert "--min-lmwt 12 --max-lmwt 13 --word-ins-penalty 0.0,0.5" in (ours / "called").read_text()
+
+
+@pytest.mark.parametrize(
+    ("last", "message"),
+    [
+        (
+            "echo 'ERROR (lattice-push[5.5]:main():lattice-push.cc:9) no' > $3/ascoring/log/get_ctm.12.1.log",
+            "a program failed, see",
+        ),
+        ("echo 'hubscr.pl: no sclite'; exit 1", "local/score.sh failed: hubscr.pl: no sclite"),
+        ("rm $3/ascore_13/*.raw", "no *score_13*/dev.ctm.filt.raw"),
+    ],
+)
+def test_a_script_that_fails_later_is_an_error(ami, last, message):
+    recipe, ours = ami
+    script = recipe / "local/score.sh"
+    script.write_text(script.read_text() + last + "\n")
+    done = score_ami(recipe, ours, "--min-lmwt", "12", "--max-lmwt", "13")
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert not (ours / "scoring_kaldi" / "best_wer").exists()

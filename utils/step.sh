@@ -70,7 +70,7 @@ need_kaldi() {
   done
 }
 
-# runs a command in the recipe, with its own path.sh
+# runs a command in the recipe, with its own path.sh; not with our input, which may be a list that we are going through
 in_egs() {
   (
     cd "$egs_dir" || exit 1
@@ -78,7 +78,7 @@ in_egs() {
     set +u # Kaldi's scripts are not made for it
     # shellcheck disable=SC1091
     if [[ -f path.sh ]]; then . ./path.sh; fi
-    "$@"
+    "$@" < /dev/null
   )
 }
 
