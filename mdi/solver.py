@@ -72,11 +72,14 @@ class _Objective:
             raise _Stop
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             found = self.dual.evaluate(mu)
-            lam = self.dual.lam_of(mu)
             # plain sums: BLAS would add in another order with another number of threads
-            value = float((mu * self.r).sum()) - found.log_z - 0.5 * self.penalty * float((lam * lam).sum())
-        marginal = self.dual.marginals(found.cells)
-        gradient = self.target - marginal - self.penalty * lam
+            value = float((mu * self.r).sum()) - found.log_z
+            marginal = self.dual.marginals(found.cells)
+            gradient = self.target - marginal
+            if self.penalty:
+                lam = self.dual.lam_of(mu)
+                value -= 0.5 * self.penalty * float((lam * lam).sum())
+                gradient -= self.penalty * lam
         l1 = float(np.abs(gradient).sum())
         step = Step(len(self.steps) + 1, value, l1, time.perf_counter() - self.start)
         self.steps.append(step)
@@ -173,39 +176,38 @@ def _cell_step(objective: _Objective, mu: Array, found: Evaluation) -> Array:
 
 
 class _Anderson:
-    """Anderson acceleration: x + f - (dX + dF) gamma with gamma = argmin |W (f - dF gamma)| over the last steps."""
+    """Anderson acceleration: x + f - (dX + dF) gamma with gamma = argmin |W (f - dF gamma)| over the last steps.
+
+    Sums by einsum: BLAS would add in another order with another number of threads."""
 
     def __init__(self, weight: Array) -> None:
         self.weight = weight
-        self.moves: list[Array] = []  # dX + dF
-        self.changes: list[Array] = []  # W dF
-        self.gram = np.zeros((0, 0))
+        self.moves = np.empty((MEMORY, len(weight)))  # dX + dF
+        self.changes = np.empty((MEMORY, len(weight)))  # W dF
+        self.gram = np.zeros((MEMORY, MEMORY))
+        self.steps = 0
 
     def __len__(self) -> int:
-        return len(self.moves)
+        return min(self.steps, MEMORY)
 
     def add(self, dx: Array, df: Array) -> None:
-        self.changes.append(self.weight * df)
-        self.moves.append(dx + df)
-        gram = np.empty((len(self), len(self)))
-        gram[:-1, :-1] = self.gram
-        # plain sums: BLAS would add in another order with another number of threads
-        gram[-1] = gram[:, -1] = [(self.changes[-1] * change).sum() for change in self.changes]
-        old = max(0, len(self) - MEMORY)
-        del self.moves[:old], self.changes[:old]
-        self.gram = gram[old:, old:]
+        if not MEMORY:
+            return
+        at = self.steps % MEMORY
+        self.steps += 1
+        np.add(dx, df, out=self.moves[at])
+        np.multiply(self.weight, df, out=self.changes[at])
+        n = len(self)
+        self.gram[at, :n] = self.gram[:n, at] = np.einsum("ij,j->i", self.changes[:n], self.changes[at])
 
     def extrapolated(self, plain: Array, step: Array) -> Array:
-        if not self:
+        n = len(self)
+        if not n:
             return plain
-        gram = self.gram.copy()
-        gram[np.diag_indices_from(gram)] += 1e-10 * np.trace(gram) / len(self) + 1e-300
-        weighted = self.weight * step
-        gamma = np.linalg.solve(gram, [(change * weighted).sum() for change in self.changes])
-        mixed = plain.copy()
-        for share, move in zip(gamma, self.moves, strict=True):
-            mixed -= share * move
-        return mixed
+        gram = self.gram[:n, :n].copy()
+        gram[np.diag_indices(n)] += 1e-10 * np.trace(gram) / n + 1e-300
+        gamma = np.linalg.solve(gram, np.einsum("ij,j->i", self.changes[:n], self.weight * step))
+        return plain - np.einsum("i,ij->j", gamma, self.moves[:n])
 
 
 def _gis(objective: _Objective, mu: Array, constant: float | None = None) -> str:

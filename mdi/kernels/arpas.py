@@ -349,7 +349,7 @@ def _put_log10(out, n, value):
         out[n + 1] = 57
         out[n + 2] = 57
         return n + 3
-    return put_number(out, n, math.log10(value))
+    return put_number(out, n, math.log(value) / LN10)
 
 
 @njit(cache=True, nogil=True)
