@@ -43,7 +43,10 @@ With speech (perplexities only without):
   --first-ngrams N            n-grams of the first-pass model that is pruned from the in-domain one (150000)
   --nj N                      jobs (2)
   --beam, --lattice-beam      decoding (12, 6)
-  --backend mdi|kaldi         decoding, rescoring and scoring with this package or with Kaldi's programs (mdi)
+  --backend mdi|kaldi         decoding, rescoring and scoring with this package, or with Kaldi's programs and a recipe's own
+                              scripts (mdi)
+  --score-script FILE         kaldi: of the recipe; '' for compute-wer (local/score.sh in ami, swbd and wsj)
+  --rescore-script FILE       kaldi: of the recipe, steps/lmrescore_const_arpa.sh ('': its two programs, called with more checks)
   --cmd CMD                   kaldi: run.pl, queue.pl, slurm.pl with options (run.pl)
   --egs-dir DIR               the Kaldi recipe (where you stand, or beside this folder)
 Data go to data/<corpus>, models and results to exp/<corpus>, of the folder that you stand in. What is up to date is not made
@@ -72,10 +75,11 @@ nj=2 beam=12 lattice_beam=6 min_lmwt=7 max_lmwt=17 word_ins_penalty=0.0,0.5,1.0 
 case="" parts="" extra="" synthetic=false
 # of a Kaldi recipe, relative to it: see local/conf/ami.conf
 recipe="" train_data="" set_data="" hires_data="" lang="" recipe_lm="" model_dir="" decode_dirs=""
-mkgraph_opts="" decode_script=steps/nnet3/decode.sh decode_opts="" acwt=0.1
+mkgraph_opts="" decode_script=steps/nnet3/decode.sh decode_opts="" acwt=0.1 score_script="" rescore_script=""
 options="stage stop-stage corpus conf tiny in-text background-text background-lm dev-text eval-text vocab vocab-size data-dir lexicon
  lattice-dir words default-lm order thresholds max-settings first-ngrams smoothing in-min-counts nj beam lattice-beam min-lmwt max-lmwt
- word-ins-penalty backend cmd egs-dir case train-data set-data hires-data lang model-dir decode-dirs mkgraph-opts decode-script decode-opts acwt"
+ word-ins-penalty backend cmd egs-dir case train-data set-data hires-data lang model-dir decode-dirs mkgraph-opts decode-script decode-opts acwt
+ score-script rescore-script"
 options=${options//$'\n'/}
 parse_options "$options" "$@"
 [[ ${#arguments[@]} -eq 0 ]] || fail "'${arguments[0]}' is no option; see --help" 2
@@ -247,7 +251,7 @@ symbols() {
 # rescore_anew OLD NEW FROM TO: archives of an earlier decoding into more jobs must not stay
 rescore_anew() {
   rm -f -- "$4"/lat.*.gz
-  "$mdi_root/steps/rescore.sh" --backend "$backend" --cmd "$cmd" --nj "$nj" --words "$(symbols)" "$@"
+  "$mdi_root/steps/rescore.sh" --backend "$backend" --rescore-script "$rescore_script" --cmd "$cmd" --nj "$nj" --words "$(symbols)" "$@"
 }
 
 # link_lattices FROM TO: another system's lattices under our roof, where their scores will lie too
@@ -255,6 +259,7 @@ link_lattices() {
   local n jobs
   jobs=$(< "$1/num_jobs")
   mkdir -p "$2"
+  rm -f -- "$2"/lat.*.gz # of a decoding into more jobs
   for ((n = 1; n <= jobs; n++)); do ln -sf "$(absolute "$1")/lat.$n.gz" "$2/lat.$n.gz"; done
   cp "$1/num_jobs" "$2/num_jobs"
 }
@@ -290,15 +295,19 @@ stage_5() { # decoding
   done
 }
 
+# of_set SET LIST: what a list of the recipe's, 'set=folder ...', names for the set
+of_set() { tr ' ' '\n' <<< "$2" | sed -n "s/^$1=//p"; }
+
 # decode_in_recipe MODEL LM SET: with the recipe's acoustic model, in a folder of that model's, as Kaldi wants it
 decode_in_recipe() {
-  local graph decoded hires
+  local lm graph decoded hires
+  lm=$(absolute "$2") # the graph is another one if this is called in another folder
   [[ -n $model_dir && -n $lang ]] || fail "--backend kaldi decodes with an acoustic model: give --model-dir and --lang"
-  hires=$(tr ' ' '\n' <<< "$hires_data" | sed -n "s/^$3=//p")
+  hires=$(of_set "$3" "$hires_data")
   [[ -n $hires ]] || fail "--hires-data '$hires_data' names no data folder with features for the set $3"
   graph=$egs_dir/$model_dir/graph_mdi_$1 decoded=$egs_dir/$model_dir/decode_mdi_$1_$3
-  once "$graph/HCLG.fst" "$2" -- "$mdi_root/steps/make_graph.sh" --backend kaldi --lang "$egs_dir/$lang" \
-    --model "$egs_dir/$model_dir" --mkgraph-opts "$mkgraph_opts" "$2" "$graph"
+  once "$graph/HCLG.fst" "$lm" -- "$mdi_root/steps/make_graph.sh" --backend kaldi --cmd "$cmd" --lang "$egs_dir/$lang" \
+    --model "$egs_dir/$model_dir" --mkgraph-opts "$mkgraph_opts" "$lm" "$graph"
   once "$decoded/num_jobs" "$graph/HCLG.fst" -- "$mdi_root/steps/decode.sh" --backend kaldi --nj "$nj" --cmd "$cmd" --beam "$beam" \
     --lattice-beam "$lattice_beam" --acwt "$acwt" --decode-script "$decode_script" \
     --decode-opts "${decode_opts//SET/$(basename "${hires%_hires}")}" "$graph" "$egs_dir/$hires" "$decoded"
@@ -339,12 +348,16 @@ stage_6() { # rescoring
 
 # score SET DIR [BASELINE]: the first set chooses LM weight and penalty, the others are scored there
 score() {
-  local set=$1 dir=$2 options=(${filters[@]+"${filters[@]}"})
+  local set=$1 dir=$2 of=$data/speech/$1 options=(${filters[@]+"${filters[@]}"})
+  if [[ $backend == kaldi && -n $recipe ]]; then # its own data folder, where its script finds more than text
+    of=$egs_dir/$(of_set "$set" "$set_data")
+    options=(--score-script "$score_script" --lang "$egs_dir/$lang" --model "$egs_dir/$model_dir")
+  fi
   [[ $set == "${sets[0]}" ]] || options+=(--tuned-on "$(dirname "$dir")/${sets[0]}")
   [[ -z ${3:-} || $dir == "$3" ]] || options+=(--compare-with "$3")
   once "$dir/scoring_kaldi/best_wer" "$dir/num_jobs" "$data/speech/$set/text" -- "$mdi_root/steps/score.sh" --backend "$backend" \
     --cmd "$cmd" --words "$(symbols)" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" --word-ins-penalty "$word_ins_penalty" \
-    ${options[@]+"${options[@]}"} "$data/speech/$set" "$dir" >&2
+    ${options[@]+"${options[@]}"} "$of" "$dir" >&2
 }
 
 stage_7() { # scores

@@ -71,10 +71,10 @@ with_recipe() {
     return 1
   fi
   [[ $status -eq 0 ]] || fail "$score_script failed: $(tail -n 1 "$log"); see $log, or use --score-script ''"
-  # a program that fails within a pipe does not make these scripts fail
-  bad=$(grep -rlE --include='*.log' '^ERROR \(|command not found' "$folder/scoring" "$folder/ascoring" "$folder/scoring_kaldi" \
-    2> /dev/null || true)
-  [[ -z $bad ]] || fail "$score_script: a program failed, see ${bad%%$'\n'*}"
+  # neither a program that fails within a pipe nor one that is missing makes these scripts fail
+  bad=$(grep -rlE --include='*.log' '^ERROR \(|command not found|^Traceback' "$log" "$folder/scoring" "$folder/ascoring" \
+    "$folder/scoring_kaldi" 2> /dev/null || true)
+  [[ -z $bad ]] || fail "$score_script: a program failed, see ${bad%%$'\n'*}; or use --score-script ''"
   word_ins_penalty=$penalties
 }
 
