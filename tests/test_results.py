@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 
 import pytest
 import report
@@ -41,7 +42,7 @@ def test_figures_stand_in_their_columns(ami):
     assert [column.name for column in found.columns] == ["background", "interpolated", "mdi.6-4-3"]
     by_set = {row.test_set: row for row in found.rows}
     assert by_set["dev"].ppl == {"background": 300.0, "interpolated": 80.0, "mdi.6-4-3": 78.25}
-    assert by_set["eval"].wer["mdi.6-4-3"] == results.Wer(19.0, 18.0, 20.0, -1.0, 0.01)
+    assert by_set["eval"].wer["mdi.6-4-3"] == results.Wer(19.0, 18.0, 20.0, -1.0, 0.01, test="paired permutation test")
     assert by_set["eval"].wer["mdi.6-4-3"].mark == "+"
     assert found.ngrams == {"ami": {"interpolated": 5_002_010}}
 
@@ -55,6 +56,34 @@ def test_kaldis_own_comparison_is_understood(ami):
     assert results.read_wer(folder).mark == "+"
     path.write_text(f"{text}Probability of Set2 improving Set1: 90.00\n")
     assert results.read_wer(folder).mark == ""
+
+
+def test_the_note_says_how_words_were_counted_and_drawn(ami):
+    def note():
+        return results.notes(results.collect("ami", [ami]))[0]
+
+    assert note().startswith("WER in %, counted as by compute-wer, ")
+    assert "by bootstrap over utterances. " in note()
+    assert "paired permutation test, p < 0.05" in note()
+    # the evaluation set by sclite, the development set not
+    for name in ("interpolated", "mdi.6-4-3"):
+        scored = ami / "rescore" / name
+        (scored / "dev").mkdir()
+        shutil.copytree(scored / "eval/scoring_kaldi", scored / "dev/scoring_kaldi")
+        (scored / "eval/scoring_kaldi/best_wer").write_text(
+            "%WER 20.00 [ 20 / 100, 1 ins, 2 del, 17 sub ] ascore_9/eval.ctm.filt.sys\n"
+        )
+    assert "counted as by compute-wer (dev) and sclite (eval)" in note()
+    assert "over utterances (dev) and speakers (eval)" in note()
+    assert "paired permutation test, p < 0.05" in note()
+    (ami / "rescore/mdi.6-4-3/dev/scoring_kaldi/wer_details/comparison").write_text(
+        "Set1: %WER 20.00 95% Conf Interval [ 18, 22 ]\nSet2: %WER 19.00 95% Conf Interval [ 17, 21 ]\n"
+        "Probability of Set2 improving Set1: 98.50\n"
+    )
+    assert "paired bootstrap (dev) and paired permutation test (eval), p < 0.05" in note()
+    for path in ami.rglob("comparison"):
+        path.unlink()
+    assert note().endswith("and speakers (eval).")
 
 
 def test_the_paper_and_the_differences(ami):

@@ -60,6 +60,9 @@ class Wer:
     high: float | None = None
     difference: float | None = None  # to the baseline: interpolation, or in the first pass the default model
     p: float | None = None
+    scorer: str = "compute-wer"
+    unit: str = "utterances"  # what the bootstrap draws
+    test: str = ""  # what p comes from
 
     @property
     def mark(self) -> str:
@@ -118,10 +121,14 @@ def read_wer(folder: Path) -> Wer | None:
     best = folder / "scoring_kaldi" / "best_wer"
     if not best.exists():
         return None
-    match = re.search(r"%WER ([\d.]+)", best.read_text())
+    line = best.read_text()
+    match = re.search(r"%WER ([\d.]+)", line)
     if not match:
         raise MdiError(f"{best}: no %WER in it; score again (stage 7)")
     details = folder / "scoring_kaldi" / "wer_details"
+    report = re.search(r"(_o\d+)?\.ctm\.filt\.sys$", line.strip())  # asclite's name the number of overlapping speakers
+    scorer = ("asclite" if report[1] else "sclite") if report else Wer.scorer
+    unit, test = "speakers" if report else Wer.unit, ""
     low = high = difference = p = None
     if (details / "wer_bootci").exists():
         interval = re.search(r"\[ ([\d.-]+), ([\d.-]+) \]", (details / "wer_bootci").read_text())
@@ -131,10 +138,11 @@ def read_wer(folder: Path) -> Wer | None:
         tested = re.search(r"Difference of the WERs: ([+-][\d.]+), p = ([\d.]+)", text)
         means, better = re.findall(r"%WER ([\d.]+)", text), re.search(r"improving Set1: ([\d.]+)", text)
         if tested:
-            difference, p = float(tested[1]), float(tested[2])
+            difference, p, test = float(tested[1]), float(tested[2]), "paired permutation test"
         elif better and len(means) == 2:  # Kaldi's compute-wer-bootci: how often of 100 the second was better
             difference, p = float(means[1]) - float(means[0]), min(1.0, 2 * min(float(better[1]), 100 - float(better[1])) / 100)
-    return Wer(float(match[1]), low, high, difference, p)
+            test = "paired bootstrap"
+    return Wer(float(match[1]), low, high, difference, p, scorer, unit, test)
 
 
 def read_ngrams(part: Path, column: str) -> int | None:
@@ -244,14 +252,27 @@ def _amount(n: int) -> str:
     return str(n)
 
 
+def _told(results: Results, what: str) -> str:
+    """How the WERs were obtained; with the names of the test sets where it is not the same for all."""
+    sets: dict[str, list[str]] = {}
+    for row in results.rows:
+        for value in {getattr(wer, what) for wer in row.wer.values()} - {""}:
+            sets.setdefault(value, []).append(row.test_set)
+    return " and ".join(sets) if len(sets) < 2 else " and ".join(f"{v} ({', '.join(names)})" for v, names in sets.items())
+
+
 def notes(results: Results) -> list[str]:
     out = []
     if any(row.wer for row in results.rows):
         out.append(
-            f"WER in %, LM weight and penalty chosen on {results.rows[0].test_set}; 95% intervals by bootstrap. + significantly"
-            f" better than the baseline (interpolation; in the first pass the default), - significantly worse: paired permutation"
-            f" test, p < {SIGNIFICANT}, not corrected for the number of comparisons."
+            f"WER in %, counted as by {_told(results, 'scorer')}, LM weight and penalty chosen on {results.rows[0].test_set}; 95%"
+            f" intervals by bootstrap over {_told(results, 'unit')}."
         )
+        if tested := _told(results, "test"):
+            out[-1] += (
+                f" + significantly better than the baseline (interpolation; in the first pass the default), - significantly"
+                f" worse: {tested}, p < {SIGNIFICANT}, not corrected for the number of comparisons."
+            )
         if results.synthetic:
             out.append(
                 "The speech is SYNTHETIC (text to speech): these WERs compare language models, and say nothing of real speech."
