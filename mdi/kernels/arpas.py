@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
+from mdi.kernels.copying import copy_bytes
 from mdi.kernels.lexing import (
     DIRECTIVE,
     DONE,
@@ -376,7 +377,14 @@ def format_ngrams(
     ids = np.zeros(order, np.int64)
     words = np.empty(LINE_ROOM, np.uint8)  # the history's
     size = np.int64(0)
+    # back-off weights lie anywhere, so those of some rows are fetched at once
+    weight = np.empty(BATCH)
+    first = row - BATCH
     while row < end:
+        if not top and row == first + BATCH:
+            first = row
+            for r in range(row, min(end, row + BATCH)):
+                weight[r - first] = bow[as_hist[r]]
         if keep.shape[0] and not keep[row]:
             row += 1
             continue
@@ -395,29 +403,28 @@ def format_ngrams(
                 words = np.empty(2 * size, np.uint8)
             size = np.int64(0)
             for j in range(order - 1):
-                for i in range(offset[ids[j]], offset[ids[j] + 1]):
-                    words[size] = blob[i]
-                    size += 1
+                length = offset[ids[j] + 1] - offset[ids[j]]
+                copy_bytes(words, size, blob, offset[ids[j]], length)
+                size += length
                 words[size] = SPACE
                 size += 1
             spelled = hist
         w = word[row]
-        if n + LINE_ROOM + size + offset[w + 1] - offset[w] > out.shape[0]:
+        length = offset[w + 1] - offset[w]
+        if n + LINE_ROOM + size + length > out.shape[0]:
             break
         n = _put_log10(out, n, p[row])
         out[n] = TAB
         n += 1
-        for i in range(size):
-            out[n + i] = words[i]
-        n += size
-        for i in range(offset[w], offset[w + 1]):
-            out[n] = blob[i]
-            n += 1
+        copy_bytes(out, n, words, 0, size)
+        copy_bytes(out, n + size, blob, offset[w], length)
+        n += size + length
         if not top:
+            back = weight[row - first]
             h = np.int64(as_hist[row])
-            if bow[h] != 1.0 or _any_kept(longer[h], longer[h + 1], keep_longer):
+            if back != 1.0 or _any_kept(longer[h], longer[h + 1], keep_longer):
                 out[n] = TAB
-                n = _put_log10(out, n + 1, bow[h])
+                n = _put_log10(out, n + 1, back)
         out[n] = NEWLINE
         n += 1
         row += 1

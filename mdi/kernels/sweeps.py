@@ -39,7 +39,7 @@ def history_sums(begin, suffix, back, bow, lower_sum, lower_p, p):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def rescaled(begin, suffix, back, bow, p, new_lower_p, lower_scale, lower_z, rows, scales, keep_scale, new_p, new_bow):
     """One order of a model with p(w|h) times c(hw), c being scales[i] for the row rows[i] (ascending) and c(h'w) elsewhere:
 
@@ -67,9 +67,10 @@ def rescaled(begin, suffix, back, bow, p, new_lower_p, lower_scale, lower_z, row
                 scale[r] = c
         backed_off = bow[h] * lower_z[back[h]]
         z[h] = backed_off * (1.0 - covered) + seen
-        new_bow[h] = backed_off / z[h]
+        share = 1.0 / z[h]
+        new_bow[h] = backed_off * share
         for r in range(begin[h], begin[h + 1]):
-            new_p[r] /= z[h]
+            new_p[r] *= share
     return z, scale
 
 
