@@ -40,7 +40,7 @@ With speech (perplexities only without):
   --in-min-counts N-N-N       n-grams of the in-domain model seen so often, by order (1)
   --thresholds LIST           least counts of constraints, by order (2-2-2,5-3-2,6-4-3)
   --max-settings N            settings that the search for the best model tries (16)
-  --first-ngrams N            n-grams of the first-pass model that is pruned from the in-domain one (150000)
+  --first-ngrams N            n-grams of the first-pass model that is pruned from the in-domain one (100000)
   --nj N                      jobs (2)
   --beam, --lattice-beam      decoding (12, 6)
   --backend mdi|kaldi         decoding, rescoring and scoring with this package, or with Kaldi's programs and a recipe's own
@@ -70,7 +70,7 @@ echo "$0 $*" >&2
 stage=0 stop_stage=7 corpus="" conf="" tiny=false
 in_text="" background_text="" background_lm="" dev_text="" eval_text="" vocab="" vocab_size=100000
 data_dir="" lexicon="" lattice_dir="" words="" default_lm=""
-order=3 thresholds=2-2-2,5-3-2,6-4-3 max_settings=16 first_ngrams=150000 smoothing=kn-interpolated in_min_counts=1
+order=3 thresholds=2-2-2,5-3-2,6-4-3 max_settings=16 first_ngrams=100000 smoothing=kn-interpolated in_min_counts=1
 nj=2 beam=12 lattice_beam=6 min_lmwt=7 max_lmwt=17 word_ins_penalty=0.0,0.5,1.0 backend=mdi cmd=run.pl egs_dir=${egs_dir:-}
 case="" parts="" extra="" synthetic=false
 # of a Kaldi recipe, relative to it: see local/conf/ami.conf
@@ -152,6 +152,10 @@ if command -v flock > /dev/null; then
     echo "run.sh: another run is at work in exp/$corpus (or what it started is); waiting for it to end" >&2
     flock 9
   fi
+  # nobody else is at work here: temporary files are those of a run that was killed
+  for folder in "exp/$corpus" "data/$corpus"; do
+    if [[ -d $folder ]]; then find "$folder" -name '.*.tmp' -type f -delete; fi
+  done
 fi
 
 # the paths of one part of the corpus; most corpora are one part
@@ -229,19 +233,35 @@ stage_3() { # MDI: the paper's thresholds, a prior, and the best of a search
     "$background" "$data/train.txt.gz" "$dev" "$exp/mdi/best.arpa.gz"
 }
 
-stage_4() { # first pass: a small model, and the same with the marginals of the large one
+# the models for the first pass, by the name that their decodings have
+small_models() {
+  echo "default $default"
+  echo "mdi $exp/first/mdi.arpa.gz"
+  echo "best $exp/first/best.arpa.gz"
+}
+
+ngrams_of() { gzip -cdf -- "$1" | awk -F= '/^ngram / {n += $2} END {print n}'; }
+
+stage_4() { # first pass: a small model, the same with the marginals of the interpolated one, and the best one cut down to its size
   if [[ -n $background_lm && ! -e $exp/lm/interpolated.arpa.gz ]]; then
     echo "run.sh: no interpolated model in $exp/lm (stages 1 and 2 make it): the first-pass columns stay empty" >&2
     return
   fi
   need 1 "$exp/lm/in.arpa.gz"
   need 2 "$exp/lm/interpolated.arpa.gz"
+  need 3 "$exp/mdi/best.arpa.gz"
   if [[ $default == "$exp"/* ]]; then
     once "$default" "$exp/lm/in.arpa.gz" -- mdi prune --max-ngrams "$first_ngrams" "$exp/lm/in.arpa.gz" "$default"
   fi
-  once "$exp/first/mdi.arpa.gz" "$default" "$exp/lm/interpolated.arpa.gz" "$data/train.txt.gz" -- \
-    mdi match "$default" "$exp/lm/interpolated.arpa.gz" "$data/train.txt.gz" "$exp/first/mdi.arpa.gz"
+  match_to "$default" "$exp/lm/interpolated.arpa.gz" "$exp/first/mdi.arpa.gz"
+  # what pruning takes from the marginals, matching gives back
+  once "$exp/first/pruned.arpa.gz" "$exp/mdi/best.arpa.gz" "$default" -- mdi prune --max-ngrams "$(ngrams_of "$default")" \
+    "$exp/mdi/best.arpa.gz" "$exp/first/pruned.arpa.gz"
+  match_to "$exp/first/pruned.arpa.gz" "$exp/mdi/best.arpa.gz" "$exp/first/best.arpa.gz"
 }
+
+# match_to SMALL LARGE OUT
+match_to() { once "$3" "$1" "$2" "$data/train.txt.gz" -- mdi match "$1" "$2" "$data/train.txt.gz" "$3"; }
 
 # the words of the lattices
 symbols() {
@@ -270,10 +290,8 @@ stage_5() { # decoding
     return
   fi
   local model lm set ready
-  for model in default mdi; do
-    lm=$default
-    [[ $model == default ]] || lm=$exp/first/mdi.arpa.gz
-    if [[ $model == mdi && ! -e $lm && -n $background_lm ]]; then continue; fi
+  while read -r model lm; do
+    if [[ $model != default && ! -e $lm && -n $background_lm ]]; then continue; fi
     need 4 "$lm"
     for set in "${spoken[@]}"; do
       ready=$data/lattices/$set
@@ -281,8 +299,8 @@ stage_5() { # decoding
         once "$exp/decode/default/$set/num_jobs" "$ready/num_jobs" "$ready/lat.1.gz" -- link_lattices "$ready" "$exp/decode/default/$set"
       elif [[ -d $ready && ($backend == mdi || ! -e $egs_dir/$model_dir/final.mdl) ]]; then
         # no acoustic model to decode with: the small model goes into the lattices instead
-        once "$exp/decode/mdi/$set/num_jobs" "$lm" "$exp/decode/default/$set/num_jobs" -- rescore_anew "$default" "$lm" \
-          "$exp/decode/default/$set" "$exp/decode/mdi/$set"
+        once "$exp/decode/$model/$set/num_jobs" "$lm" "$exp/decode/default/$set/num_jobs" -- rescore_anew "$default" "$lm" \
+          "$exp/decode/default/$set" "$exp/decode/$model/$set"
       elif [[ $backend == kaldi ]]; then
         decode_in_recipe "$model" "$lm" "$set"
       else
@@ -292,7 +310,7 @@ stage_5() { # decoding
           "$exp/graph/$model" "$data/speech/$set" "$exp/decode/$model/$set"
       fi
     done
-  done
+  done < <(small_models)
 }
 
 # of_set SET LIST: what a list of the recipe's, 'set=folder ...', names for the set
@@ -364,10 +382,11 @@ stage_7() { # scores
   local set model lm baseline
   for set in ${spoken[@]+"${spoken[@]}"}; do
     need 5 "$exp/decode/default/$set/num_jobs"
-    score "$set" "$exp/decode/default/$set"
+    while read -r model lm; do
+      if [[ -d $exp/decode/$model ]]; then score "$set" "$exp/decode/$model/$set" "$exp/decode/default/$set"; fi
+    done < <(small_models)
     baseline=$exp/rescore/interpolated
     [[ -d $baseline ]] || baseline=$exp/decode/default
-    if [[ -d $exp/decode/mdi ]]; then score "$set" "$exp/decode/mdi/$set" "$exp/decode/default/$set"; fi
     while read -r model lm; do
       if [[ -d $exp/rescore/$model ]]; then
         score "$set" "$exp/rescore/$model/$set" "$baseline/$set"
@@ -379,8 +398,7 @@ stage_7() { # scores
       once "$exp/ppl/$model.jsonl" "$lm" "${texts[@]}" -- captured "$exp/ppl/$model.jsonl" mdi ppl --json true "$lm" "${texts[@]}"
     fi
   done < <(
-    echo "default $default"
-    echo "first $exp/first/mdi.arpa.gz"
+    small_models | sed 's/^/first./'
     echo "in $exp/lm/in.arpa.gz"
     echo "background $background"
     large_models

@@ -1,11 +1,24 @@
-"""Property tests draw new examples on every run, except where a run must not depend on chance."""
+"""Property tests draw new examples on every run, except where a run must not depend on chance. The small demo runs once."""
 
 from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import settings
+from recipe import TINY, run
 
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """The demo in miniature, one call a stage: (folder, calls)."""
+    folder = tmp_path_factory.mktemp("tiny")
+    calls = []
+    for stage in range(8):
+        calls.append(run(folder, *TINY, "--stage", stage, "--stop-stage", stage))
+        assert calls[-1].returncode == 0, calls[-1].stderr
+    return folder, calls

@@ -77,7 +77,7 @@ def _html_cell(row: Row | None, column: Column, what: str, cell: str) -> str:
     rivals = {
         name: value
         for name, value in (row.ppl.items() if what == "PPL" else ((n, w.rate) for n, w in row.wer.items()))
-        if (name in ("default", "first")) == (column.group == FIRST)
+        if name.startswith("first.") == (column.group == FIRST)
     }
     best = column.name in rivals and rivals[column.name] == min(rivals.values())
     mark = row.wer[column.name].mark if what == "WER" and column.name in row.wer else ""
@@ -94,8 +94,9 @@ def adapted_certificates(part: Path) -> dict[str, dict]:
     found = {}
     for path in sorted((part / "mdi").glob("*.arpa.gz.json")):
         found[path.name.removesuffix(".arpa.gz.json")] = json.loads(path.read_text())
-    if first := read_json(part / "first" / "mdi.arpa.gz.json"):
-        found["first"] = first
+    for name in ("mdi", "best"):
+        if first := read_json(part / "first" / f"{name}.arpa.gz.json"):
+            found[f"first.{name}"] = first
     return found
 
 

@@ -27,7 +27,7 @@ FIRST, LARGE = "First-pass LM", "Rescoring with large n-gram LM"
 
 # Huang, Li, Arora, Povey and Khudanpur: Efficient MDI adaptation for n-gram language models. Interspeech 2020, Table 1:
 # (PPL, WER) of the columns below; there is no WER without adaptation.
-PAPER_COLUMNS = ("default", "first", "background", "interpolated", "mdi.2-2-2", "mdi.5-3-2", "mdi.6-4-3")
+PAPER_COLUMNS = ("first.default", "first.mdi", "background", "interpolated", "mdi.2-2-2", "mdi.5-3-2", "mdi.6-4-3")
 PAPER: dict[str, dict[str, list[tuple[float, float | None]]]] = {
     "ami": {
         "dev": [(84.6, 20.0), (84.3, 20.0), (384.1, None), (80.5, 19.6), (86.6, 19.4), (87.1, 19.4), (87.9, 19.4)],
@@ -95,8 +95,9 @@ def columns(parts: list[Path]) -> list[Column]:
     found = {path.stem for part in parts for path in (part / "ppl").glob("*.jsonl")}
     thresholds = sorted((name for name in found if name.startswith("mdi.")), key=lambda name: _numbers(name))
     known = [
-        Column("default", FIRST, "default"),
-        Column("first", FIRST, "MDI"),
+        Column("first.default", FIRST, "default"),
+        Column("first.mdi", FIRST, "MDI"),
+        Column("first.best", FIRST, "Best"),
         Column("background", LARGE, "No adapt.", wer=False),
         Column("interpolated", LARGE, "Interpolation"),
         *(Column(name, LARGE, f"MDI ({name[4:]})") for name in thresholds),
@@ -111,8 +112,8 @@ def _numbers(name: str) -> list[float]:
 
 
 def scored_folder(part: Path, column: str, test_set: str) -> Path:
-    if column in ("default", "first"):
-        return part / "decode" / ("mdi" if column == "first" else "default") / test_set
+    if column.startswith("first."):
+        return part / "decode" / column.removeprefix("first.") / test_set
     return part / "rescore" / column / test_set
 
 
@@ -147,10 +148,12 @@ def read_wer(folder: Path) -> Wer | None:
 
 def read_ngrams(part: Path, column: str) -> int | None:
     """From the certificate beside the model, or from the ARPA's header."""
-    where = {"default": "first/default", "first": "first/mdi", "background": "lm/background", "interpolated": "lm/interpolated"}
+    where = {"background": "lm/background", "interpolated": "lm/interpolated"}
+    if column.startswith("first."):
+        where[column] = column.replace(".", "/")
     model = part / f"{where.get(column, f'mdi/{column}')}.arpa.gz"
-    if not model.exists() and column in ("default", "background"):
-        model = Path("data", *part.parts[1:], f"{column}.arpa.gz")
+    if not model.exists() and column in ("first.default", "background"):
+        model = Path("data", *part.parts[1:], f"{column.removeprefix('first.')}.arpa.gz")
     certificate = Path(f"{model}.json")
     if certificate.exists():
         return sum(json.loads(certificate.read_text())["ngrams"])
@@ -277,6 +280,11 @@ def notes(results: Results) -> list[str]:
             out.append(
                 "The speech is SYNTHETIC (text to speech): these WERs compare language models, and say nothing of real speech."
             )
+    if any(column.name == "first.best" for column in results.columns):
+        out.append(
+            "First pass: MDI has the n-grams of the default model and the marginals of the interpolated one (mdi match); Best is"
+            " the best model below, cut down to as many n-grams (mdi prune) and matched to itself as it was."
+        )
     if any(column.name == "best" for column in results.columns):
         out.append(
             "MDI, prior: all n-grams constrained, Gaussian prior on lambda. Best: thresholds, prior and mixture with in-domain"
