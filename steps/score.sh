@@ -112,7 +112,8 @@ compare_words() {
   for one in "$compare_with" "$folder"; do
     point=$(best "$one")
     { read -r weight && read -r penalty; } <<< "$point"
-    need_files "$one/scoring_kaldi/penalty_$penalty/$weight.txt"
+    [[ -e $one/scoring_kaldi/penalty_$penalty/$weight.txt ]] \
+      || fail "$one was scored in another way (sclite?); to compare with it, remove $one/scoring_kaldi and score it again"
     texts+=("ark:$one/scoring_kaldi/penalty_$penalty/$weight.txt")
   done
   compute-wer-bootci --mode=present "ark:$folder/scoring_kaldi/test_filt.txt" "${texts[@]}" \

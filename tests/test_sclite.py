@@ -139,7 +139,7 @@ def test_two_ways_of_scoring_are_not_compared(tmp_path):
     sclite.write_scores(folder, "dev", [(12, "0.0")])
     (other / "scoring_kaldi").mkdir(parents=True)
     (other / "scoring_kaldi/best_wer").write_text(f"%WER 9.00 [ 9 / 100, 0 ins, 0 del, 9 sub ] {other}/wer_12_0.0\n")
-    with pytest.raises(MdiError, match="score that folder in the same way"):
+    with pytest.raises(MdiError, match="not of sclite; to compare with it, remove"):
         sclite.compare(folder, other)
     shutil.copytree(REPORTS / "swbd", other, dirs_exist_ok=True)
     sclite.write_scores(other, "eval2000", [(16, "0.5")])

@@ -109,7 +109,7 @@ def best_report(folder: Path) -> Errors:
     best = folder / "scoring_kaldi" / "best_wer"
     where = best.read_text().split("] ", 1)[-1].strip() if best.exists() else ""
     if not where.endswith(".ctm.filt.sys"):
-        raise MdiError(f"{best}: no report of sclite in it; score that folder in the same way to compare with it")
+        raise MdiError(f"{best}: not of sclite; to compare with it, remove {folder}/scoring_kaldi and score that folder again")
     return read_report(Path(where).with_suffix(".raw"))
 
 
