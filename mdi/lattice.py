@@ -13,12 +13,13 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.kernels import lattices as kernels
+from mdi.openfst import ByState
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Lattice:
+class Lattice(ByState):
     """Every state lies on a path, every arc leads to a higher state, 0 is the start: `tidy` makes it so."""
 
     utterance: str
@@ -34,18 +35,6 @@ class Lattice:
     final_first: Array
     final_stop: Array
     frames: Array
-
-    @property
-    def n_states(self) -> int:
-        return len(self.begin) - 1
-
-    @property
-    def n_arcs(self) -> int:
-        return len(self.dest)
-
-    @property
-    def source(self) -> Array:
-        return np.repeat(np.arange(self.n_states, dtype=np.int32), np.diff(self.begin))
 
 
 @dataclass(frozen=True)

@@ -22,18 +22,11 @@ _HEADER = struct.Struct("<iiQqqq")
 _FLOATS = {"standard": 1, "lattice4": 2}
 
 
-@dataclass(frozen=True)
-class Arcs:
-    """States 0 .. n-1 by their arcs: those of state s are begin[s] .. begin[s+1]. `weight` and `final` have one column a float;
-    a state that is not final has the final weight infinity."""
+class ByState:
+    """Arcs by the state that they leave: those of state s are begin[s] .. begin[s+1]; `dest` is where they lead."""
 
-    start: int
     begin: Array
-    ilabel: Array
-    olabel: Array
-    weight: Array
     dest: Array
-    final: Array
 
     @property
     def n_states(self) -> int:
@@ -46,6 +39,20 @@ class Arcs:
     @property
     def source(self) -> Array:
         return np.repeat(np.arange(self.n_states, dtype=np.int32), np.diff(self.begin))
+
+
+@dataclass(frozen=True)
+class Arcs(ByState):
+    """States 0 .. n-1 by their arcs: those of state s are begin[s] .. begin[s+1]. `weight` and `final` have one column a float;
+    a state that is not final has the final weight infinity."""
+
+    start: int
+    begin: Array
+    ilabel: Array
+    olabel: Array
+    weight: Array
+    dest: Array
+    final: Array
 
 
 def from_unsorted(

@@ -30,6 +30,7 @@ from mdi.kernels.lexing import (
     skip_blanks,
     slot_of,
 )  # fmt: skip
+from mdi.kernels.tries import gallop
 
 BACKSLASH = 92
 LN10 = math.log(10.0)
@@ -248,21 +249,7 @@ def _find_history(ids, length, level, begin, start, row_of, cursor):
         lo = first
         if first < cursor[j] < end and row_of[cursor[j]] <= row:
             lo = cursor[j]
-        # gallop, then halve, to the first history whose row is not before the prefix's rows
-        step = np.int64(1)
-        hi = lo
-        while hi < end and row_of[hi] < row:
-            lo = hi + 1
-            hi += step
-            step <<= 1
-        if hi > end:
-            hi = end
-        while lo < hi:
-            mid = (lo + hi) >> 1
-            if row_of[mid] < row:
-                lo = mid + 1
-            else:
-                hi = mid
+        lo = gallop(row_of, lo, end, row)
         if lo >= end or row_of[lo] >= row_end:
             return np.int64(-1)
         cursor[j] = lo

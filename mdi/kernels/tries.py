@@ -139,6 +139,26 @@ def scattered(value, place):
     return out
 
 
+@njit(cache=True, nogil=True, inline="always")
+def gallop(values, lo, end, least):
+    """The first place in lo .. end of ascending values that is not below `least`: in longer and longer steps, then by halves."""
+    step = np.int64(1)
+    hi = lo
+    while hi < end and values[hi] < least:
+        lo = hi + 1
+        hi += step
+        step <<= 1
+    if hi > end:
+        hi = end
+    while lo < hi:
+        mid = (lo + hi) >> 1
+        if values[mid] < least:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo
+
+
 @njit(cache=True, nogil=True)
 def link_suffixes(begin, word, back, lower_begin, lower_word):
     """suffix[r] = the row of h'w for row r = hw, or -1 where it is missing. Histories with the same h' lie side by
@@ -154,21 +174,7 @@ def link_suffixes(begin, word, back, lower_begin, lower_word):
         end = np.int64(lower_begin[b + 1])
         for r in range(begin[h], begin[h + 1]):
             w = word[r]
-            # gallop, then halve
-            step = np.int64(1)
-            hi = lo
-            while hi < end and lower_word[hi] < w:
-                lo = hi + 1
-                hi += step
-                step <<= 1
-            if hi > end:
-                hi = end
-            while lo < hi:
-                mid = (lo + hi) >> 1
-                if lower_word[mid] < w:
-                    lo = mid + 1
-                else:
-                    hi = mid
+            lo = gallop(lower_word, lo, end, w)
             if lo < end and lower_word[lo] == w:
                 suffix[r] = lo
             else:
