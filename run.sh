@@ -75,10 +75,10 @@ nj=2 beam=12 lattice_beam=6 min_lmwt=7 max_lmwt=17 word_ins_penalty=0.0,0.5,1.0 
 case="" parts="" extra="" synthetic=false
 # of a Kaldi recipe, relative to it: see local/conf/ami.conf
 recipe="" train_data="" set_data="" hires_data="" lang="" recipe_lm="" model_dir="" decode_dirs=""
-mkgraph_opts="" decode_script=steps/nnet3/decode.sh decode_opts="" acwt=0.1 score_script="" rescore_script=""
+mkgraph_opts="" decode_script=steps/nnet3/decode.sh decode_opts="" ivectors="" acwt=0.1 score_script="" rescore_script=""
 options="stage stop-stage corpus conf tiny in-text background-text background-lm dev-text eval-text vocab vocab-size data-dir lexicon
  lattice-dir words default-lm order thresholds max-settings first-ngrams smoothing in-min-counts nj beam lattice-beam min-lmwt max-lmwt
- word-ins-penalty backend cmd egs-dir case train-data set-data hires-data lang model-dir decode-dirs mkgraph-opts decode-script decode-opts acwt
+ word-ins-penalty backend cmd egs-dir case train-data set-data hires-data lang model-dir decode-dirs mkgraph-opts decode-script decode-opts ivectors acwt
  score-script rescore-script"
 options=${options//$'\n'/}
 parse_options "$options" "$@"
@@ -318,17 +318,20 @@ of_set() { tr ' ' '\n' <<< "$2" | sed -n "s/^$1=//p"; }
 
 # decode_in_recipe MODEL LM SET: with the recipe's acoustic model, in a folder of that model's, as Kaldi wants it
 decode_in_recipe() {
-  local lm graph decoded hires
+  local lm graph decoded hires name
   lm=$(absolute "$2") # the graph is another one if this is called in another folder
   [[ -n $model_dir && -n $lang ]] || fail "--backend kaldi decodes with an acoustic model: give --model-dir and --lang"
   hires=$(of_set "$3" "$hires_data")
   [[ -n $hires ]] || fail "--hires-data '$hires_data' names no data folder with features for the set $3"
+  name=$(basename "${hires%_hires}")
+  local ivectors=${ivectors//SET/$name}
+  [[ -z $ivectors ]] || one ivectors
   graph=$egs_dir/$model_dir/graph_mdi_$1 decoded=$egs_dir/$model_dir/decode_mdi_$1_$3
   once "$graph/HCLG.fst" "$lm" -- "$mdi_root/steps/make_graph.sh" --backend kaldi --cmd "$cmd" --lang "$egs_dir/$lang" \
     --model "$egs_dir/$model_dir" --mkgraph-opts "$mkgraph_opts" "$lm" "$graph"
   once "$decoded/num_jobs" "$graph/HCLG.fst" -- "$mdi_root/steps/decode.sh" --backend kaldi --nj "$nj" --cmd "$cmd" --beam "$beam" \
     --lattice-beam "$lattice_beam" --acwt "$acwt" --decode-script "$decode_script" \
-    --decode-opts "${decode_opts//SET/$(basename "${hires%_hires}")}" "$graph" "$egs_dir/$hires" "$decoded"
+    --decode-opts "$decode_opts${ivectors:+ --online-ivector-dir $ivectors}" "$graph" "$egs_dir/$hires" "$decoded"
   once "$exp/decode/$1/$3/num_jobs" "$decoded/num_jobs" -- link_lattices "$decoded" "$exp/decode/$1/$3"
 }
 
