@@ -161,6 +161,10 @@ $folder/scoring_kaldi and score again" >&2
       cat "$folder/scoring_kaldi/best_wer"
       [[ -z $compare_with ]] || compare_words
     fi
+    weight=$(< "$folder/scoring_kaldi/wer_details/lmwt")
+    if [[ $min_lmwt -ne $max_lmwt && ($weight -eq $min_lmwt || $weight -eq $max_lmwt) ]]; then
+      echo "$step_name: the best LM weight, $weight, is at the edge of the range; widen --min-lmwt or --max-lmwt" >&2
+    fi
     ;;
   *) fail "--backend $backend; expected mdi or kaldi" 2 ;;
 esac

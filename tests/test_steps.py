@@ -168,6 +168,7 @@ FALL_BACK = r"""#!/usr/bin/env bash
 dir=${!#}
 mkdir -p $dir/scoring_kaldi/wer_details
 echo "%WER 12.34 [ 1 / 8, 0 ins, 0 del, 1 sub ] $dir/wer_9_0.0" > $dir/scoring_kaldi/best_wer
+echo 12 > $dir/scoring_kaldi/wer_details/lmwt
 echo "$@" > $dir/called
 """
 
@@ -211,6 +212,7 @@ def test_the_recipes_own_script_scores(ami):
     done = score_ami(recipe, ours, "--min-lmwt", "12", "--max-lmwt", "13")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("%WER 8.09 [ 33 / 408, 1 ins, 8 del, 24 sub ]")
+    assert "the best LM weight, 13, is at the edge of the range" in done.stderr
     # what the script wants to find above the lattices
     assert (ours.parent / "final.mdl").resolve() == (recipe / "exp/model/final.mdl").resolve()
     # another system, at the point that this one has chosen, and compared with it; no penalty is known there
@@ -218,6 +220,7 @@ def test_the_recipes_own_script_scores(ami):
     shutil.copytree(ours, other)
     done = score_ami(recipe, other, "--tuned-on", ours, "--compare-with", ours)
     assert done.returncode == 0, done.stderr
+    assert "edge of the range" not in done.stderr
     assert "Difference of the WERs: +0.00, p = 1.0000 (paired permutation test over 8 speakers" in done.stdout
     assert sorted(path.name for path in other.glob("ascore_*")) == ["ascore_12", "ascore_13"]
     assert (other / "scoring_kaldi/wer_details/wip").read_text() == "0.0\n"
