@@ -135,7 +135,7 @@ def rescaled(model: NgramModel, rows: list[Array], scales: list[Array], *, spend
         new_p, new_bow = (model.p[k], model.bow[k - 1]) if spend else (np.empty(trie.rows(k)), np.empty(trie.n_hist(k - 1)))
         z, scale = sweeps.rescaled(
             trie.begin[k], trie.suffix[k], trie.back[k - 1], model.bow[k - 1], model.p[k], p[k - 1], scale, z, *own,
-            k < trie.order, new_p, new_bow,
+            k == trie.order, new_p, new_bow,
         )  # fmt: skip
         p.append(new_p)
         bow.append(new_bow)

@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         return "".join(f"{thresholds}\t{path}\t{found['ppl']:.7g}\n" for path, found in fields["perplexity"].items())
 
     converged = True
-    with ThreadPoolExecutor(2) as pool:  # models are written while the next ones are solved
+    with ThreadPoolExecutor(1) as pool:  # a model is written while the next one is solved
         pending = []
         for adapted in results:
             pending.append(pool.submit(write, adapted))

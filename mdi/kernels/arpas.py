@@ -330,7 +330,7 @@ def parse_ngrams(buf, begin, end, order, top, limit, vocab, level, begins, start
     return DONE, i, i, n, lines
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _put_log10(out, n, value):
     if value <= 0.0:
         out[n] = 45

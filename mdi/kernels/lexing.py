@@ -233,8 +233,42 @@ PAIRS = np.frombuffer("".join(f"{i:02d}" for i in range(100)).encode(), np.uint8
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _put_seven(out, n, part):
-    """Writes an integer of seven digits, zeros in front included, less the zeros at its end."""
+def put_number(out, n, value):
+    """Writes seven significant digits like C's %.7g, and at least seven decimals: sums over a history stay within 1e-6 of one,
+    and what has been read with seven digits is written as it was. Returns the new length."""
+    end = _put_usual(out, n, value)
+    return end if end >= 0 else _put_any(out, n, value)
+
+
+@njit(cache=True, nogil=True)
+def _put_usual(out, n, value):
+    """-1 for what is left to _put_any. With a call of that in it the compiler would not inline this, which doubles its time."""
+    size = abs(value)
+    if not 0.01 <= size < 99.0 or 0.0999999 < size < 0.1:
+        return np.int64(-1)
+    if value < 0.0:
+        out[n] = 45
+        n += 1
+    # nearly all numbers: seven decimals, or seven digits behind 0.0; rounded by adding a half, as rint is a call
+    if size >= 0.1:
+        part = np.uint32(size * 1e7 + 0.5)
+        whole = part // np.uint32(10_000_000)
+        part -= whole * np.uint32(10_000_000)
+        if whole >= 10:
+            out[n] = np.uint8(48 + whole // np.uint32(10))
+            whole %= np.uint32(10)
+            n += 1
+        out[n] = np.uint8(48 + whole)
+        if part == 0:
+            return n + 1
+        out[n + 1] = 46
+        n += 2
+    else:
+        part = np.uint32(size * 1e8 + 0.5)
+        out[n] = 48
+        out[n + 1] = 46
+        out[n + 2] = 48
+        n += 3
     a, b, c = part // np.uint32(100_000), part // np.uint32(1_000) % np.uint32(100), part // np.uint32(10) % np.uint32(100)
     out[n], out[n + 1] = PAIRS[2 * a], PAIRS[2 * a + 1]
     out[n + 2], out[n + 3] = PAIRS[2 * b], PAIRS[2 * b + 1]
@@ -250,9 +284,7 @@ def _put_seven(out, n, part):
 
 
 @njit(cache=True, nogil=True)
-def put_number(out, n, value):
-    """Writes seven significant digits like C's %.7g, and at least seven decimals: sums over a history stay within 1e-6 of one,
-    and what has been read with seven digits is written as it was. Returns the new length."""
+def _put_any(out, n, value):
     if abs(value) < 1e-30:
         out[n] = 48
         return n + 1
@@ -260,29 +292,6 @@ def put_number(out, n, value):
         out[n] = 45
         n += 1
         value = -value
-    # nearly all numbers: seven decimals, or seven digits behind zeros
-    if 0.1 <= value < 99.0:
-        scaled = np.uint32(np.rint(value * 1e7))
-        whole = scaled // np.uint32(10_000_000)
-        part = scaled - whole * np.uint32(10_000_000)
-        if whole >= 10:
-            out[n] = np.uint8(48 + whole // np.uint32(10))
-            whole %= np.uint32(10)
-            n += 1
-        out[n] = np.uint8(48 + whole)
-        if part == 0:
-            return n + 1
-        out[n + 1] = 46
-        return _put_seven(out, n + 2, part)
-    if 0.001 <= value < 0.09999999:
-        out[n] = 48
-        out[n + 1] = 46
-        out[n + 2] = 48
-        if value >= 0.01:
-            return _put_seven(out, n + 3, np.uint32(np.rint(value * 1e8)))
-        if value < 0.009999999:
-            out[n + 3] = 48
-            return _put_seven(out, n + 4, np.uint32(np.rint(value * 1e9)))
     if 0.001 <= value < 10.0:
         power = np.int64(0 if value >= 1.0 else -1 if value >= 0.1 else -2 if value >= 0.01 else -3)
     else:

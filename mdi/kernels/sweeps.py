@@ -40,16 +40,16 @@ def history_sums(begin, suffix, back, bow, lower_sum, lower_p, p):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def rescaled(begin, suffix, back, bow, p, new_lower_p, lower_scale, lower_z, rows, scales, keep_scale, new_p, new_bow):
+def rescaled(begin, suffix, back, bow, p, new_lower_p, lower_scale, lower_z, rows, scales, top, new_p, new_bow):
     """One order of a model with p(w|h) times c(hw), c being scales[i] for the row rows[i] (ascending) and c(h'w) elsewhere:
 
         Z(h) = bow(h) (Z(h') - sum p(w|h') c(h'w)) + sum p(w|h) c(hw), sums over the rows of h,
 
     p(w|h') c(h'w) = Z(h') times the new p(w|h'). Fills new_p = p c / Z and new_bow = bow Z(h') / Z, which may be p and bow
-    themselves; returns (Z, c if it is to be kept)."""
+    themselves; returns (Z, c) for the next order, nothing at the top."""
     n_hist = bow.shape[0]
-    z = np.empty(n_hist)
-    scale = np.empty(p.shape[0] if keep_scale else 0)
+    z = np.empty(0 if top else n_hist)
+    scale = np.empty(0 if top else p.shape[0])
     at = 0
     for h in range(n_hist):
         seen = 0.0
@@ -63,11 +63,13 @@ def rescaled(begin, suffix, back, bow, p, new_lower_p, lower_scale, lower_z, row
                 at += 1
             new_p[r] = p[r] * c
             seen += new_p[r]
-            if keep_scale:
+            if not top:
                 scale[r] = c
         backed_off = bow[h] * lower_z[back[h]]
-        z[h] = backed_off * (1.0 - covered) + seen
-        share = 1.0 / z[h]
+        total = backed_off * (1.0 - covered) + seen
+        if not top:
+            z[h] = total
+        share = 1.0 / total
         new_bow[h] = backed_off * share
         for r in range(begin[h], begin[h + 1]):
             new_p[r] *= share
