@@ -40,7 +40,7 @@ With speech (perplexities only without):
   --in-min-counts N-N-N       n-grams of the in-domain model seen so often, by order (1)
   --thresholds LIST           least counts of constraints, by order (2-2-2,5-3-2,6-4-3)
   --max-settings N            settings that the search for the best model tries (16)
-  --first-ngrams N            n-grams of the first-pass model that is pruned from the in-domain one (100000)
+  --first-ngrams N            n-grams, beside its words, of the first-pass model that is pruned from the in-domain one (70000)
   --nj N                      jobs (2)
   --beam, --lattice-beam      decoding (12, 6)
   --backend mdi|kaldi         decoding, rescoring and scoring with this package, or with Kaldi's programs and a recipe's own
@@ -70,7 +70,7 @@ echo "$0 $*" >&2
 stage=0 stop_stage=7 corpus="" conf="" tiny=false
 in_text="" background_text="" background_lm="" dev_text="" eval_text="" vocab="" vocab_size=100000
 data_dir="" lexicon="" lattice_dir="" words="" default_lm=""
-order=3 thresholds=2-2-2,5-3-2,6-4-3 max_settings=16 first_ngrams=100000 smoothing=kn-interpolated in_min_counts=1
+order=3 thresholds=2-2-2,5-3-2,6-4-3 max_settings=16 first_ngrams=70000 smoothing=kn-interpolated in_min_counts=1
 nj=2 beam=12 lattice_beam=6 min_lmwt=7 max_lmwt=17 word_ins_penalty=0.0,0.5,1.0 backend=mdi cmd=run.pl egs_dir=${egs_dir:-}
 case="" parts="" extra="" synthetic=false
 # of a Kaldi recipe, relative to it: see local/conf/ami.conf
@@ -129,7 +129,7 @@ if [[ -n $recipe ]]; then
   done
 fi
 if [[ $tiny == true ]]; then
-  corpus=$corpus-tiny parts=commons thresholds=2-2-2 max_settings=2 first_ngrams=1000
+  corpus=$corpus-tiny parts=commons thresholds=2-2-2 max_settings=2 first_ngrams=800
 fi
 speech=true
 if [[ -z $extra && -n $data_dir$lattice_dir$recipe ]]; then extra=speech; fi
@@ -240,7 +240,19 @@ small_models() {
   echo "best $exp/first/best.arpa.gz"
 }
 
-ngrams_of() { gzip -cdf -- "$1" | awk -F= '/^ngram / {n += $2} END {print n}'; }
+# ngrams_of LM [ORDER]: their number, of all orders or of one. No pipe: gzip need not come to the end.
+ngrams_of() {
+  awk -F= -v order="${2:-[0-9]+}" '/^\\1-grams/ {exit} $1 ~ "^ngram +" order " *$" {n += $2} END {print n + 0}' <(gzip -cdf -- "$1")
+}
+
+# size_for LM [LIKE]: as many n-grams as another model has, or, where that is none or has not even room for the words, its words and
+# --first-ngrams longer ones
+size_for() {
+  local words like=0
+  words=$(ngrams_of "$1" 1)
+  [[ -z ${2:-} ]] || like=$(ngrams_of "$2")
+  echo $((like > words ? like : words + first_ngrams))
+}
 
 stage_4() { # first pass: a small model, the same with the marginals of the interpolated one, and the best one cut down to its size
   if [[ -n $background_lm && ! -e $exp/lm/interpolated.arpa.gz ]]; then
@@ -251,12 +263,13 @@ stage_4() { # first pass: a small model, the same with the marginals of the inte
   need 2 "$exp/lm/interpolated.arpa.gz"
   need 3 "$exp/mdi/best.arpa.gz"
   if [[ $default == "$exp"/* ]]; then
-    once "$default" "$exp/lm/in.arpa.gz" -- mdi prune --max-ngrams "$first_ngrams" "$exp/lm/in.arpa.gz" "$default"
+    once "$default" "$exp/lm/in.arpa.gz" -- mdi prune --max-ngrams "$(size_for "$exp/lm/in.arpa.gz")" \
+      "$exp/lm/in.arpa.gz" "$default"
   fi
   match_to "$default" "$exp/lm/interpolated.arpa.gz" "$exp/first/mdi.arpa.gz"
   # what pruning takes from the marginals, matching gives back
-  once "$exp/first/pruned.arpa.gz" "$exp/mdi/best.arpa.gz" "$default" -- mdi prune --max-ngrams "$(ngrams_of "$default")" \
-    "$exp/mdi/best.arpa.gz" "$exp/first/pruned.arpa.gz"
+  once "$exp/first/pruned.arpa.gz" "$exp/mdi/best.arpa.gz" "$default" -- mdi prune \
+    --max-ngrams "$(size_for "$exp/mdi/best.arpa.gz" "$default")" "$exp/mdi/best.arpa.gz" "$exp/first/pruned.arpa.gz"
   match_to "$exp/first/pruned.arpa.gz" "$exp/mdi/best.arpa.gz" "$exp/first/best.arpa.gz"
 }
 

@@ -283,7 +283,7 @@ def notes(results: Results) -> list[str]:
     if any(column.name == "first.best" for column in results.columns):
         out.append(
             "First pass: MDI has the n-grams of the default model and the marginals of the interpolated one (mdi match); Best is"
-            " the best model below, cut down to as many n-grams (mdi prune) and matched to itself as it was."
+            " the best model below, cut down to that size (mdi prune) and matched to itself as it was."
         )
     if any(column.name == "best" for column in results.columns):
         out.append(
