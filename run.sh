@@ -303,6 +303,7 @@ stage_5() { # decoding
     return
   fi
   local model lm set ready
+  if [[ $backend == mdi && ! -d $data/lattices ]]; then make_graphs; fi
   while read -r model lm; do
     if [[ $model != default && ! -e $lm && -n $background_lm ]]; then continue; fi
     need 4 "$lm"
@@ -317,13 +318,40 @@ stage_5() { # decoding
       elif [[ $backend == kaldi ]]; then
         decode_in_recipe "$model" "$lm" "$set"
       else
-        once "$exp/graph/$model/HCLG.fst" "$lm" "$data/words.txt" "$data/lexicon.txt" -- "$mdi_root/steps/make_graph.sh" \
-          --words "$data/words.txt" --lexicon "$data/lexicon.txt" "$lm" "$exp/graph/$model"
+        graph_of "$model" "$lm"
         once "$exp/decode/$model/$set/num_jobs" "$exp/graph/$model/HCLG.fst" "$data/speech/$set/wav.scp" -- decode_anew \
           "$exp/graph/$model" "$data/speech/$set" "$exp/decode/$model/$set"
       fi
     done
   done < <(small_models)
+}
+
+# graph_of MODEL LM
+graph_of() {
+  once "$exp/graph/$1/HCLG.fst" "$2" "$data/words.txt" "$data/lexicon.txt" -- "$mdi_root/steps/make_graph.sh" \
+    --words "$data/words.txt" --lexicon "$data/lexicon.txt" "$2" "$exp/graph/$1"
+}
+
+# make_graphs: each takes one core, so --nj at a time
+make_graphs() {
+  local model lm running=0
+  while read -r model lm; do
+    [[ -e $lm ]] || continue
+    if [[ $running -ge $nj ]]; then
+      wait -n || fail "a decoding graph was not made; see above"
+      running=$((running - 1))
+    fi
+    # a background job would not hear Ctrl-C
+    (
+      trap - INT
+      graph_of "$model" "$lm"
+    ) &
+    running=$((running + 1))
+  done < <(small_models)
+  while [[ $running -gt 0 ]]; do
+    wait -n || fail "a decoding graph was not made; see above"
+    running=$((running - 1))
+  done
 }
 
 # of_set SET LIST: what a list of the recipe's, 'set=folder ...', names for the set

@@ -32,7 +32,7 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 100rem; padding: 0 1rem; color: #1a1a1a; }
 h1 { font-size: 1.7rem; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; } h3 { margin-top: 1.8rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .45rem; text-align: right; white-space: nowrap; } th.name, td.name { text-align: left; }
+th, td { padding: .2rem .35rem; text-align: right; white-space: nowrap; } th.name, td.name { text-align: left; }
 thead th { border-bottom: 1px solid #888; } thead th.group { text-align: center; border-bottom: 1px solid #ccc; }
 tr.set td { border-top: 1px solid #ddd; } tr.minor td { color: #555; font-size: .85em; padding-top: 0; }
 td.best { font-weight: bold; } .better { color: #0a7a2f; } .worse { color: #b3261e; }
