@@ -17,7 +17,7 @@ With no options: the demo (text from package registries, synthetic speech), all 
 
   --stage N, --stop-stage N   first and last stage (0, 7): 0 data, 1 language models, 2 interpolation, 3 MDI, 4 first-pass
                               models, 5 decoding, 6 rescoring, 7 scores, table, report
-  --corpus NAME               demo, ami, swbd, wsj, or a name for your own (demo, or that of the Kaldi recipe)
+  --corpus NAME               demo, ami, swbd, wsj, or a name for your own (mine if texts are given, the Kaldi recipe's, demo)
   --conf FILE                 settings, name=value (local/conf/<corpus>.conf if there is one)
   --tiny true|false           demo: a very small corpus, made on the spot without a network (false)
 
@@ -43,6 +43,7 @@ With speech (perplexities only without):
   --first-ngrams N            n-grams, beside its words, of the first-pass model that is pruned from the in-domain one (70000)
   --nj N                      jobs (2)
   --beam, --lattice-beam      decoding (12, 6)
+  --min-lmwt, --max-lmwt      LM weights that scoring tries on the development set (7, 17)
   --backend mdi|kaldi         decoding, rescoring and scoring with this package, or with Kaldi's programs and a recipe's own
                               scripts (mdi)
   --score-script FILE         kaldi: of the recipe; '' for compute-wer (local/score.sh in ami, swbd and wsj)
@@ -87,6 +88,9 @@ parse_options "$options" "$@"
 # the recipe that we stand in, or that stands beside us: egs/ami/s5b, egs/ami/mdi
 here=$PWD
 [[ -n $egs_dir || $here == "$mdi_root" || ! -d steps || ! -d utils || ! -d local ]] || egs_dir=$here
+# one's own text is no part of the demo, nor of a recipe that has its own
+own_text=$in_text$dev_text$eval_text$lattice_dir$data_dir
+if [[ -z $corpus && -n $own_text ]]; then corpus=mine; fi
 if [[ -z $corpus ]]; then
   for folder in ${egs_dir:+"$egs_dir"} "$mdi_root"; do
     name=$(basename "$(dirname "$folder")")
@@ -101,6 +105,8 @@ if [[ -n $conf ]]; then
   . "$conf"
   parse_options "$options" "$@"
 fi
+[[ -z $own_text || ($corpus != demo && -z $recipe) ]] \
+  || fail "--corpus $corpus has its own texts and speech; for those on the command line give another name with --corpus" 2
 if [[ -n $recipe && -z $egs_dir ]]; then
   egs_dir=$(dirname "$mdi_root")/$recipe
   [[ -d $egs_dir ]] || fail "no Kaldi recipe for $corpus: $egs_dir is not there; stand in egs/$corpus/$recipe, or give --egs-dir"
@@ -145,7 +151,7 @@ fi
 export speech
 
 # ---- one run at a time in a folder; the jobs of a run that was killed keep the lock until they have ended
-mkdir -p "exp/$corpus"
+mkdir -p "exp/$corpus" 2> /dev/null || fail "cannot make exp/$corpus in $PWD; run this in a folder that you may write to"
 if command -v flock > /dev/null; then
   exec 9> "exp/$corpus/.lock"
   if ! flock -n 9; then
@@ -292,7 +298,7 @@ link_lattices() {
   local n jobs
   jobs=$(< "$1/num_jobs")
   mkdir -p "$2"
-  rm -f -- "$2"/lat.*.gz # of a decoding into more jobs
+  rm -f -- "$2"/lat.*.gz "$2/rescored" # of a decoding into more jobs, or of no decoding
   for ((n = 1; n <= jobs; n++)); do ln -sf "$(absolute "$1")/lat.$n.gz" "$2/lat.$n.gz"; done
   cp "$1/num_jobs" "$2/num_jobs"
 }
@@ -315,6 +321,7 @@ stage_5() { # decoding
         # no acoustic model to decode with: the small model goes into the lattices instead
         once "$exp/decode/$model/$set/num_jobs" "$lm" "$exp/decode/default/$set/num_jobs" -- rescore_anew "$default" "$lm" \
           "$exp/decode/default/$set" "$exp/decode/$model/$set"
+        touch "$exp/decode/$model/$set/rescored" # for the table
       elif [[ $backend == kaldi ]]; then
         decode_in_recipe "$model" "$lm" "$set"
       else

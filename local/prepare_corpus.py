@@ -105,6 +105,12 @@ def choose_vocabulary(args: argparse.Namespace, in_domain: Counter, background: 
     elif background is None:
         words, how = words_of_model(args.background_lm), f"of {args.background_lm}"
     else:
+        strange = [word for word in in_domain if word not in background]
+        if sum(in_domain[word] for word in strange) > 0.5 * sum(in_domain.values()):
+            raise MdiError(
+                f"most of the in-domain words do not occur in the background text, such as {examples(strange)}; "
+                f"expected the same letter case and normalisation in both"
+            )
         more = [word for word, _ in background.most_common(args.vocab_size)]
         words, how = [*in_domain, *more], f"of the in-domain text and the {len(more):,} commonest of the background"
     words = sorted(set(words) - NOT_WORDS)

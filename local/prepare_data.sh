@@ -59,8 +59,10 @@ if [[ -n $train_data ]]; then # of a Kaldi recipe
     fi
   done
 else
-  [[ -n $in_text && -n $dev_text$data_dir ]] \
-    || fail "no local/conf/$corpus.conf, and no --in-text with --dev-text or --data-dir; see ./run.sh --help"
+  [[ -z $lattice_dir || -n $data_dir ]] || fail "--lattice-dir without --data-dir, the Kaldi data folders of these lattices"
+  [[ -n $in_text ]] || fail "no --in-text, and no local/conf/$corpus.conf; see ./run.sh --help"
+  [[ -n $dev_text$data_dir ]] || fail "no development set: give --dev-text or --data-dir; see ./run.sh --help"
+  [[ -n $background_text$background_lm ]] || fail "no background: give --background-text or --background-lm; see ./run.sh --help"
   options+=(--in-text "$in_text")
   [[ -z $dev_text ]] || options+=(--text "dev=$dev_text")
   [[ -z $eval_text ]] || options+=(--text "eval=$eval_text")

@@ -195,6 +195,7 @@ def test_a_model_that_did_not_converge_says_so(tmp_path: Path, capsys: pytest.Ca
         ([BACKGROUND, IN_DOMAIN, BACKGROUND], "also an input"),
         ([BACKGROUND, IN_DOMAIN, "nowhere/out.arpa"], "does not exist"),
         (["--oov", "error", BACKGROUND, str(DATA / "text" / "dev.txt"), "OUT"], "oov"),
+        ([BACKGROUND, str(DATA.parent.parent / "pyproject.toml"), "OUT"], "in-domain words are outside the vocabulary"),
         (["--init", IN_DOMAIN, BACKGROUND, IN_DOMAIN, "OUT"], "not a table of constraints"),
         ([str(DATA / "bad" / "missing-backoff-bigram.arpa"), str(DATA / "bad" / "tiny.txt"), "OUT"], "--renormalize"),
         (["--counts", IN_DOMAIN, BACKGROUND, "OUT"], "expected the words of an n-gram and a count"),

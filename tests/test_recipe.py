@@ -142,6 +142,9 @@ def test_a_missing_input_names_the_stage_that_makes_it(tmp_path, stage, message)
         (["--corpus", "mine"], 1, "no --in-text"),
         (["--corpus", "mine", "--in-text", "nowhere.txt", "--dev-text", "x"], 1, "nowhere.txt: no such file"),
         (["--corpus", "ami"], 1, "no Kaldi recipe for ami"),
+        (["--corpus", "demo", "--in-text", "x"], 2, "--corpus demo has its own texts"),
+        (["--in-text", TEXT / "dev.txt", "--lattice-dir", "x"], 1, "--lattice-dir without --data-dir"),
+        (["--in-text", TEXT / "dev.txt", "--dev-text", TEXT / "dev.txt"], 1, "no background"),
         (["three"], 2, "'three' is no option"),
     ],
 )
@@ -151,6 +154,14 @@ def test_wrong_calls_say_what_is_wrong(tmp_path, options, code, message):
     assert message in done.stderr
     if options == ["--help"]:
         assert done.stdout.startswith("Usage: ./run.sh")
+
+
+def test_text_in_another_case_is_not_taken(own):
+    (own / "in.txt").write_text((own / "in.txt").read_text().upper())
+    done = run(own, "--in-text", "in.txt", "--background-text", "bg.txt.gz", "--dev-text", "dev.txt")
+    assert done.returncode == 1
+    assert "most of the in-domain words do not occur in the background text" in done.stderr
+    assert not (own / "exp/mine/lm").exists()
 
 
 # ---- Kaldi's recipes: trees as the recipes leave them, small models and Kaldi's own lattices in them

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 
 import pytest
 import validate_data
+from lattice_data import LAT
 
 
 def text(path, *lines):
@@ -26,7 +28,9 @@ def folder(tmp_path):
     (tmp_path / "lexicon.txt").write_text("a AH\nb B\nc S\n")
     (speech / "text").write_text("utt1 a c\nutt2 b\n")
     (speech / "utt2spk").write_text("utt1 s\nutt2 s\n")
-    (speech / "wav.scp").write_text("utt1 1.wav\nutt2 2.wav\n")
+    for n in (1, 2):
+        (speech / f"{n}.wav").touch()
+    (speech / "wav.scp").write_text(f"utt1 {speech}/1.wav\nutt2 sox {speech}/2.wav -t wav - |\n")
     return tmp_path
 
 
@@ -37,6 +41,13 @@ def test_a_good_folder(folder, capsys):
 
 def unsorted(folder):
     (folder / "speech/dev/text").write_text("utt2 b\nutt1 a c\n")
+
+
+def others(folder):
+    """Lattices of other utterances."""
+    (folder / "lattices/dev").mkdir(parents=True)
+    shutil.copy(LAT / "lats.txt.gz", folder / "lattices/dev/lat.1.gz")
+    (folder / "lattices/dev/num_jobs").write_text("1\n")
 
 
 FAULTS = [
@@ -53,10 +64,12 @@ FAULTS = [
     (unsorted, "not sorted; run: LC_ALL=C sort"),
     (lambda f: (f / "speech/dev/utt2spk").write_text("utt1 s\n"), "1 utterances of text are not in utt2spk: 'utt2'"),
     (lambda f: (f / "speech/dev/wav.scp").unlink(), "wav.scp: missing"),
+    (lambda f: (f / "speech/dev/1.wav").unlink(), "1 of 1 sound files are not there"),
     (lambda f: (f / "lexicon.txt").unlink(), "lexicon.txt: missing"),
     (lambda f: (f / "words.txt").unlink(), "words.txt: missing"),
     (lambda f: (f / "speech/dev").rename(f / "speech/test"), "no test set of that name"),
     (lambda f: (f / "lattices/dev").mkdir(parents=True), "no num_jobs or no lat.N.gz"),
+    (others, "which {0}/speech/dev/text has not; expected those of the same test set"),
 ]
 
 
@@ -64,4 +77,4 @@ FAULTS = [
 def test_faults_are_named(folder, capsys, break_it, message):
     break_it(folder)
     assert validate_data.main([str(folder)]) == 1
-    assert message in capsys.readouterr().err
+    assert message.format(folder) in capsys.readouterr().err

@@ -88,6 +88,7 @@ class Results:
     rows: list[Row]
     ngrams: dict[str, dict[str, int]]  # by part and column
     synthetic: bool
+    rescored: bool = False  # first-pass models that did not decode
 
 
 def columns(parts: list[Path]) -> list[Column]:
@@ -191,7 +192,8 @@ def collect(corpus: str, parts: list[Path], synthetic: bool = False) -> Results:
                 )
             )  # fmt: skip
     ngrams = {part.name: {c.name: n for c in chosen if (n := read_ngrams(part, c.name)) is not None} for part in parts}
-    return Results(corpus, chosen, rows, ngrams, synthetic)
+    rescored = any(found for part in parts for found in (part / "decode").glob("*/*/rescored"))
+    return Results(corpus, chosen, rows, ngrams, synthetic, rescored)
 
 
 def paper_row(results: Results, row: Row) -> dict[str, tuple[float, float | None]] | None:
@@ -285,6 +287,10 @@ def notes(results: Results) -> list[str]:
             "First pass: MDI has the n-grams of the default model and the marginals of the interpolated one (mdi match); Best is"
             " the best model below, cut down to that size (mdi prune) and matched to itself as it was."
         )
+        if results.rescored:
+            out[-1] += (
+                " Their WERs are of the default model's lattices with these models in it: there was nothing to decode with."
+            )
     if any(column.name == "best" for column in results.columns):
         out.append(
             "MDI, prior: all n-grams constrained, Gaussian prior on lambda. Best: thresholds, prior and mixture with in-domain"

@@ -58,6 +58,24 @@ def check_vocabulary(path: Path, wrong: list[str]) -> set[str]:
     return words
 
 
+def check_audio(path: Path, wrong: list[str]) -> None:
+    """Files that wav.scp names and that are not pipes."""
+    where = [(row[0], row[1]) for row in rows(path) if len(row) == 2]
+    if gone := [file for _, file in where if not Path(file).exists()]:
+        wrong.append(f"{path}: {len(gone):,} of {len(where):,} sound files are not there, such as {examples(gone)}")
+
+
+def check_lattices(folder: Path, text: Path, wrong: list[str]) -> None:
+    """The first lattice of each archive must be of an utterance of the text: reading all of them would take long."""
+    from mdi.lattice_files import read_lattices
+
+    known = {row[0] for row in rows(text) if row}
+    found = [next(read_lattices(str(path)), None) for path in sorted(folder.glob("lat.*.gz"))]
+    strange = [lattice.utterance for lattice in found if lattice is not None and lattice.utterance not in known]
+    if strange:
+        wrong.append(f"{folder}: lattices of {examples(strange)}, which {text} has not; expected those of the same test set")
+
+
 def check_speech(folder: Path, words: set[str], wrong: list[str]) -> None:
     """A Kaldi data folder: the same utterances everywhere, sorted as with LC_ALL=C."""
     tables: dict[str, dict[str, list[str]]] = {}
@@ -124,6 +142,8 @@ def check(folder: Path) -> list[str]:
         if lattices.is_dir():
             if not (lattices / "num_jobs").exists() or not list(lattices.glob("lat.*.gz")):
                 wrong.append(f"{lattices}: no num_jobs or no lat.N.gz; expected a decoding folder of Kaldi's")
+            elif (path / "text").exists():
+                check_lattices(lattices, path / "text", wrong)
             if not (folder / "default.arpa.gz").exists():
                 wrong.append(f"{folder / 'default.arpa.gz'}: missing; expected the model that {lattices} was made with")
         else:
@@ -131,6 +151,8 @@ def check(folder: Path) -> list[str]:
                 f"{where}: missing; expected it, or {lattices}" for where in (path / "wav.scp", folder / "lexicon.txt")
                 if not where.exists()
             ]  # fmt: skip
+            if (path / "wav.scp").exists():
+                check_audio(path / "wav.scp", wrong)
     return wrong
 
 

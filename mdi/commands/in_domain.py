@@ -60,6 +60,12 @@ def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary
 
     counts = read_counts(args.counts, vocab, order, args.oov) if args.counts else count_text(texts, vocab, order, args.oov)
     stats = counts.stats
+    if not args.counts and stats.oov > 0.5 * stats.words:
+        raise MdiError(
+            f"{stats.oov:,} of {stats.words:,} in-domain words are outside the vocabulary, such as "
+            f"{examples(stats.oov_examples)}; expected most of them in it. Are text and model in the same letter case, and are "
+            f"there no utterance names in the text?"
+        )
     note = ""
     if stats.oov:
         done = "mapped to <unk>" if args.oov == "map" and vocab.unk >= 0 else "left out with the n-grams around them"
