@@ -82,7 +82,7 @@ def test_a_model_matched_to_itself_stays_as_it_is(tmp_path: Path) -> None:
     [
         (["SMALL", "SMALL", "OUT"], "expected SMALL LARGE TEXT OUT"),
         (["SMALL", str(DATA / "bad" / "good.arpa"), "TEXT", "OUT"], None),
-        ([str(DATA / "bad" / "good.arpa"), "SMALL", "TEXT", "OUT"], "words that the background lacks"),
+        ([str(DATA / "bad" / "good.arpa"), "SMALL", str(DATA / "bad" / "tiny.txt"), "OUT"], "words that the background lacks"),
         (["SMALL", "SMALL", "TEXT", "SMALL"], "also an input"),
     ],
 )
