@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from mdi.errors import MdiError, examples
+from mdi.errors import MdiError, examples, exit_code
 from mdi.files import read_lines, writing
 from mdi.progress import say
 from mdi.vocabulary import BOS, EOS, to_bytes, to_str
@@ -232,12 +232,7 @@ def main(argv: list[str] | None = None) -> int:
     add("--default-lm", metavar="ARPA", help="first-pass model")
     add("--nj", type=int, default=1, metavar="N")
     args = parser.parse_args(argv)
-    try:
-        prepare(args)
-    except MdiError as error:
-        print(f"local/prepare_data.sh: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return exit_code("local/prepare_data.sh", lambda: prepare(args))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from demo_speech import make_data_folder
 from prepare_corpus import link, prepare_lexicon, write_lines, write_text
 
 from mdi.cli import boolean
-from mdi.errors import MdiError
+from mdi.errors import exit_code
 from mdi.progress import Progress, say
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
@@ -181,12 +181,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
     parser.add_argument("--nj", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (all cores)")
     args = parser.parse_args(argv)
-    try:
-        prepare(args)
-    except MdiError as error:
-        print(f"local/prepare_data.sh: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return exit_code("local/prepare_data.sh", lambda: prepare(args))
 
 
 if __name__ == "__main__":

@@ -62,8 +62,11 @@ class Adapted:
 
     problem: Problem
     solution: Solution
-    lam: Array
     spend: bool = False  # the background's arrays become the model's
+
+    @cached_property
+    def lam(self) -> Array:
+        return self.problem.dual.lam_of(self.solution.mu)
 
     @cached_property
     def whole(self) -> NgramModel:
@@ -131,9 +134,7 @@ class Ground:
     def needed(self, chosen: Constraints) -> list[Array] | None:
         """Flags of the rows that the background had before or the given constraints need; None if those are all rows."""
         trie = self.ngrams
-        needed = [NONE, *(np.zeros(trie.rows(k), bool) for k in range(1, trie.order + 1))]
-        for k, rows in enumerate(rows_in(trie, self.counts, chosen)[1:], 1):
-            needed[k][rows] = True
+        needed = trie.flags(rows_in(trie, self.counts, chosen))
         for k in range(trie.order, 1, -1):
             rows = np.flatnonzero(needed[k])
             needed[k - 1][trie.suffix[k][rows]] = True
@@ -141,10 +142,8 @@ class Ground:
         spare = [~part & (known < 0) for part, known in zip(needed, self.known, strict=True)]
         if not any(part.any() for part in spare):
             return None
-        keep = [NONE, *(np.ones(self.model.trie.rows(k), bool) for k in range(1, self.model.order + 1))]
-        for k, rows in enumerate(locate(trie, self.model.trie)[1:], 1):
-            keep[k][rows[spare[k]]] = False
-        return keep
+        dropped = [rows[part] for rows, part in zip(locate(trie, self.model.trie), spare, strict=True)]
+        return [~part for part in self.model.trie.flags(dropped)]
 
 
 def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, history: History, threads: int) -> Array:
@@ -260,7 +259,7 @@ class Adapter:
             mu = self._carried(start, problem)
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
-        return finish(problem, solve_problem(problem, start=mu, **options), spend=self.spend)
+        return Adapted(problem, solve_problem(problem, start=mu, **options), self.spend)
 
     def _carried(self, old: Adapted, problem: Problem) -> Array:
         """mu of the new constraints such that every event keeps the scale that the old solution gives it."""
@@ -307,10 +306,6 @@ def solve_problem(problem: Problem, **options) -> Solution:
     return solve(problem.dual, problem.target, events=problem.events, **options)
 
 
-def finish(problem: Problem, solution: Solution, *, spend: bool = False) -> Adapted:
-    return Adapted(problem, solution, problem.dual.lam_of(solution.mu), spend)
-
-
 def match(
     small: NgramModel,
     large: NgramModel,
@@ -348,11 +343,7 @@ def match(
             if not dropped.note(selecting.NO_TARGET, lost):
                 break
         rows = rows.keep(~lost)
-    keep = None
-    if whole is not small:
-        keep = [NONE, *(np.zeros(trie.rows(k), bool) for k in range(1, trie.order + 1))]
-        for k in range(1, small.order + 1):
-            keep[k][own[k]] = True
+    keep = None if whole is small else trie.flags(own)
     count = p_tilde.events * target
     problem = Problem("all", whole, rows, rows, target, count, dual, dual.marginals(cells), p_tilde.events, dropped, keep)
-    return finish(problem, solve_problem(problem, **options))
+    return Adapted(problem, solve_problem(problem, **options))

@@ -90,7 +90,7 @@ def filtered(texts: dict[str, Words], program: str | None) -> dict[str, Words]:
     return {row[0]: row[1:] for row in rows}
 
 
-def _write(path: Path, text: str) -> None:
+def write_file(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with writing(str(path)) as stream:
         stream.write(to_bytes(text))
@@ -165,7 +165,7 @@ def write_scores(
     """Scores every point and writes Kaldi's files. The best point is that of the lowest WER, the first one among equals."""
     root = Path(folder)
     scoring = root / "scoring_kaldi"
-    _write(scoring / "test_filt.txt", _lines(references))
+    write_file(scoring / "test_filt.txt", _lines(references))
     for old in root.glob("wer_*_*"):  # of an earlier sweep: whoever looks for the lowest would find them
         if re.fullmatch(r"wer_\d+_[\d.]+", old.name):
             old.unlink()
@@ -174,23 +174,23 @@ def write_scores(
     for point, texts in found.hypotheses.items():
         hypotheses[point] = filtered(texts, hyp_filter)
         by_point[point] = compute_wer(references, hypotheses[point], mode)
-        _write(scoring / f"penalty_{point[1]}" / f"{point[0]}.txt", _lines(hypotheses[point]))
-        _write(root / f"wer_{point[0]}_{point[1]}", by_point[point].report())
+        write_file(scoring / f"penalty_{point[1]}" / f"{point[0]}.txt", _lines(hypotheses[point]))
+        write_file(root / f"wer_{point[0]}_{point[1]}", by_point[point].report())
     point = min(by_point, key=lambda p: by_point[p].rate)
     errors = by_point[point]
     details = scoring / "wer_details"
-    _write(details / "lmwt", f"{point[0]}\n")
-    _write(details / "wip", f"{point[1]}\n")
+    write_file(details / "lmwt", f"{point[0]}\n")
+    write_file(details / "wip", f"{point[1]}\n")
     alignments = {u: align(references[u], hypotheses[point].get(u, [])) for u in errors.utterances}
-    _write(details / "per_utt", _per_utterance(alignments))
-    _write(details / "ops", _operations(alignments))
+    write_file(details / "per_utt", _per_utterance(alignments))
+    write_file(details / "ops", _operations(alignments))
     if all(utterance in speaker_of for utterance in errors.utterances):
-        _write(details / "per_spk", _per_speaker(errors, speaker_of))
-    _write(details / "wer_bootci", confidence(errors)[0].line("Set1"))
-    _write(details / "oracle_wer", f"%WER {found.oracle_rate:.2f} [ {found.oracle_errors} / {found.oracle_words} ]\n")
-    _write(details / "depth", f"Overall density is {found.depth:.6g} over {found.frames} frames.\n")
+        write_file(details / "per_spk", _per_speaker(errors, speaker_of))
+    write_file(details / "wer_bootci", confidence(errors)[0].line("Set1"))
+    write_file(details / "oracle_wer", f"%WER {found.oracle_rate:.2f} [ {found.oracle_errors} / {found.oracle_words} ]\n")
+    write_file(details / "depth", f"Overall density is {found.depth:.6g} over {found.frames} frames.\n")
     _sclite(root, point, references, hypotheses[point], speaker_of)
-    _write(scoring / "best_wer", f"{errors.summary()} {root / f'wer_{point[0]}_{point[1]}'}\n")
+    write_file(scoring / "best_wer", f"{errors.summary()} {root / f'wer_{point[0]}_{point[1]}'}\n")
     return Result(point, errors, by_point)
 
 
@@ -205,7 +205,7 @@ def _sclite(
     for name, texts in (("ref", references), ("hyp", hypotheses)):
         # sclite takes what stands before the last '-' or '_' for the speaker
         rows = (f"{' '.join(texts[u])} ({speaker_of.get(u, 'all')}-{u})\n" for u in references if u in hypotheses)
-        _write(folder / f"{name}.trn", "".join(rows))
+        write_file(folder / f"{name}.trn", "".join(rows))
     command = [*program, "-r", "ref.trn", "trn", "-h", "hyp.trn", "trn", "-i", "rm", "-o", "sum", "dtl"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode or not (folder / "hyp.trn.sys").exists():
@@ -231,12 +231,16 @@ def compare(folder: str, other: str, references: dict[str, Words], mode: str) ->
         weight, penalty = best_point(path)
         hypotheses = read_text(str(Path(path) / "scoring_kaldi" / f"penalty_{penalty}" / f"{weight}.txt"))
         errors.append(compute_wer(references, hypotheses, mode))
-    first, second, improved = confidence(*errors)
-    difference = errors[1].rate - errors[0].rate
+    return write_comparison(folder, other, *errors)
+
+
+def write_comparison(folder: str, other: str, first: Errors, second: Errors, over: str = "") -> str:
+    """`second` is of `folder`; `over` says what was drawn and paired where that is not the utterance."""
+    one, two, improved = confidence(first, second)
     text = (
-        f"{first.line('Set1')}{second.line('Set2')}Probability of Set2 improving Set1: {improved:.2f}\n"
-        f"Difference of the WERs: {difference:+.2f}, p = {sign_flip_p(*errors):.4f} (paired permutation test, two-sided)\n"
-        f"Set1 is {other}, Set2 is {folder}\n"
+        f"{one.line('Set1')}{two.line('Set2')}Probability of Set2 improving Set1: {improved:.2f}\n"
+        f"Difference of the WERs: {second.rate - first.rate:+.2f}, p = {sign_flip_p(first, second):.4f} (paired permutation test"
+        f"{over}, two-sided)\nSet1 is {other}, Set2 is {folder}\n"
     )
-    _write(Path(folder) / "scoring_kaldi" / "wer_details" / "comparison", text)
+    write_file(Path(folder) / "scoring_kaldi" / "wer_details" / "comparison", text)
     return text

@@ -94,6 +94,13 @@ class Trie:
                 rows = self.row_of_hist[j - 1][self.hist_of_rows(j, rows)]
         return ids
 
+    def flags(self, rows: list[Array]) -> list[Array]:
+        """Flags by order, set for the given rows ([0] is a filler)."""
+        flags = [NONE, *(np.zeros(self.rows(k), bool) for k in range(1, self.order + 1))]
+        for part, here in zip(flags[1:], rows[1:], strict=False):
+            part[here] = True
+        return flags
+
     def words_of_hist(self, j: int, h: int) -> list[int]:
         """The words of one history of length j, without an inverse of as_hist for all of them."""
         ids: list[int] = []

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdi.cli import boolean
-from mdi.errors import MdiError
+from mdi.errors import MdiError, exit_code
 from mdi.files import read_lines
 
 SIGNIFICANT = 0.05
@@ -418,13 +418,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--format", choices=FORMATS, default="text", help="(text)")
     parser.add_argument("--synthetic", type=boolean, default=False, metavar="true|false", help="the speech is synthetic (false)")
     args = parser.parse_args(argv)
-    try:
-        parts = [Path(part) for part in args.parts]
+    parts = [Path(part) for part in args.parts]
+
+    def work() -> None:
         print(FORMATS[args.format](collect(args.corpus or parts[0].name, parts, args.synthetic)), end="")
-    except MdiError as error:
-        print(f"utils/results.py: {error}", file=sys.stderr)
-        return 1
-    return 0
+
+    return exit_code("utils/results.py", work)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from mdi.errors import MdiError, examples
-from mdi.files import read_lines, writing
-from mdi.vocabulary import to_bytes, to_str
-from mdi.wer import Errors, confidence, sign_flip_p
+from mdi.errors import MdiError, examples, exit_code
+from mdi.files import read_lines
+from mdi.score import Point, write_comparison, write_file
+from mdi.vocabulary import to_str
+from mdi.wer import Errors, confidence
 
-Point = tuple[int, str]  # LM weight and word-insertion penalty, as they stand in file names
 SCLITE, ASCLITE = "SPKR", "Speaker"  # heads of the first column
 GAP = "inter_segment_gap"  # asclite's name, in either case, for the words where nobody speaks; a row only if there are any
 
@@ -83,24 +83,18 @@ def _speakers(errors: Errors) -> str:
     return f"{sum(name != GAP for name in errors.utterances)} speakers"
 
 
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with writing(str(path)) as stream:
-        stream.write(to_bytes(text))
-
-
 def write_scores(folder: Path, name: str, points: list[Point]) -> Errors:
     """The best of the points, with an interval if there are speakers enough for one."""
     reports = {point: find_report(folder, name, point) for point in points}
     errors = {point: read_report(path) for point, path in reports.items()}
     best = min(points, key=lambda point: errors[point].rate)
     found, details = errors[best], folder / "scoring_kaldi" / "wer_details"
-    _write(details / "lmwt", f"{best[0]}\n")
-    _write(details / "wip", f"{best[1]}\n")
+    write_file(details / "lmwt", f"{best[0]}\n")
+    write_file(details / "wip", f"{best[1]}\n")
     if len(found.utterances) > 1:
-        _write(details / "wer_bootci", confidence(found)[0].line("Set1").rstrip() + f" over {_speakers(found)}\n")
+        write_file(details / "wer_bootci", confidence(found)[0].line("Set1").rstrip() + f" over {_speakers(found)}\n")
     # last: whoever finds it takes the folder for scored
-    _write(folder / "scoring_kaldi" / "best_wer", f"{found.summary()} {reports[best].with_suffix('.sys')}\n")
+    write_file(folder / "scoring_kaldi" / "best_wer", f"{found.summary()} {reports[best].with_suffix('.sys')}\n")
     return found
 
 
@@ -119,14 +113,7 @@ def compare(folder: Path, other: Path) -> str:
     if first.utterances != second.utterances:
         odd = sorted(set(first.utterances) ^ set(second.utterances))
         raise MdiError(f"{folder} and {other} were scored on different speakers: {examples(odd)}; score both on the same data")
-    one, two, improved = confidence(first, second)
-    text = (
-        f"{one.line('Set1')}{two.line('Set2')}Probability of Set2 improving Set1: {improved:.2f}\n"
-        f"Difference of the WERs: {second.rate - first.rate:+.2f}, p = {sign_flip_p(first, second):.4f} (paired permutation test"
-        f" over {_speakers(first)}, two-sided)\nSet1 is {other}, Set2 is {folder}\n"
-    )
-    _write(folder / "scoring_kaldi" / "wer_details" / "comparison", text)
-    return text
+    return write_comparison(str(folder), str(other), first, second, f" over {_speakers(first)}")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -136,16 +123,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--points", required=True, metavar="LMWT:WIP,...", help="the points that were scored")
     parser.add_argument("--compare-with", metavar="OTHER", type=Path, help="folder of another system, scored in the same way")
     args = parser.parse_args(argv)
-    try:
+
+    def work() -> None:
         points = [(int(weight), penalty) for weight, penalty in (point.split(":") for point in args.points.split(","))]
         write_scores(args.folder, args.name, points)
         print((args.folder / "scoring_kaldi" / "best_wer").read_text(), end="")
         if args.compare_with:
             print(compare(args.folder, args.compare_with), end="")
-    except MdiError as error:
-        print(f"utils/sclite.py: {error}", file=sys.stderr)
-        return 1
-    return 0
+
+    return exit_code("utils/sclite.py", work)
 
 
 if __name__ == "__main__":

@@ -60,9 +60,9 @@ def check_vocabulary(path: Path, wrong: list[str]) -> set[str]:
 
 def check_audio(path: Path, wrong: list[str]) -> None:
     """Files that wav.scp names and that are not pipes."""
-    where = [(row[0], row[1]) for row in rows(path) if len(row) == 2]
-    if gone := [file for _, file in where if not Path(file).exists()]:
-        wrong.append(f"{path}: {len(gone):,} of {len(where):,} sound files are not there, such as {examples(gone)}")
+    files = [row[1] for row in rows(path) if len(row) == 2]
+    if gone := [file for file in files if not Path(file).exists()]:
+        wrong.append(f"{path}: {len(gone):,} of {len(files):,} sound files are not there, such as {examples(gone)}")
 
 
 def check_lattices(folder: Path, text: Path, wrong: list[str]) -> None:
