@@ -15,9 +15,9 @@ from pathlib import Path
 
 from mdi.errors import MdiError, examples, exit_code
 from mdi.files import read_lines, writing
+from mdi.lm.vocabulary import BOS, EOS, to_bytes, to_str
+from mdi.lm.wordlist import read_words
 from mdi.progress import say
-from mdi.vocabulary import BOS, EOS, to_bytes, to_str
-from mdi.wordlist import read_words
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
 NOT_WORDS = {BOS, EOS, "<eps>", "#0"}
@@ -162,8 +162,8 @@ def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path) 
 
 def prepare_lexicon(path: str | None, vocabulary: list[str], folder: Path) -> None:
     """Pronunciations of the vocabulary for the built-in acoustic model, and words.txt of the words that have one."""
-    from mdi.acoustic import read_acoustic_model
-    from mdi.lexicon import dictionary, make_symbols, read_lexicon
+    from mdi.speech.acoustic import read_acoustic_model
+    from mdi.speech.lexicon import dictionary, make_symbols, read_lexicon
 
     acoustic = read_acoustic_model()
     lexicon = read_lexicon(path, acoustic) if path else dictionary(acoustic)

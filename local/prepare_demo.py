@@ -133,8 +133,8 @@ def choose_words(train: Counter, general: Counter, known: set[str] | None) -> li
 
 
 def pronounced() -> set[str]:
-    from mdi.acoustic import read_acoustic_model
-    from mdi.lexicon import dictionary
+    from mdi.speech.acoustic import read_acoustic_model
+    from mdi.speech.lexicon import dictionary
 
     return set(dictionary(read_acoustic_model()).words())
 

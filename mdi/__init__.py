@@ -10,10 +10,10 @@ from __future__ import annotations
 import importlib
 
 _HOME = {
-    "read_arpa": "mdi.arpa",
-    "write_arpa": "mdi.arpa",
-    "adapt": "mdi.adaptation",
-    "perplexity": "mdi.evaluate",
+    "read_arpa": "mdi.lm.arpa",
+    "write_arpa": "mdi.lm.arpa",
+    "adapt": "mdi.adaptation.adapter",
+    "perplexity": "mdi.lm.perplexity",
     "MdiError": "mdi.errors",
 }
 __all__ = list(_HOME)

@@ -154,7 +154,7 @@ $folder/scoring_kaldi and score again" >&2
     fi
     if has_reports; then
       need_mdi
-      python3 "$mdi_root/utils/sclite.py" --points "$(points | tr ' \n' ':,' | sed 's/,$//')" \
+      python3 -m mdi.speech.sclite --points "$(points | tr ' \n' ':,' | sed 's/,$//')" \
         ${compare_with:+--compare-with "$compare_with"} "$(basename "$data")" "$folder"
     else
       [[ -e $folder/scoring_kaldi/best_wer ]] || as_details

@@ -1,4 +1,6 @@
-"""Kneser-Ney and Witten-Bell by their definitions, over dictionaries: what mdi/estimate.py is tested against. No code of mdi/."""
+"""Kneser-Ney and Witten-Bell by their definitions, over dictionaries: what mdi/lm/estimate.py is tested against.
+
+No code of mdi/."""
 
 from __future__ import annotations
 

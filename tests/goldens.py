@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from oracle import EOS, Model, prob
 
-from mdi.arpa import read_arpa
-from mdi.model import NgramModel
+from mdi.lm.arpa import read_arpa
+from mdi.lm.model import NgramModel
 
 DATA = Path(__file__).parent / "data"
 DEV, TEST = str(DATA / "text" / "dev.txt"), str(DATA / "text" / "test.txt")

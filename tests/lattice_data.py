@@ -7,8 +7,8 @@ import gzip
 from functools import cache
 from pathlib import Path
 
-from mdi.lattice import Lattice
-from mdi.lattice_files import read_lattices
+from mdi.speech.lattice import Lattice
+from mdi.speech.lattice_files import read_lattices
 
 LAT = Path(__file__).parent / "data" / "lat"
 KALDI = Path(__file__).parent / "data" / "kaldi"

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_model, write_model
 
-from mdi.arpa import read_arpa, write_arpa
 from mdi.cli import main
 from mdi.errors import MdiError
-from mdi.evaluate import perplexity
-from mdi.model import worst_sum
+from mdi.lm.arpa import read_arpa, write_arpa
+from mdi.lm.model import worst_sum
+from mdi.lm.perplexity import perplexity
 
 DATA = Path(__file__).parent / "data"
 BAD = DATA / "bad"
@@ -151,7 +151,7 @@ def test_random_models_of_any_order_survive(
     "value", [0.0, -99, -1.234567, -0.01234567, -1e-5, -1.5e-7, -12.5, 3.25, -0.5, -1, -9.999999, -0.99999999]
 )
 def test_numbers_are_written_as_c_does(value: float) -> None:
-    from mdi.kernels import lexing
+    from mdi.kernels import text as lexing
 
     out = np.zeros(64, np.uint8)
     size = lexing.put_number(out, 0, value)
@@ -162,7 +162,7 @@ def test_numbers_are_written_as_c_does(value: float) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.floats(-120, 120, allow_nan=False))
 def test_numbers_are_written_with_seven_digits_and_seven_decimals(value: float) -> None:
-    from mdi.kernels import lexing
+    from mdi.kernels import text as lexing
 
     out = np.zeros(64, np.uint8)
     text = out[: lexing.put_number(out, 0, value)].tobytes().decode()
@@ -173,7 +173,7 @@ def test_numbers_are_written_with_seven_digits_and_seven_decimals(value: float) 
 @settings(max_examples=200, deadline=None)
 @given(st.floats(-300, 300, allow_nan=False).filter(lambda x: x == 0 or abs(x) > 1e-200), st.integers(1, 17))
 def test_numbers_are_read_exactly(value: float, digits: int) -> None:
-    from mdi.kernels import lexing
+    from mdi.kernels import text as lexing
 
     for text in (f"{value:.{digits}g}", f"{value:.{digits}f}", f"{value:.{digits}e}"):
         data = np.frombuffer(text.encode(), np.uint8)
@@ -203,7 +203,7 @@ def test_a_large_vocabulary_and_long_words(tmp_path: Path) -> None:
 FUZZ = """
 import sys, tempfile, os
 from hypothesis import HealthCheck, given, settings, strategies as st
-from mdi.arpa import read_arpa
+from mdi.lm.arpa import read_arpa
 from mdi.errors import MdiError
 
 good = open(sys.argv[1], "rb").read()

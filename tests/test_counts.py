@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_text, write_text
 
-from mdi.counts import Counts, count_text, read_counts, stream_text, write_counts, writing_counts
 from mdi.errors import MdiError
-from mdi.runs import Runs
-from mdi.text import SPECIAL
-from mdi.trie import is_closed
-from mdi.vocabulary import GrowingVocabulary, vocabulary
+from mdi.lm.counts import Counts, count_text, read_counts, stream_text, write_counts, writing_counts
+from mdi.lm.external import Runs
+from mdi.lm.text import SPECIAL
+from mdi.lm.trie import is_closed
+from mdi.lm.vocabulary import GrowingVocabulary, vocabulary
 
 
 def to_dict(counts: Counts) -> dict[tuple[str, ...], float]:

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_fst import walk
+from test_grammar import walk
 
-from mdi.acoustic import Scorer, read_acoustic_model
-from mdi.arpa import read_arpa
 from mdi.cli import main
-from mdi.decode import Job, Options, finished, word_lattice
 from mdi.errors import MdiError
-from mdi.lattice import Lattice, best_path, n_best, n_frames, tidy
-from mdi.lattice_files import lattice_writer, read_lattices, to_binary
-from mdi.lexicon import dictionary, in_word, lexicon_fst, make_symbols, read_lexicon
-from mdi.openfst import from_bytes
-from mdi.wer import read_text
+from mdi.fst.openfst import from_bytes
+from mdi.lm.arpa import read_arpa
+from mdi.speech.acoustic import Scorer, read_acoustic_model
+from mdi.speech.decode import Job, Options, finished, word_lattice
+from mdi.speech.lattice import Lattice, best_path, n_best, n_frames, tidy
+from mdi.speech.lattice_files import lattice_writer, read_lattices, to_binary
+from mdi.speech.lexicon import dictionary, in_word, lexicon_fst, make_symbols, read_lexicon
+from mdi.speech.wer import read_text
 
 SPEECH = Path(__file__).parent / "data" / "speech"
 
@@ -254,7 +254,7 @@ def test_too_little_room_leaves_out_the_worst_paths(monkeypatch):
     raw = tidy(Lattice("u", begin, labels, ends, cost, 0 * cost, none, none, final, final, empty, empty, frames))
     whole = word_lattice(raw, 100.0)
     assert len(n_best(whole, 10_000, 1.0)) == 2 ** (steps + 1)
-    monkeypatch.setattr("mdi.decode.MAX_ROOM", 0)
+    monkeypatch.setattr("mdi.speech.decode.MAX_ROOM", 0)
     cut = word_lattice(raw, 100.0)
     assert cut.n_arcs < whole.n_arcs
     a, b = best_path(cut, 1.0), best_path(whole, 1.0)

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
 
-from mdi.adaptation import History, adapted_model, model_marginals, rows_in
-from mdi.arpa import read_arpa
-from mdi.constraints import as_trie, select
-from mdi.counts import count_text
-from mdi.dual import Constraints, Dual, Within
-from mdi.model import extend, history_sums
+from mdi.adaptation.adapter import History, adapted_model, model_marginals, rows_in
+from mdi.adaptation.constraints import as_trie, select
+from mdi.adaptation.dual import Constraints, Dual, Within
+from mdi.lm.arpa import read_arpa
+from mdi.lm.counts import count_text
+from mdi.lm.model import extend, history_sums
 
 CLOSE = 1e-12
 

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_text, write_text
 
-from mdi.counts import count_text, read_counts
 from mdi.errors import MdiError
-from mdi.estimate import FALLBACK, checked, default_min_counts, discount_of, estimate
-from mdi.model import worst_sum
-from mdi.text import SPECIAL
-from mdi.vocabulary import GrowingVocabulary, vocabulary
+from mdi.lm.counts import count_text, read_counts
+from mdi.lm.estimate import FALLBACK, checked, default_min_counts, discount_of, estimate
+from mdi.lm.model import worst_sum
+from mdi.lm.text import SPECIAL
+from mdi.lm.vocabulary import GrowingVocabulary, vocabulary
 
 WORDS = (DATA / "text" / "vocab.txt").read_text().split()
 # SRILM and KenLM store log10 probabilities and back-off weights as 32-bit floats and print seven digits. What one minus a

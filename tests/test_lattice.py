@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from lattice_data import LAT, PENALTIES, WEIGHTS, best_costs, best_words, lattices, table
 
 from mdi.errors import MdiError
-from mdi.lattice import Lattice, best_path, depth, n_best, n_frames, oracle
-from mdi.lattice_files import archives, lattice_writer, read_lattices
+from mdi.speech.lattice import Lattice, best_path, depth, n_best, n_frames, oracle
+from mdi.speech.lattice_files import archives, lattice_writer, read_lattices
 
 
 @pytest.mark.parametrize("name", ["lats", "lats.carpa", "lats.gfst"])
@@ -164,7 +164,7 @@ def test_folders_list_their_archives_by_number(tmp_path):
 
 
 def test_an_arc_out_of_range_is_refused():
-    from mdi.lattice import tidy
+    from mdi.speech.lattice import tidy
 
     lattice = small()
     with pytest.raises(MdiError, match="leads to"):

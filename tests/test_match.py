@@ -13,11 +13,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
 
-from mdi.adaptation import match
-from mdi.arpa import read_arpa
+from mdi.adaptation.adapter import match
 from mdi.cli import main
-from mdi.evaluate import perplexity
-from mdi.model import worst_sum
+from mdi.lm.arpa import read_arpa
+from mdi.lm.model import worst_sum
+from mdi.lm.perplexity import perplexity
 
 DATA = Path(__file__).parent / "data"
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from oracle import prob
 from random_models import random_model, write_model
 
-from mdi.arpa import read_arpa, write_arpa
 from mdi.cli import main
 from mdi.errors import MdiError
-from mdi.evaluate import perplexity, token_probs
-from mdi.mix import align, em_steps, em_weights, mix
-from mdi.model import close, worst_sum
-from mdi.text import Text
+from mdi.lm.arpa import read_arpa, write_arpa
+from mdi.lm.mix import align, em_steps, em_weights, mix
+from mdi.lm.model import close, worst_sum
+from mdi.lm.perplexity import perplexity, token_probs
+from mdi.lm.text import Text
 
 SRILM_WEIGHT = 0.513831  # compute-best-mix with its own precision, 1e-3
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from oracle import BOS, EOS, Model, Ngram, prob
 from random_models import random_model, write_model
 
-from mdi.arpa import read_arpa
 from mdi.cli import main
-from mdi.evaluate import perplexity
-from mdi.model import NgramModel, close, worst_sum
-from mdi.prune import needs, prune, threshold_for
+from mdi.lm.arpa import read_arpa
+from mdi.lm.model import NgramModel, close, worst_sum
+from mdi.lm.perplexity import perplexity
+from mdi.lm.prune import needs, prune, threshold_for
 
 
 def expected_ppl(name: str, text: str) -> float:

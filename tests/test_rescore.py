@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lattice_data import KALDI, LAT, PENALTIES, WEIGHTS, WORDS, best_costs, best_words, lattices, table
 
-from mdi.arpa import read_arpa
 from mdi.cli import main
 from mdi.errors import MdiError
-from mdi.lattice import best_path, n_best
-from mdi.lattice_files import read_lattices
-from mdi.rescore import CHEAPEST, EXACT, add_model, lattice_model, rescore
-from mdi.symbols import read_symbols
+from mdi.fst.symbols import read_symbols
+from mdi.lm.arpa import read_arpa
+from mdi.speech.lattice import best_path, n_best
+from mdi.speech.lattice_files import read_lattices
+from mdi.speech.rescore import CHEAPEST, EXACT, add_model, lattice_model, rescore
 
 SYMBOLS = read_symbols(WORDS)
 
@@ -91,7 +91,7 @@ def test_old_to_new_to_old_returns_the_costs(old, new):
 @given(st.lists(st.integers(0, 301), min_size=0, max_size=7))
 def test_cost_of_one_path_is_the_models_score(models, labels):
     """A chain of words, silence (label 0) and <unk> (1) among them."""
-    from mdi.lattice import Lattice
+    from mdi.speech.lattice import Lattice
 
     n = len(labels)
     none, nowhere = np.zeros(n, np.int64), np.r_[np.full(n, np.inf), 0.0]

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from random_models import random_model, write_model
 from test_dual import CLOSE, Case
 
-import mdi.arpa
-import mdi.dual
-from mdi.adaptation import adapted_model
-from mdi.arpa import read_arpa
-from mdi.constraints import as_trie
-from mdi.dual import Dual
+import mdi.adaptation.dual
+import mdi.lm.arpa
+from mdi.adaptation.adapter import adapted_model
+from mdi.adaptation.constraints import as_trie
+from mdi.adaptation.dual import Dual
 from mdi.errors import MdiError
-from mdi.model import NgramModel, extend
+from mdi.lm.arpa import read_arpa
+from mdi.lm.model import NgramModel, extend
 
 
 @settings(max_examples=25, deadline=None)
@@ -30,7 +30,7 @@ def test_blocks_and_threads_do_not_change_an_iteration(seed: int, order: int, cl
     mu = case.dual.mu_of(case.lam)
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mdi.dual, "SMALL_BLOCK", 1)
+        patch.setattr(mdi.adaptation.dual, "SMALL_BLOCK", 1)
         for threads in (1, 2, 5):
             dual = Dual(case.wide, case.history.on(case.wide.trie), case.rows, threads)
             found.append(dual.evaluate(mu))
@@ -55,8 +55,8 @@ def test_small_windows_and_shuffled_lines_read_the_same(seed: int, order: int, w
         whole = read_arpa(path, quiet=True)
         shuffled = {gram: model[gram] for gram in sorted(model, key=lambda gram: (len(gram), len(gram) > 1 and rng.random()))}
         other = write_model(shuffled, Path(folder) / "b.arpa")
-        patch.setattr(mdi.arpa, "_WINDOW", window)
-        patch.setattr(mdi.arpa, "_THREADS", threads)
+        patch.setattr(mdi.lm.arpa, "_WINDOW", window)
+        patch.setattr(mdi.lm.arpa, "_THREADS", threads)
         for again in (read_arpa(path, quiet=True), read_arpa(other, quiet=True)):
             assert again.vocab.words == whole.vocab.words
             for k in range(1, whole.order + 1):
@@ -105,7 +105,7 @@ def test_a_kept_model_is_the_model(cached, monkeypatch: pytest.MonkeyPatch, clos
     path, folder = cached
     first = read_arpa(path, closed=closed)
     assert len(list(folder.iterdir())) == 1
-    monkeypatch.setattr(mdi.arpa, "_read_text", None)  # the text is not looked at again
+    monkeypatch.setattr(mdi.lm.arpa, "_read_text", None)  # the text is not looked at again
     again = read_arpa(path, closed=closed)
     assert _same(first, again)
     assert again.vocab.id("w3") == first.vocab.id("w3") >= 0

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import results
-import sclite
 
 from mdi.errors import MdiError
-from mdi.wer import confidence, sign_flip_p
+from mdi.speech import sclite
+from mdi.speech.wer import confidence, sign_flip_p
 
 REPORTS = Path(__file__).parent / "data" / "sclite"
 ALL = sorted(REPORTS.rglob("*.raw"))

@@ -10,8 +10,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from test_dual import Case
 
-from mdi.dual import Dual
-from mdi.solver import solve
+from mdi.adaptation.dual import Dual
+from mdi.adaptation.solver import solve
 
 
 def feasible(case: Case, seed: int) -> np.ndarray:
@@ -74,11 +74,11 @@ def test_a_prior_is_met_by_its_gradient(case: Case, seed: int, solver: str) -> N
 
 def test_plain_steps_are_monotone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without acceleration every step of partition scaling raises D; the paper's own update does not."""
-    import mdi.solver
+    import mdi.adaptation.solver
 
     case = usable(Case(11, 3, True, False, thresholds=[1, 1, 1]))
     target = feasible(case, 3)
-    monkeypatch.setattr(mdi.solver, "MEMORY", 0)
+    monkeypatch.setattr(mdi.adaptation.solver, "MEMORY", 0)
     plain = [step.objective for step in solve(case.dual, target, tolerance=1e-9, max_iters=40).steps]
     assert all(b >= a - 1e-13 for a, b in pairwise(plain))
     gis = [step.objective for step in solve(case.dual, target, solver="gis", tolerance=1e-9, max_iters=40).steps]
@@ -88,12 +88,12 @@ def test_plain_steps_are_monotone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_acceleration_saves_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
-    import mdi.solver
+    import mdi.adaptation.solver
 
     case = usable(Case(11, 3, True, False, thresholds=[1, 1, 1]))
     target = feasible(case, 3)
     fast = solve(case.dual, target, tolerance=1e-8, max_iters=3000).iterations
-    monkeypatch.setattr(mdi.solver, "MEMORY", 0)
+    monkeypatch.setattr(mdi.adaptation.solver, "MEMORY", 0)
     slow = solve(case.dual, target, tolerance=1e-8, max_iters=3000).iterations
     assert fast < slow / 2
 

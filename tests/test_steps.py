@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from lattice_data import KALDI, LAT, WORDS, best_costs, best_words
 
-from mdi.lattice import best_path
-from mdi.lattice_files import read_lattices
+from mdi.speech.lattice import best_path
+from mdi.speech.lattice_files import read_lattices
 
 ROOT = Path(__file__).parent.parent
 SPEECH = Path(__file__).parent / "data" / "speech"

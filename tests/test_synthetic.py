@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mdi.model import worst_sum
-from mdi.trie import is_closed
+from mdi.lm.model import worst_sum
+from mdi.lm.trie import is_closed
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "utils"))
 from make_synthetic_lm import make_model, write_text

@@ -15,9 +15,9 @@ import oracle
 import pytest
 from goldens import DATA, worst_gap
 
-from mdi.arpa import read_arpa
 from mdi.cli import main
-from mdi.model import worst_sum
+from mdi.lm.arpa import read_arpa
+from mdi.lm.model import worst_sum
 
 IN, VOCAB = str(DATA / "text" / "in.txt.gz"), str(DATA / "text" / "vocab.txt")
 

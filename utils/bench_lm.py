@@ -25,7 +25,7 @@ _MDI = [sys.executable, "-m", "mdi"]
 # Prints the seconds of the loading alone; the memory is that of the whole process.
 _LOAD = {
     name: f"import sys, time, {module}; t = time.monotonic(); {call}(sys.argv[1]); print(time.monotonic() - t)"
-    for name, module, call in (("mdi", "mdi.arpa", "mdi.arpa.read_arpa"), ("kenlm", "kenlm", "kenlm.Model"))
+    for name, module, call in (("mdi", "mdi.lm.arpa", "mdi.lm.arpa.read_arpa"), ("kenlm", "kenlm", "kenlm.Model"))
 }
 
 

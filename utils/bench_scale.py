@@ -34,11 +34,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from bench_adapt import make
 from results_section import replace_section
 
-from mdi.adaptation import Adapter
-from mdi.arpa import read_arpa
-from mdi.dual import Constraints, Dual
-from mdi.model import NgramModel
-from mdi.trie import NONE
+from mdi.adaptation.adapter import Adapter
+from mdi.adaptation.dual import Constraints, Dual
+from mdi.lm.arpa import read_arpa
+from mdi.lm.model import NgramModel
+from mdi.lm.trie import NONE
 
 NAIVE = (3e4, 1e5, 3e5)
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from mdi.adaptation import Adapter, solve_problem
-from mdi.arpa import read_arpa
-from mdi.solver import Step
+from mdi.adaptation.adapter import Adapter, solve_problem
+from mdi.adaptation.solver import Step
+from mdi.lm.arpa import read_arpa
 
 NAMES = {
     "paper": "the paper's: lam += log(target/marginal)",

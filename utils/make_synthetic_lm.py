@@ -21,11 +21,11 @@ import sys
 import numpy as np
 from numba import njit
 
-from mdi.arpa import write_arpa
 from mdi.files import writing
-from mdi.model import NgramModel
-from mdi.trie import NONE, add_order, unigram_trie, with_histories
-from mdi.vocabulary import BOS, EOS, vocabulary
+from mdi.lm.arpa import write_arpa
+from mdi.lm.model import NgramModel
+from mdi.lm.trie import NONE, add_order, unigram_trie, with_histories
+from mdi.lm.vocabulary import BOS, EOS, vocabulary
 
 DISCOUNT = 0.75
 # Shares of the orders 2 .. n among the n-grams, from models of podcasts and of news with the usual cut-offs.

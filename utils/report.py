@@ -22,9 +22,9 @@ from results import FORMATS as TABLES
 from mdi.cli import boolean
 from mdi.errors import MdiError
 from mdi.files import read_lines, writing
+from mdi.lm.vocabulary import to_str
 from mdi.plot import Line, chart
 from mdi.progress import say
-from mdi.vocabulary import to_str
 
 FILES = {"text": "table.txt", "csv": "table.csv", "markdown": "table.md", "latex": "table.tex"}
 SHOWN = 25  # n-grams in the table of what moved most

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mdi.errors import MdiError, examples
 from mdi.files import read_lines
-from mdi.vocabulary import to_str
+from mdi.lm.vocabulary import to_str
 
 MARKS = {"<s>", "</s>"}
 MOST_UNKNOWN = 0.2  # more words outside the vocabulary than this: another case or another normalisation
@@ -67,7 +67,7 @@ def check_audio(path: Path, wrong: list[str]) -> None:
 
 def check_lattices(folder: Path, text: Path, wrong: list[str]) -> None:
     """The first lattice of each archive must be of an utterance of the text: reading all of them would take long."""
-    from mdi.lattice_files import read_lattices
+    from mdi.speech.lattice_files import read_lattices
 
     known = {row[0] for row in rows(text) if row}
     found = [next(read_lattices(str(path)), None) for path in sorted(folder.glob("lat.*.gz"))]

@@ -19,7 +19,7 @@ from mdi.commands import in_domain
 from mdi.errors import MdiError
 
 if TYPE_CHECKING:
-    from mdi.adaptation import Adapted
+    from mdi.adaptation.adapter import Adapted
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,11 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mdi.adaptation import Adapter
-    from mdi.arpa import read_arpa, write_arpa
-    from mdi.evaluate import perplexity
+    from mdi.adaptation.adapter import Adapter
+    from mdi.adaptation.table import read_lambda, write_constraints
     from mdi.files import check_output
-    from mdi.report import read_lambda, write_constraints
+    from mdi.lm.arpa import read_arpa, write_arpa
+    from mdi.lm.perplexity import perplexity
 
     background_path, *texts, out = args.files if len(args.files) > 1 else (*args.files, "")
     if not out or bool(texts) == bool(args.counts):

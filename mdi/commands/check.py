@@ -14,9 +14,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mdi.arpa import read_arpa
-    from mdi.doctor import examine
-    from mdi.symbols import read_symbols
+    from mdi.fst.symbols import read_symbols
+    from mdi.lm.arpa import read_arpa
+    from mdi.lm.check import examine
 
     words = list(read_symbols(args.words).ids) if args.words else None
     model = read_arpa(args.lm, closed=False)

@@ -25,12 +25,12 @@ def run(args: argparse.Namespace) -> None:
     import json
     from pathlib import Path
 
-    from mdi.acoustic import read_acoustic_model
-    from mdi.decode import Job, Options, Times, decode_jobs
     from mdi.errors import MdiError, examples
     from mdi.files import make_folder, writing
     from mdi.progress import say
-    from mdi.wer import read_text
+    from mdi.speech.acoustic import read_acoustic_model
+    from mdi.speech.decode import Job, Options, Times, decode_jobs
+    from mdi.speech.wer import read_text
 
     graph, data, folder = Path(args.graph) / "HCLG.fst", Path(args.data), Path(args.out)
     for path in (graph, data / "wav.scp"):

@@ -17,11 +17,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.arpa import read_arpa
     from mdi.files import check_output
-    from mdi.fst import check_dropped, grammar, write_fst
+    from mdi.fst.grammar import check_dropped, grammar, write_fst
+    from mdi.fst.symbols import read_symbols
+    from mdi.lm.arpa import read_arpa
     from mdi.progress import say
-    from mdi.symbols import read_symbols
 
     check_output(args.out, [args.lm, args.words])
     symbols = read_symbols(args.words)

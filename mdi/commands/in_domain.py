@@ -10,11 +10,11 @@ from mdi.errors import MdiError, examples
 from mdi.progress import say
 
 if TYPE_CHECKING:
-    from mdi.adaptation import Adapted
-    from mdi.counts import Counts
-    from mdi.model import NgramModel
-    from mdi.solver import Step
-    from mdi.vocabulary import Vocabulary
+    from mdi.adaptation.adapter import Adapted
+    from mdi.adaptation.solver import Step
+    from mdi.lm.counts import Counts
+    from mdi.lm.model import NgramModel
+    from mdi.lm.vocabulary import Vocabulary
 
 MAX_INPUT_GAP, MAX_OUTPUT_GAP = 1e-3, 1e-6
 
@@ -38,7 +38,7 @@ def check_options(args: argparse.Namespace) -> None:
 
 def check_normalised(path: str, model: NgramModel, renormalize: bool) -> None:
     """A model to adapt is refused on the way in if it is not a probability model."""
-    from mdi.model import worst_sum
+    from mdi.lm.model import worst_sum
 
     gap, where = worst_sum(model)
     if gap > MAX_INPUT_GAP and not renormalize:
@@ -49,14 +49,14 @@ def check_normalised(path: str, model: NgramModel, renormalize: bool) -> None:
 
 
 def read_history(args: argparse.Namespace) -> NgramModel | None:
-    from mdi.arpa import read_arpa
+    from mdi.lm.arpa import read_arpa
 
     return None if args.history == "ml" else read_arpa(args.history)
 
 
 def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary, order: int) -> Counts:
     """Counts of the texts or of --counts, and a line about them."""
-    from mdi.counts import count_text, read_counts
+    from mdi.lm.counts import count_text, read_counts
 
     counts = read_counts(args.counts, vocab, order, args.oov) if args.counts else count_text(texts, vocab, order, args.oov)
     stats = counts.stats
@@ -89,7 +89,7 @@ def options_of(args: argparse.Namespace) -> dict:
 
 def checked_fields(adapted: Adapted) -> dict:
     """The certificate's fields; an error instead of a model that is not one."""
-    from mdi.report import certificate
+    from mdi.adaptation.table import certificate
 
     for reason, number in adapted.problem.dropped.reasons.items():
         say(f"dropped {number:,} constraints, {reason}")

@@ -21,9 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mdi.adaptation import match
-    from mdi.arpa import read_arpa, write_arpa
-    from mdi.model import close
+    from mdi.adaptation.adapter import match
+    from mdi.lm.arpa import read_arpa, write_arpa
+    from mdi.lm.model import close
 
     files = args.files
     if len(files) < 3 or (len(files) == 3) != bool(args.counts):

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from mdi.certificate import check_outputs, write_certificate
 
 if TYPE_CHECKING:
-    from mdi.model import NgramModel
-    from mdi.text import TextStats
-    from mdi.trie import Array
-    from mdi.vocabulary import Vocabulary
+    from mdi.lm.model import NgramModel
+    from mdi.lm.text import TextStats
+    from mdi.lm.trie import Array
+    from mdi.lm.vocabulary import Vocabulary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,12 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.arpa import read_arpa, write_arpa
-    from mdi.backoff import checked_sum, warn_unless_normalised
     from mdi.errors import MdiError
-    from mdi.evaluate import perplexity_of
-    from mdi.mix import align, check_weights, mix
-    from mdi.model import close
+    from mdi.lm.arpa import read_arpa, write_arpa
+    from mdi.lm.mix import align, check_weights, mix
+    from mdi.lm.model import close
+    from mdi.lm.normalise import checked_sum, warn_unless_normalised
+    from mdi.lm.perplexity import perplexity_of
     from mdi.progress import say
 
     texts = args.tune or []
@@ -102,8 +102,8 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
     import numpy as np
 
     from mdi.errors import MdiError, examples
+    from mdi.lm.text import Text
     from mdi.progress import say
-    from mdi.text import Text
 
     text = Text(texts, vocab)
     ids = np.concatenate(list(text))
@@ -123,9 +123,9 @@ def _tune(models: list[NgramModel], ids: Array) -> tuple[Array, dict[str, float]
     """(weights, what the certificate says of them)"""
     import numpy as np
 
-    from mdi.evaluate import token_probs
-    from mdi.mix import em_steps
-    from mdi.model import close
+    from mdi.lm.mix import em_steps
+    from mdi.lm.model import close
+    from mdi.lm.perplexity import token_probs
     from mdi.progress import say
 
     predicted = (ids >= 0) & (ids != models[0].vocab.bos)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from mdi.cli import boolean
 
 if TYPE_CHECKING:
-    from mdi.evaluate import Sentence
-    from mdi.model import NgramModel
+    from mdi.lm.model import NgramModel
+    from mdi.lm.perplexity import Sentence
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,9 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.arpa import read_arpa
     from mdi.errors import MdiError
-    from mdi.evaluate import perplexity
+    from mdi.lm.arpa import read_arpa
+    from mdi.lm.perplexity import perplexity
 
     if args.debug and (args.json or "-" in args.texts):
         raise MdiError("--debug shows sentences as text and reads each file twice; expected no --json and no '-'")
@@ -67,7 +67,7 @@ def _sentences(path: str) -> Iterator[str]:
     import re
 
     from mdi.files import read_lines
-    from mdi.vocabulary import BOS, EOS, to_str
+    from mdi.lm.vocabulary import BOS, EOS, to_str
 
     for number, line in enumerate(read_lines(path)):
         if number == 0:

@@ -24,11 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.arpa import read_arpa, write_arpa
-    from mdi.backoff import checked_sum, warn_unless_normalised
     from mdi.errors import MdiError
+    from mdi.lm.arpa import read_arpa, write_arpa
+    from mdi.lm.normalise import checked_sum, warn_unless_normalised
+    from mdi.lm.prune import needs, prune, threshold_for
     from mdi.progress import say
-    from mdi.prune import needs, prune, threshold_for
 
     if not 0.0 <= args.threshold < float("inf"):
         raise MdiError(f"--threshold {args.threshold:g}; expected a number of 0 or more, such as 1e-8")

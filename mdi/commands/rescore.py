@@ -29,13 +29,13 @@ def run(args: argparse.Namespace) -> None:
     from concurrent.futures import ThreadPoolExecutor
     from pathlib import Path
 
-    from mdi.arpa import read_arpa
     from mdi.errors import MdiError
     from mdi.files import check_output, make_folder
-    from mdi.lattice_files import archives, lattice_writer, read_lattices
+    from mdi.fst.symbols import read_symbols
+    from mdi.lm.arpa import read_arpa
     from mdi.progress import Progress, say
-    from mdi.rescore import lattice_model, rescore
-    from mdi.symbols import read_symbols
+    from mdi.speech.lattice_files import archives, lattice_writer, read_lattices
+    from mdi.speech.rescore import lattice_model, rescore
 
     if not args.old_lm and not args.new_lm:
         raise MdiError("neither --old-lm nor --new-lm; expected at least one of them")

@@ -31,11 +31,11 @@ def run(args: argparse.Namespace) -> None:
     from pathlib import Path
 
     from mdi.errors import MdiError
-    from mdi.lattice_files import archives, read_lattices
+    from mdi.fst.symbols import read_symbols
     from mdi.progress import say
-    from mdi.score import best_point, compare, filtered, sweep, write_scores
-    from mdi.symbols import read_symbols
-    from mdi.wer import confidence, read_text
+    from mdi.speech.lattice_files import archives, read_lattices
+    from mdi.speech.score import best_point, compare, filtered, sweep, write_scores
+    from mdi.speech.wer import confidence, read_text
 
     if not Path(args.folder).is_dir():
         raise MdiError(f"{args.folder}: no such folder; expected one with lat.1.gz. Run mdi decode")

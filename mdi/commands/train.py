@@ -42,15 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.arpa import write_arpa
-    from mdi.counts import read_counts, stream_text, writing_counts
-    from mdi.estimate import checked, estimate
     from mdi.files import check_output
-    from mdi.model import worst_sum
-    from mdi.text import SPECIAL
-    from mdi.trie import PADDED
-    from mdi.vocabulary import GrowingVocabulary
-    from mdi.wordlist import model_vocabulary, read_words
+    from mdi.lm.arpa import write_arpa
+    from mdi.lm.counts import read_counts, stream_text, writing_counts
+    from mdi.lm.estimate import checked, estimate
+    from mdi.lm.model import worst_sum
+    from mdi.lm.text import SPECIAL
+    from mdi.lm.trie import PADDED
+    from mdi.lm.vocabulary import GrowingVocabulary
+    from mdi.lm.wordlist import model_vocabulary, read_words
 
     if bool(args.texts) == bool(args.counts):
         raise MdiError("expected TEXT OUT, or --counts COUNTS OUT")

@@ -18,7 +18,7 @@ from mdi.errors import MdiError
 from mdi.progress import say
 
 if TYPE_CHECKING:
-    from mdi.tuning import Point, Tuner
+    from mdi.adaptation.tune import Point, Tuner
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,16 +36,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import numpy as np
 
-    from mdi.adaptation import Adapter, onto
-    from mdi.arpa import read_arpa, write_arpa
-    from mdi.backoff import checked_sum
-    from mdi.constraints import parse_thresholds
-    from mdi.estimate import estimate
-    from mdi.evaluate import perplexity
-    from mdi.mix import mix
-    from mdi.model import close
-    from mdi.text import Text
-    from mdi.tuning import Tuner
+    from mdi.adaptation.adapter import Adapter, onto
+    from mdi.adaptation.constraints import parse_thresholds
+    from mdi.adaptation.tune import Tuner
+    from mdi.lm.arpa import read_arpa, write_arpa
+    from mdi.lm.estimate import estimate
+    from mdi.lm.mix import mix
+    from mdi.lm.model import close
+    from mdi.lm.normalise import checked_sum
+    from mdi.lm.perplexity import perplexity
+    from mdi.lm.text import Text
 
     if len(args.files) != (3 if args.counts else 4):
         raise MdiError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")

@@ -1,0 +1,1 @@
+"""MDI adaptation: constraints and histories, the dual problem, its solvers, and what is built on them."""

@@ -1,0 +1,115 @@
+"""Which n-grams are constrained, to what, and which of them cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mdi.adaptation.dual import Constraints, Dual
+from mdi.errors import MdiError
+from mdi.kernels.model import add_at
+from mdi.lm.counts import Counts
+from mdi.lm.trie import NONE, Array, Trie, from_ngrams
+
+# Residual targets below this share of their constraint's target are zero up to rounding.
+ROUNDING = 1e-9
+
+IMPLIED = "implied by longer constraints (their targets use up its own)"
+NO_MASS_LEFT = "rarest words, given up so that words without a constraint keep some probability"
+IMPOSSIBLE = "impossible: no event of its own has a probability in the background"
+NO_TARGET = "without a target: the model that gives the targets has no probability for it"
+
+
+def parse_thresholds(text: str, order: int) -> list[int | float]:
+    """'5-3-2' to a threshold per order, the last one repeated."""
+    parts = text.split("-")
+    try:
+        values = [float(part) for part in parts]
+    except ValueError:
+        values = [-1.0]
+    if any(not value > 0 for value in values):
+        raise MdiError(f"--min-counts {text}; expected positive numbers, one per order, such as 5-3-2")
+    if len(values) > order:
+        raise MdiError(f"--min-counts {text}: {len(values)} thresholds; the background's order is {order}")
+    values += [values[-1]] * (order - len(values))
+    return [int(value) if value == int(value) else value for value in values]
+
+
+def select(counts: Counts, thresholds: list[int | float]) -> Constraints:
+    """Rows of the counts that reach the threshold of their order. <s> is never predicted, so never constrained."""
+    rows = [NONE]
+    for k, threshold in enumerate(thresholds, 1):
+        enough = counts.count[k] >= threshold
+        if k == 1:
+            enough[counts.vocab.bos] = False
+        rows.append(np.flatnonzero(enough).astype(np.int32))
+    return Constraints(rows)
+
+
+def as_trie(trie: Trie, constraints: Constraints) -> Trie:
+    """The constrained n-grams and their prefixes."""
+    return from_ngrams(trie.n_words, [trie.ngrams(k, constraints.row[k]) for k in range(1, constraints.order + 1)])
+
+
+def values(counts: Counts, constraints: Constraints) -> Array:
+    """The count of each constraint."""
+    return np.concatenate([np.zeros(0), *(counts.count[k][constraints.row[k]] for k in range(1, constraints.order + 1))])
+
+
+@dataclass
+class Dropped:
+    """How many constraints were given up, and why."""
+
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def note(self, reason: str, flags: Array) -> bool:
+        number = int(flags.sum())
+        if number:
+            self.reasons[reason] = self.reasons.get(reason, 0) + number
+        return number > 0
+
+
+def drop_degenerate(trie: Trie, constraints: Constraints, target: Array, events_elsewhere: bool, dropped: Dropped) -> Array:
+    """Flags of the constraints to keep.
+
+    A constraint whose longer constraints use up its whole target has a cell with target 0: the optimum would lie at infinity
+    and give every other event of the cell probability 0. It is implied by them, so nothing is lost by dropping it. If nothing is
+    left for the words without a constraint (and there are such words), the unigram constraints with the smallest target are
+    dropped: Good and Turing would give unseen words the mass of the rarest.
+    """
+    keep = np.ones(constraints.total, bool)
+    while True:
+        kept = constraints.keep(keep)
+        parent = kept.parents(trie)
+        t = target[keep]
+        r = t.copy()
+        np.subtract.at(r, parent[parent >= 0], t[parent >= 0])
+        has_children = np.zeros(kept.total, bool)
+        has_children[parent[parent >= 0]] = True
+        lost = has_children & (r <= ROUNDING * t)
+        reason = IMPLIED
+        if not lost.any() and events_elsewhere and 1.0 - t[parent < 0].sum() <= ROUNDING:
+            words = kept.order_of == 1
+            lost = words & (t <= t[words].min(initial=np.inf) * (1 + ROUNDING))
+            reason = NO_MASS_LEFT
+        if not dropped.note(reason, lost):
+            return keep
+        keep[np.flatnonzero(keep)[lost]] = False
+
+
+def impossible(dual: Dual, trie: Trie, mass: list[Array], cells: Array) -> Array:
+    """Flags of constraints with no event of their own that has a probability: no scaling can raise them.
+
+    Events of a constraint hw lie after the histories that end in h and carry mass, unless a longer constraint covers them;
+    counting those histories is exact where `cells`, the background's marginals, would only be zero up to rounding.
+    """
+    constraints, parent = dual.constraints, dual.parent
+    carrying = [(part > 0).astype(float) for part in mass]
+    for j in range(len(mass) - 1, 0, -1):
+        add_at(trie.back[j], carrying[j], carrying[j - 1])
+    histories = [carrying[k - 1][trie.hist_of_rows(k, constraints.row[k])] for k in range(1, constraints.order + 1)]
+    reach = np.concatenate([np.zeros(0), *histories])
+    nested = parent >= 0
+    own = reach - np.bincount(parent[nested], weights=reach[nested], minlength=len(reach))
+    return (own <= 0) | (cells <= 0)

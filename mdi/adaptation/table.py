@@ -1,0 +1,86 @@
+"""An adaptation on paper: the certificate's fields and the table of constraints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mdi.adaptation.adapter import Adapted
+from mdi.errors import MdiError
+from mdi.files import read_lines, writing
+from mdi.lm.model import worst_sum
+from mdi.lm.vocabulary import to_str
+
+COLUMNS = ("ngram", "order", "count", "target", "marginal_before", "marginal_after", "lambda")
+
+
+def certificate(adapted: Adapted) -> dict[str, Any]:
+    """What was asked, what came out, and how far it is from what was asked."""
+    problem, solution = adapted.problem, adapted.solution
+    gap = np.abs(problem.target - solution.marginal)
+    order = problem.constraints.order_of
+    per_order = [
+        {
+            "order": k,
+            "constraints": int((order == k).sum()),
+            "l1": float(gap[order == k].sum()),
+            "max": float(gap[order == k].max(initial=0.0)),
+        }
+        for k in range(1, problem.constraints.order + 1)
+    ]
+    worst, where = worst_sum(adapted.whole)
+    return {
+        "converged": solution.converged,
+        "message": solution.message,
+        "iterations": solution.iterations,
+        "l1": float(gap.sum()),
+        "residuals": per_order,
+        "dual": adapted.dual_value,
+        "kl_to_background": adapted.kl,
+        "events": problem.events,
+        "constraints": problem.constraints.total,
+        "constraints_dropped": problem.dropped.reasons,
+        "ngrams": adapted.counts,
+        "active_rows": problem.dual.active_rows,
+        "worst_sum_gap": worst,
+        "worst_sum_history": where,
+        "steps": [
+            {"iteration": s.iteration, "objective": s.objective, "l1": s.l1, "seconds": round(s.seconds, 3)}
+            for s in solution.steps
+            if np.isfinite(s.objective)
+        ],
+    }
+
+
+def write_constraints(adapted: Adapted, path: str) -> None:
+    """One line a constraint, those that moved most first."""
+    problem, solution = adapted.problem, adapted.solution
+    columns = [problem.constraints.order_of, problem.count, problem.target, problem.before, solution.marginal, adapted.lam]
+    ngrams = problem.ngrams()
+    moved = np.argsort(-np.abs(solution.marginal - problem.before), kind="stable")
+    with writing(path) as stream:
+        stream.write(("\t".join(COLUMNS) + "\n").encode())
+        rows = zip(*(column[moved].tolist() for column in columns), strict=True)
+        for i, (order, count, target, before, after, lam) in zip(moved.tolist(), rows, strict=True):
+            line = f"{ngrams[i]}\t{order}\t{count:.10g}\t{target:.9g}\t{before:.9g}\t{after:.9g}\t{lam:.17g}\n"
+            stream.write(line.encode("utf-8", "surrogateescape"))
+
+
+def read_lambda(path: str) -> dict[str, float]:
+    """Lambda by n-gram from a table that `write_constraints` wrote."""
+    lines = read_lines(path)
+    if to_str(next(lines, b"")).split("\t") != list(COLUMNS):
+        raise MdiError(f"{path}:1: not a table of constraints; expected one that --constraints-out wrote")
+    known: dict[str, float] = {}
+    for number, line in enumerate(lines, 2):
+        fields = to_str(line).split("\t")
+        try:
+            known[fields[0]] = float(fields[len(COLUMNS) - 1])
+        except (IndexError, ValueError):
+            raise MdiError(
+                f"{path}:{number}: '{to_str(line)[:80]}'; expected {len(COLUMNS)} columns, the last a number"
+            ) from None
+        if not np.isfinite(known[fields[0]]):
+            raise MdiError(f"{path}:{number}: lambda is {fields[-1]}; expected a finite number")
+    return known

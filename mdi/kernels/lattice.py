@@ -1,0 +1,341 @@
+"""Loops over one lattice: its text and its bytes, the order of its states, its best path, its oracle.
+
+Arcs of state s are begin[s] .. begin[s+1]; a state is final where final_graph is finite. Unless a kernel says otherwise,
+states are numbered so that every arc leads to a higher one, and 0 is the start.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mdi.kernels.text import parse_number
+
+INFINITY = np.inf
+
+
+@njit(cache=True, nogil=True)
+def count_text(buf, end):
+    """(lines, upper bound of frames) of a lattice in text."""
+    lines, frames = 0, 0
+    for i in range(end):
+        lines += buf[i] == 10
+        frames += buf[i] == 95 or buf[i] == 44
+    return lines + 1, frames + lines + 1
+
+
+@njit(cache=True, nogil=True)
+def _integer(buf, begin, end):
+    value, ok = parse_number(buf, begin, end)
+    return np.int64(value), ok and value == np.int64(value) and value >= 0
+
+
+@njit(cache=True, nogil=True)
+def _frames(buf, begin, end, frames, n):
+    """Integers joined by '_': how many frames there are now, or -1 for anything else."""
+    i = begin
+    while i < end:
+        value = np.int64(0)
+        first = i
+        while i < end and 48 <= buf[i] <= 57:
+            value = value * 10 + (buf[i] - 48)
+            i += 1
+        if i == first or (i < end and buf[i] != 95):
+            return -1
+        frames[n] = value
+        n += 1
+        i += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _weight(buf, begin, end, frames, n):
+    """'graph,acoustic,1_2_3' or 'graph,acoustic': (graph, acoustic, frames now or -1)."""
+    commas = np.empty(2, np.int64)
+    found = 0
+    for i in range(begin, end):
+        if buf[i] == 44:
+            if found == 2:
+                return 0.0, 0.0, -1
+            commas[found] = i
+            found += 1
+    if found == 0:
+        return 0.0, 0.0, -1
+    stop = commas[1] if found == 2 else end
+    graph, ok = parse_number(buf, begin, commas[0])
+    acoustic, ok_too = parse_number(buf, commas[0] + 1, stop)
+    if not (ok and ok_too):
+        return 0.0, 0.0, -1
+    if found == 2:
+        n = _frames(buf, stop + 1, end, frames, n)
+    return graph, acoustic, n
+
+
+@njit(cache=True, nogil=True)
+def parse_text(
+    buf, end, source, label, dest, graph, acoustic, first, stop,
+    final_state, final_graph, final_acoustic, final_first, final_stop, frames,
+):  # fmt: skip
+    """Lines of a CompactLattice ('from to word weight', 'state weight') or of a Lattice ('from to frame word weight').
+
+    Returns (arcs, finals, frames, byte of the first bad line or -1)."""
+    arcs, finals, n = 0, 0, 0
+    field = np.empty((5, 2), np.int64)
+    at = 0
+    while at < end:
+        line = at
+        count = 0
+        while at < end and buf[at] != 10:
+            if buf[at] == 32 or buf[at] == 9 or buf[at] == 13:
+                at += 1
+                continue
+            begin = at
+            while at < end and buf[at] != 32 and buf[at] != 9 and buf[at] != 13 and buf[at] != 10:
+                at += 1
+            if count == 5:
+                return arcs, finals, n, line
+            field[count, 0], field[count, 1] = begin, at
+            count += 1
+        at += 1
+        if count == 0:
+            continue
+        state, ok = _integer(buf, field[0, 0], field[0, 1])
+        g, a = 0.0, 0.0
+        before = n
+        if count <= 2:
+            if count == 2:
+                g, a, n = _weight(buf, field[1, 0], field[1, 1], frames, n)
+            if not ok or n < 0:
+                return arcs, finals, n, line
+            final_state[finals], final_graph[finals], final_acoustic[finals] = state, g, a
+            final_first[finals], final_stop[finals] = before, n
+            finals += 1
+            continue
+        to, ok_to = _integer(buf, field[1, 0], field[1, 1])
+        word, ok_word = _integer(buf, field[2, 0], field[2, 1])
+        plain = count == 5
+        if count == 4:  # the fourth field is a weight, or the word of a Lattice without one
+            comma = False
+            for i in range(field[3, 0], field[3, 1]):
+                comma = comma or buf[i] == 44
+            plain = not comma
+            if comma:
+                g, a, n = _weight(buf, field[3, 0], field[3, 1], frames, n)
+        if plain and ok_word:
+            if word > 0:
+                frames[n] = word
+                n += 1
+            word, ok_word = _integer(buf, field[3, 0], field[3, 1])
+            if count == 5:
+                g, a, n = _weight(buf, field[4, 0], field[4, 1], frames, n)
+        if not (ok and ok_to and ok_word) or n < 0:
+            return arcs, finals, n, line
+        source[arcs], label[arcs], dest[arcs], graph[arcs], acoustic[arcs] = state, word, to, g, a
+        first[arcs], stop[arcs] = before, n
+        arcs += 1
+    return arcs, finals, n, -1
+
+
+@njit(cache=True, nogil=True)
+def measure_bytes(body, n_states, compact):
+    """(4-byte words, arcs, frames) of a binary lattice; (-1, ..) where the buffer ends before it does, -2 where it is damaged."""
+    at, arcs, frames = 0, np.int64(0), np.int64(0)
+    size = body.shape[0]
+    for _ in range(n_states):
+        if at + 3 > size:
+            return -1, arcs, frames
+        at += 2
+        if compact:
+            if body[at] < 0:
+                return -2, arcs, frames
+            frames += body[at]
+            at += 1 + body[at]
+        if at + 2 > size:
+            return -1, arcs, frames
+        n = np.int64(body[at])
+        at += 2
+        if n < 0:
+            return -2, arcs, frames
+        for _ in range(n):
+            if at + 5 > size:
+                return -1, arcs, frames
+            if compact:
+                if body[at + 4] < 0:
+                    return -2, arcs, frames
+                frames += body[at + 4]
+                at += 6 + body[at + 4]
+            else:
+                frames += 1
+                at += 5
+            arcs += 1
+    return (at if at <= size else -1), arcs, frames
+
+
+@njit(cache=True, nogil=True)
+def parse_bytes(
+    body, real, n_states, compact, begin, label, dest, graph, acoustic, first, stop,
+    final_graph, final_acoustic, final_first, final_stop, frames,
+):  # fmt: skip
+    """A binary lattice of known size. Returns the number of frames."""
+    at, arc, n = 0, 0, 0
+    for s in range(n_states):
+        begin[s] = arc
+        final_graph[s], final_acoustic[s] = real[at], real[at + 1]
+        at += 2
+        final_first[s] = n
+        if compact:
+            for i in range(body[at]):
+                frames[n] = body[at + 1 + i]
+                n += 1
+            at += 1 + body[at]
+        final_stop[s] = n
+        many = body[at]
+        at += 2
+        for _ in range(many):
+            label[arc], graph[arc], acoustic[arc], first[arc] = body[at + 1], real[at + 2], real[at + 3], n
+            if compact:
+                for i in range(body[at + 4]):
+                    frames[n] = body[at + 5 + i]
+                    n += 1
+                at += 5 + body[at + 4]
+            else:
+                if body[at] > 0:
+                    frames[n] = body[at]
+                    n += 1
+                at += 4
+            dest[arc] = body[at]
+            stop[arc] = n
+            at += 1
+            arc += 1
+    begin[n_states] = arc
+    return n
+
+
+@njit(cache=True, nogil=True)
+def format_bytes(
+    begin, label, dest, graph, acoustic, first, stop, final_graph, final_acoustic, final_first, final_stop, frames, body, real
+):
+    """The inverse of parse_bytes for a CompactLattice. Returns the number of words written."""
+    at = 0
+    for s in range(begin.shape[0] - 1):
+        real[at], real[at + 1] = final_graph[s], final_acoustic[s]
+        body[at + 2] = final_stop[s] - final_first[s]
+        at += 3
+        for i in range(final_first[s], final_stop[s]):
+            body[at] = frames[i]
+            at += 1
+        body[at], body[at + 1] = begin[s + 1] - begin[s], 0
+        at += 2
+        for arc in range(begin[s], begin[s + 1]):
+            body[at] = body[at + 1] = label[arc]
+            real[at + 2], real[at + 3] = graph[arc], acoustic[arc]
+            body[at + 4] = stop[arc] - first[arc]
+            at += 5
+            for i in range(first[arc], stop[arc]):
+                body[at] = frames[i]
+                at += 1
+            body[at] = dest[arc]
+            at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def number_states(begin, dest, final_graph, start):
+    """Of any lattice: (each state's number in a topological order, -1 off all paths; how many, or -1 for a cycle)."""
+    n = begin.shape[0] - 1
+    number = np.full(n, -1, np.int32)
+    colour = np.zeros(n, np.int8)  # 0 new, 1 on the way down, 2 done
+    useful = np.zeros(n, np.bool_)
+    stack = np.empty(n + 1, np.int32)
+    cursor = np.empty(n + 1, np.int64)
+    post = np.empty(n, np.int32)
+    depth, done = 0, 0
+    if start < 0 or start >= n:
+        return number, 0
+    stack[0], cursor[0], colour[start] = start, begin[start], 1
+    while depth >= 0:
+        s = stack[depth]
+        if cursor[depth] < begin[s + 1]:
+            t = dest[cursor[depth]]
+            cursor[depth] += 1
+            if colour[t] == 1:
+                return number, -1
+            if colour[t] == 0:
+                depth += 1
+                stack[depth], cursor[depth], colour[t] = t, begin[t], 1
+            continue
+        useful[s] = final_graph[s] < INFINITY
+        for arc in range(begin[s], begin[s + 1]):
+            useful[s] |= useful[dest[arc]]
+        colour[s] = 2
+        post[done] = s
+        done += 1
+        depth -= 1
+    kept = 0
+    for i in range(done - 1, -1, -1):
+        if useful[post[i]]:
+            number[post[i]] = kept
+            kept += 1
+    return number, kept
+
+
+@njit(cache=True, nogil=True)
+def costs_to_end(begin, label, dest, graph, acoustic, final_graph, final_acoustic, acoustic_scale, penalty, beta, best):
+    """beta[s] = cost of the best path from s to the end, best[s] = its first arc, -1 where it ends in s.
+
+    An arc costs graph + acoustic * acoustic_scale, and `penalty` more where it has a word."""
+    for s in range(begin.shape[0] - 2, -1, -1):
+        beta[s], best[s] = INFINITY, -1
+        if final_graph[s] < INFINITY:
+            beta[s] = final_graph[s] + final_acoustic[s] * acoustic_scale
+        for arc in range(begin[s], begin[s + 1]):
+            cost = graph[arc] + acoustic[arc] * acoustic_scale + beta[dest[arc]]
+            if label[arc] != 0:
+                cost += penalty
+            if cost < beta[s]:
+                beta[s], best[s] = cost, arc
+
+
+@njit(cache=True, nogil=True)
+def follow(best, dest, label, path):
+    """The arcs of the best path; how many."""
+    s, n = 0, 0
+    while best[s] >= 0:
+        path[n] = best[s]
+        s = dest[best[s]]
+        n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def oracle(begin, label, dest, final_graph, reference, back_arc, back_position):
+    """Fewest errors against the reference over all paths, a dynamic programme over (state, words of the reference used up).
+
+    back_arc and back_position say how each cell was reached: arc -1 for a word left out. Returns (errors, last state)."""
+    n, size = begin.shape[0] - 1, reference.shape[0] + 1
+    far = np.int32(1 << 30)
+    cost = np.full((n, size), far, np.int32)
+    cost[0, 0] = 0
+    least, end = far, -1
+    for s in range(n):
+        for i in range(1, size):
+            if cost[s, i - 1] + 1 < cost[s, i]:
+                cost[s, i] = cost[s, i - 1] + 1
+                back_arc[s, i], back_position[s, i] = -1, i - 1
+        if final_graph[s] < INFINITY and cost[s, size - 1] < least:
+            least, end = cost[s, size - 1], s
+        for arc in range(begin[s], begin[s + 1]):
+            t = dest[arc]
+            for i in range(size):
+                if cost[s, i] >= far:
+                    continue
+                same = cost[s, i] + (label[arc] != 0)  # a word too many, or no word
+                if same < cost[t, i]:
+                    cost[t, i] = same
+                    back_arc[t, i], back_position[t, i] = arc, i
+                if label[arc] != 0 and i + 1 < size:
+                    moved = cost[s, i] + (label[arc] != reference[i])
+                    if moved < cost[t, i + 1]:
+                        cost[t, i + 1] = moved
+                        back_arc[t, i + 1], back_position[t, i + 1] = arc, i
+    return least, end

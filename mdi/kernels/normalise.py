@@ -1,0 +1,92 @@
+"""Back-off weights from probabilities, and what each n-gram is worth. The layout is explained in mdi/lm/trie.py."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+# Less than this of the lower distribution left: every word that could be backed off to is a row of its own.
+NOTHING_LEFT = 1e-11
+# SRILM's: sums above one by less than this are rounding.
+ROUNDING = 3e-6
+
+
+@njit(cache=True, nogil=True)
+def backoff_weights(begin, suffix, lower_p, known, known_p):
+    """bow(h) = (1 - sum p(w|h)) / (1 - sum p(w|h')), sums over the known rows of h (p = known_p[known[r]]).
+
+    Other rows, known[r] = -1, get their backed-off probability. Where there is nothing to back off to, or nothing left to
+    give, the rows are scaled to sum to one. Returns (p, bow).
+    """
+    p = np.empty(suffix.shape[0])
+    bow = np.empty(begin.shape[0] - 1)
+    for h in range(bow.shape[0]):
+        seen = 0.0
+        covered = 0.0
+        for r in range(begin[h], begin[h + 1]):
+            if known[r] >= 0:
+                seen += known_p[known[r]]
+                covered += lower_p[suffix[r]]
+        scale = 1.0
+        if 1.0 - covered <= NOTHING_LEFT:
+            weight = 1.0
+            scale = 1.0 / seen if seen > 0.0 else 1.0
+        elif seen >= 1.0:
+            weight = 0.0
+            scale = 1.0 / seen
+        else:
+            weight = (1.0 - seen) / (1.0 - covered)
+        bow[h] = weight
+        for r in range(begin[h], begin[h + 1]):
+            p[r] = scale * known_p[known[r]] if known[r] >= 0 else weight * lower_p[suffix[r]]
+    return p, bow
+
+
+@njit(cache=True, nogil=True)
+def pruning_losses(begin, suffix, lower_p, known, p, bow, hist_prob):
+    """How much perplexity rises, relatively, when a single row is left out (Stolcke 1998, Eq. 6):
+
+        D = -p(h) { p(w|h) [log p(w|h') + log bow'(h) - log p(w|h)] + left [log bow'(h) - log bow(h)] },
+        bow'(h) = (left + p(w|h)) / (free + p(w|h')),
+
+    left = 1 - sum p(w|h) and free = 1 - sum p(w|h') over the known rows of h; the loss is exp(D) - 1. Rows of a history
+    that cannot be normalised are worth infinitely much, as in SRILM; rows that are not known, -infinity.
+    """
+    loss = np.empty(p.shape[0])
+    for h in range(bow.shape[0]):
+        left = 1.0
+        free = 1.0
+        for r in range(begin[h], begin[h + 1]):
+            if known[r]:
+                left -= p[r]
+                free -= lower_p[suffix[r]]
+        if -ROUNDING < left < 0.0:
+            left = 0.0
+        if -ROUNDING < free < 0.0:
+            free = 0.0
+        broken = left < 0.0 or (free <= 0.0 and left > ROUNDING)
+        for r in range(begin[h], begin[h + 1]):
+            backed_off = lower_p[suffix[r]]
+            if not known[r]:
+                loss[r] = -np.inf
+            elif broken or (backed_off <= 0.0 and p[r] > 0.0):
+                loss[r] = np.inf
+            else:
+                new_bow = (left + p[r]) / (free + backed_off) if free + backed_off > 0.0 else 0.0
+                change = 0.0
+                if p[r] > 0.0:
+                    change += p[r] * (math.log(backed_off) + math.log(new_bow) - math.log(p[r]))
+                if left > 0.0 and new_bow > 0.0 and bow[h] > 0.0:
+                    change += left * (math.log(new_bow) - math.log(bow[h]))
+                loss[r] = math.expm1(-hist_prob[h] * change)
+    return loss
+
+
+@njit(cache=True, nogil=True)
+def raise_to(index, value, floor):
+    """floor[index[i]] = max(floor[index[i]], value[i]), where index[i] >= 0"""
+    for i in range(index.shape[0]):
+        if index[i] >= 0 and value[i] > floor[index[i]]:
+            floor[index[i]] = value[i]

@@ -1,0 +1,287 @@
+"""Sorting, linking, searching and merging rows of n-grams. The layout is explained in mdi/lm/trie.py."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+RADIX_BITS = 11
+
+
+@njit(cache=True, nogil=True)
+def radix_sort(key, value, key_bits):
+    """Sorts pairs by key, stably. Returns new arrays; what was passed in serves as scratch space."""
+    n = key.shape[0]
+    other_key = np.empty_like(key)
+    other_value = np.empty_like(value)
+    count = np.empty(1 << RADIX_BITS, np.int64)
+    mask = (np.int64(1) << RADIX_BITS) - 1
+    for shift in range(0, key_bits, RADIX_BITS):
+        count[:] = 0
+        for i in range(n):
+            count[(key[i] >> shift) & mask] += 1
+        total = np.int64(0)
+        for d in range(count.shape[0]):
+            total, count[d] = total + count[d], total
+        for i in range(n):
+            d = (key[i] >> shift) & mask
+            j = count[d]
+            count[d] = j + 1
+            other_key[j] = key[i]
+            other_value[j] = value[i]
+        key, other_key = other_key, key
+        value, other_value = other_value, value
+    return key, value
+
+
+@njit(cache=True, nogil=True)
+def is_sorted(row_hist, row_word):
+    """Whether the rows come strictly ascending by (history, word)."""
+    for r in range(1, row_hist.shape[0]):
+        if row_hist[r] < row_hist[r - 1] or (row_hist[r] == row_hist[r - 1] and row_word[r] <= row_word[r - 1]):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def count_rows(row_hist, n_hist):
+    """begin[h] .. begin[h + 1] = the rows of history h, once they are sorted."""
+    begin = np.zeros(n_hist + 1, np.int32)
+    for r in range(row_hist.shape[0]):
+        begin[row_hist[r] + 1] += 1
+    for h in range(n_hist):
+        begin[h + 1] += begin[h]
+    return begin
+
+
+@njit(cache=True, nogil=True)
+def order_rows(row_hist, row_word, begin):
+    """Permutation that sorts rows by (history, word): a counting sort by history, then a sort within each."""
+    n = row_hist.shape[0]
+    fill = begin[:-1].copy()
+    perm = np.empty(n, np.int32)
+    for r in range(n):
+        h = row_hist[r]
+        perm[fill[h]] = r
+        fill[h] += 1
+    for h in range(begin.shape[0] - 1):
+        a, b = begin[h], begin[h + 1]
+        if b - a > 16:
+            part = perm[a:b].copy()
+            perm[a:b] = part[np.argsort(row_word[part], kind="mergesort")]
+        else:
+            for i in range(a + 1, b):
+                r = perm[i]
+                j = i
+                while j > a and row_word[perm[j - 1]] > row_word[r]:
+                    perm[j] = perm[j - 1]
+                    j -= 1
+                perm[j] = r
+    return perm
+
+
+@njit(cache=True, nogil=True)
+def first_duplicate(begin, word):
+    """Index of the first row that repeats the row before it, or -1."""
+    for h in range(begin.shape[0] - 1):
+        for r in range(begin[h] + 1, begin[h + 1]):
+            if word[r] == word[r - 1]:
+                return r
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def rank_as_histories(word, n_words):
+    """as_hist[r]: rank of row r when the rows are sorted by their last word first; ties keep their order."""
+    start = np.zeros(n_words + 1, np.int64)
+    for r in range(word.shape[0]):
+        start[word[r] + 1] += 1
+    for w in range(n_words):
+        start[w + 1] += start[w]
+    as_hist = np.empty(word.shape[0], np.int32)
+    for r in range(word.shape[0]):
+        as_hist[r] = start[word[r]]
+        start[word[r]] += 1
+    return as_hist
+
+
+@njit(cache=True, nogil=True)
+def rows_by_word(word, n_words):
+    """(first history that ends in each word, row of each history): the inverse of rank_as_histories."""
+    start = np.zeros(n_words + 1, np.int32)
+    for r in range(word.shape[0]):
+        start[word[r] + 1] += 1
+    for w in range(n_words):
+        start[w + 1] += start[w]
+    fill = start.copy()
+    row = np.empty(word.shape[0], np.int32)
+    for r in range(word.shape[0]):
+        row[fill[word[r]]] = r
+        fill[word[r]] += 1
+    return start, row
+
+
+@njit(cache=True, nogil=True)
+def spell_histories(begin, word, as_hist, prefix, last):
+    """prefix[h] and last[h]: the history before the last word of h, and that word. The rows hw are given by order."""
+    for g in range(begin.shape[0] - 1):
+        for r in range(begin[g], begin[g + 1]):
+            prefix[as_hist[r]] = g
+            last[as_hist[r]] = word[r]
+
+
+@njit(cache=True, nogil=True)
+def scattered(value, place):
+    """out[place[i]] = value[i]"""
+    out = np.empty_like(value)
+    for i in range(value.shape[0]):
+        out[place[i]] = value[i]
+    return out
+
+
+@njit(cache=True, nogil=True, inline="always")
+def gallop(values, lo, end, least):
+    """The first place in lo .. end of ascending values that is not below `least`: in longer and longer steps, then by halves."""
+    step = np.int64(1)
+    hi = lo
+    while hi < end and values[hi] < least:
+        lo = hi + 1
+        hi += step
+        step <<= 1
+    if hi > end:
+        hi = end
+    while lo < hi:
+        mid = (lo + hi) >> 1
+        if values[mid] < least:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo
+
+
+@njit(cache=True, nogil=True)
+def link_suffixes(begin, word, back, lower_begin, lower_word):
+    """suffix[r] = the row of h'w for row r = hw, or -1 where it is missing. Histories with the same h' lie side by
+    side, so the rows searched are in cache; words ascend, so each search begins where the last one ended."""
+    suffix = np.empty(word.shape[0], np.int32)
+    for h in range(begin.shape[0] - 1):
+        b = back[h]
+        if b < 0:
+            for r in range(begin[h], begin[h + 1]):
+                suffix[r] = -1
+            continue
+        lo = np.int64(lower_begin[b])
+        end = np.int64(lower_begin[b + 1])
+        for r in range(begin[h], begin[h + 1]):
+            w = word[r]
+            lo = gallop(lower_word, lo, end, w)
+            if lo < end and lower_word[lo] == w:
+                suffix[r] = lo
+            else:
+                suffix[r] = -1
+    return suffix
+
+
+@njit(cache=True, nogil=True)
+def back_histories(suffix, as_hist, lower_as_hist):
+    """back[h] = the history h' that h backs off to, or -1 where it is missing."""
+    back = np.empty(suffix.shape[0], np.int32)
+    for r in range(suffix.shape[0]):
+        back[as_hist[r]] = lower_as_hist[suffix[r]] if suffix[r] >= 0 else -1
+    return back
+
+
+@njit(cache=True, nogil=True)
+def merge_level(begin_a, word_a, hist_a, begin_b, word_b, hist_b, with_b):
+    """Union of the rows of two tries. hist_a[u], hist_b[u]: what union history u is in each, or -1.
+
+    Returns (begin, word, row in a or -1, row in b or -1, which is left out unless `with_b`)."""
+    n_hist = hist_a.shape[0]
+    room = word_a.shape[0] + word_b.shape[0]
+    word = np.empty(room, np.int32)
+    from_a = np.empty(room, np.int32)
+    from_b = np.empty(room if with_b else 0, np.int32)
+    begin = np.empty(n_hist + 1, np.int32)
+    n = 0
+    for u in range(n_hist):
+        begin[u] = n
+        i, i_end = (begin_a[hist_a[u]], begin_a[hist_a[u] + 1]) if hist_a[u] >= 0 else (0, 0)
+        j, j_end = (begin_b[hist_b[u]], begin_b[hist_b[u] + 1]) if hist_b[u] >= 0 else (0, 0)
+        while i < i_end or j < j_end:
+            take_a = i < i_end and (j >= j_end or word_a[i] <= word_b[j])
+            take_b = j < j_end and (i >= i_end or word_b[j] <= word_a[i])
+            word[n] = word_a[i] if take_a else word_b[j]
+            from_a[n] = i if take_a else -1
+            if with_b:
+                from_b[n] = j if take_b else -1
+            i += take_a
+            j += take_b
+            n += 1
+    begin[n_hist] = n
+    # where little was in both there is little to give back, and a copy would cost more
+    if room - n < room // 16:
+        return begin, word[:n], from_a[:n], from_b[:n]
+    return begin, word[:n].copy(), from_a[:n].copy(), from_b[:n].copy()
+
+
+@njit(cache=True, nogil=True)
+def find_rows(ids, begins, words, as_hists, out):
+    """Row of each n-gram (a line of ids), or -1: prefix by prefix."""
+    order = ids.shape[1]
+    for i in range(ids.shape[0]):
+        row = np.int64(ids[i, 0])
+        for k in range(1, order):
+            h = as_hists[k - 1][row]
+            lo = np.int64(begins[k][h])
+            end = np.int64(begins[k][h + 1])
+            hi = end
+            w = ids[i, k]
+            while lo < hi:
+                mid = (lo + hi) >> 1
+                if words[k][mid] < w:
+                    lo = mid + 1
+                else:
+                    hi = mid
+            row = lo if lo < end and words[k][lo] == w else np.int64(-1)
+            if row < 0:
+                break
+        out[i] = row
+
+
+@njit(cache=True, nogil=True)
+def map_histories(rows, as_hist, other_as_hist):
+    """What each history is in another trie, or -1: the history that stands in row r stands in the other's row rows[r]."""
+    out = np.empty(rows.shape[0], np.int32)
+    for r in range(rows.shape[0]):
+        out[as_hist[r]] = other_as_hist[rows[r]] if rows[r] >= 0 else -1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def keep_level(begin, word, suffix, keep, lower, row_of_hist):
+    """The rows marked in `keep`: (begin, word, suffix, new number of each row, -1 where it goes). `lower` are the new numbers of
+    the order below, whose rows are the histories and the suffixes."""
+    n = 0
+    for r in range(word.shape[0]):
+        n += keep[r]
+    n_hist = 0
+    for h in range(begin.shape[0] - 1):
+        n_hist += lower[row_of_hist[h]] >= 0
+    new_begin = np.zeros(n_hist + 1, np.int32)
+    new_word = np.empty(n, np.int32)
+    new_suffix = np.empty(n, np.int32)
+    number = np.full(word.shape[0], -1, np.int32)
+    at = 0
+    to = 0
+    for h in range(begin.shape[0] - 1):
+        if lower[row_of_hist[h]] < 0:
+            continue
+        for r in range(begin[h], begin[h + 1]):
+            if keep[r]:
+                number[r] = to
+                new_word[to] = word[r]
+                new_suffix[to] = lower[suffix[r]] if suffix[r] >= 0 else -1
+                to += 1
+        at += 1
+        new_begin[at] = to
+    return new_begin, new_word, new_suffix, number

@@ -1,0 +1,1 @@
+"""Back-off n-gram models: words, rows, text and counts in, probabilities out; reading, writing, mixing, pruning, checking."""

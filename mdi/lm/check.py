@@ -1,0 +1,130 @@
+"""What is wrong with a model, or will be once Kaldi reads it. The reader has refused what no tool should accept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdi.errors import examples
+from mdi.lm.model import NgramModel, close, sum_gaps, worst_gap
+from mdi.lm.trie import Array
+from mdi.lm.vocabulary import UNKNOWN
+
+# How far a history may be from summing to one: seven digits of a log10 give about 1e-6.
+SUM_WARNING, SUM_ERROR = 1e-4, 1e-3
+# A back-off weight beyond this shows that hardly anything was left to back off for.
+LARGE_BOW = 1e3
+
+
+@dataclass(frozen=True)
+class Finding:
+    level: str  # ok, warning or error
+    text: str
+
+
+def examine(model: NgramModel, words: list[str] | None = None) -> Iterator[Finding]:
+    """Findings about a model read with its own n-grams only (`closed=False`)."""
+    yield from _symbols(model)
+    yield from _rows(model)
+    yield from _sums(close(model))
+    if words is not None:
+        yield from _against_words(model, words)
+
+
+def _spelled(model: NgramModel, k: int, rows: Array) -> str:
+    shown = [model.vocab.spell(ids) for ids in model.trie.ngrams(k, rows[:5])]
+    return examples(shown) + (f" and {len(rows) - 5:,} more" if len(rows) > 5 else "")
+
+
+def _symbols(model: NgramModel) -> Iterator[Finding]:
+    vocab = model.vocab
+    has = [name for name in UNKNOWN if vocab.id(name) >= 0]
+    if len(has) == 2:
+        yield Finding("warning", "both <unk> and <UNK> are words: only <unk> is taken for unknown words; rename one")
+    elif not has:
+        yield Finding("ok", "no <unk>: a closed vocabulary, words outside it have no probability")
+    else:
+        yield Finding("ok", f"<s>, </s> and {has[0]} are there")
+    for word in ("<eps>", "#0"):
+        if vocab.id(word) >= 0:
+            yield Finding("error", f"'{word}' is a word of the model: arpa2fst and const-arpa reserve it; rename the word")
+
+
+def _rows(model: NgramModel) -> Iterator[Finding]:
+    trie, vocab = model.trie, model.vocab
+    lost = {k: np.flatnonzero(trie.suffix[k] < 0) for k in range(3, trie.order + 1)}
+    if any(map(len, lost.values())):
+        k = next(k for k, rows in lost.items() if len(rows))
+        total = sum(map(len, lost.values()))
+        text = f"{total:,} n-grams lack their suffix, such as {_spelled(model, k, lost[k])}: a pruned model, read rightly here"
+        yield Finding("ok", text)
+    for k in range(1, trie.order + 1):
+        zero = model.p[k] == 0
+        if k == 1:
+            zero[vocab.bos] = False
+        rows = np.flatnonzero(zero)
+        if len(rows):
+            yield Finding("warning", f"{len(rows):,} {k}-grams have probability 0: {_spelled(model, k, rows)}")
+        if k > 1:
+            rows = np.flatnonzero(trie.word[k] == vocab.bos)
+            if len(rows):
+                yield Finding("error", f"{len(rows):,} {k}-grams predict <s>: {_spelled(model, k, rows)}; arpa2fst skips them")
+            after_end = np.flatnonzero(trie.word[k - 1][trie.row_of_hist[k - 1]][trie.hist_of_rows(k)] == vocab.eos)
+            if len(after_end):
+                shown = _spelled(model, k, after_end)
+                yield Finding(
+                    "error", f"{len(after_end):,} {k}-grams have </s> in their history: {shown}; Kaldi cannot follow them"
+                )
+        if k < trie.order:
+            heavy = np.flatnonzero(model.bow[k] > LARGE_BOW)
+            if len(heavy):
+                shown = _spelled(model, k, trie.row_of_hist[k][heavy])
+                yield Finding("warning", f"{len(heavy):,} back-off weights over {LARGE_BOW:g}: {shown}")
+
+
+def _sums(model: NgramModel) -> Iterator[Finding]:
+    gaps = sum_gaps(model)
+    worst, where = worst_gap(model, gaps)
+    off = sum(int((gap > SUM_ERROR).sum()) for gap in gaps)
+    level = "ok" if worst <= SUM_WARNING else "warning" if worst <= SUM_ERROR else "error"
+    text = f"worst |sum of p - 1| over all {sum(map(len, gaps)):,} histories: {worst:.2g} (after {where})"
+    if off:
+        text += (
+            f"; {off:,} are off by more than {SUM_ERROR:g}: not a probability model. Build it again, or adapt with --renormalize"
+        )
+    yield Finding(level, text)
+
+
+def _against_words(model: NgramModel, words: list[str]) -> Iterator[Finding]:
+    trie, vocab = model.trie, model.vocab
+    table = set(words)
+    if "#0" not in table:
+        yield Finding("error", "words.txt has no '#0': arpa2fst --disambig-symbol=#0 needs it; add it")
+    unlisted = np.array([word not in table for word in vocab.words])
+    unlisted[[vocab.bos, vocab.eos]] = False  # arpa2fst needs no symbol for them
+    missing = [word for word in ("<s>", "</s>") if word not in table]
+    if missing:
+        yield Finding("warning", f"words.txt has no {' and no '.join(missing)}: arpa-to-const-arpa needs both, arpa2fst does not")
+    total = int(unlisted.sum())
+    dropped = 0
+    bad = np.zeros(1, bool)
+    for k in range(1, trie.order + 1):
+        here = unlisted[trie.word[k]] | np.repeat(bad, np.diff(trie.begin[k]))
+        dropped += int(here.sum())
+        if k < trie.order:
+            bad = np.empty(len(here), bool)
+            bad[trie.as_hist[k]] = here
+    if total:
+        share = 100.0 * dropped / sum(trie.counts)
+        names = examples([vocab.words[w] for w in np.flatnonzero(unlisted)])
+        level = "warning" if share < 50 else "error"
+        yield Finding(level, f"{total:,} words are not in words.txt: {names}; arpa2fst drops {dropped:,} n-grams ({share:.2g}%)")
+    else:
+        yield Finding("ok", "every word is in words.txt")
+    known = set(vocab.words)
+    strange = [word for word in words if word not in known and word not in ("<eps>", "<s>", "</s>") and not word.startswith("#")]
+    if strange:
+        note = f"{len(strange):,} words of words.txt are not in the model ({examples(strange)}): they cannot be recognised"
+        yield Finding("warning", note)

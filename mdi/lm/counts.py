@@ -1,0 +1,260 @@
+"""Counts of n-grams in text or in a count file, as a trie with a count per row.
+
+Sentences are padded with one <s> and one </s>, as in SRILM's counts. Counts are real numbers: sums of lattice
+posteriors are counts too.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO
+
+import numpy as np
+
+from mdi.errors import MdiError, examples
+from mdi.files import read_chunks, writing
+from mdi.kernels import counts as kernels
+from mdi.kernels import model as sweeps
+from mdi.kernels.text import FULL
+from mdi.lm.external import Rows, Runs
+from mdi.lm.text import LONGEST_LINE, Text, TextStats
+from mdi.lm.trie import NONE, Array, Trie, add_order, from_ngrams, missing_suffixes, padded, unigram_trie, union
+from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, to_str
+
+# What counting may take unless told otherwise.
+MEMORY = 2 << 30
+
+
+@dataclass(frozen=True)
+class Counts:
+    """count[k][r] for the rows of a closed trie."""
+
+    vocab: Vocabulary
+    trie: Trie
+    count: list[Array]
+    stats: TextStats = field(default_factory=TextStats)
+
+    @property
+    def order(self) -> int:
+        return self.trie.order
+
+    def stream(self) -> CountStream:
+        n, t = self.order, self.trie
+        lower = t if n == 1 else Trie(t.begin[:n], t.word[:n], t.suffix[:n], t.as_hist[:n], t.back[:n])
+        return CountStream(
+            self.vocab,
+            n,
+            lower,
+            self.count[: max(2, n)],
+            lambda: iter([Rows(0, t.begin[n], t.word[n], self.count[n])]),
+            self.stats,
+        )
+
+
+@dataclass(frozen=True)
+class CountStream:
+    """Counts whose highest order may be too large for memory: the orders below it as a trie that is ready for it
+    (`with_histories`), its own rows in pieces, once, when they are asked for."""
+
+    vocab: Vocabulary
+    order: int
+    trie: Trie
+    count: list[Array]
+    top: Callable[[], Iterator[Rows]]
+    stats: TextStats
+
+    def gather(self) -> Counts:
+        """All of it in memory."""
+        if self.order == 1:
+            return Counts(self.vocab, unigram_trie(len(self.vocab)), self.count, self.stats)
+        begin, word, count = [np.zeros(1, np.int32)], [], []
+        for rows in self.top():
+            begin.append(rows.begin[1:] + begin[-1][-1])
+            word.append(rows.word)
+            count.append(rows.count.astype(float))
+        trie = add_order(self.trie, np.concatenate(begin), np.concatenate(word))
+        return Counts(self.vocab, trie, [*self.count, np.concatenate(count)], self.stats)
+
+
+@contextlib.contextmanager
+def stream_text(
+    paths: list[str],
+    vocab: Vocabulary | GrowingVocabulary,
+    order: int,
+    oov: str = "map",
+    memory: int = MEMORY,
+    folder: str | None = None,
+) -> Iterator[CountStream]:
+    """Counts the n-grams of text files in about so many bytes of memory; what does not fit goes to `folder` for the while."""
+    grows = isinstance(vocab, GrowingVocabulary)
+    with Runs(order, 0 if grows else vocab.bos, memory, folder) as runs:
+        text = Text(paths, vocab, oov, runs.block)
+        waiting: list[Array] = []
+        for ids in text:
+            waiting.append(ids)
+            if 2 * sum(map(len, waiting)) >= runs.block:
+                runs.add(np.concatenate(waiting), vocab.n if grows else len(vocab))
+                waiting.clear()
+        if waiting:
+            runs.add(np.concatenate(waiting), vocab.n if grows else len(vocab))
+        merge = runs.merge()
+        yield CountStream(vocab.freeze() if grows else vocab, order, merge.trie, merge.count, merge.top, text.stats)
+
+
+def count_text(
+    paths: list[str], vocab: Vocabulary | GrowingVocabulary, order: int, oov: str = "map", memory: int = MEMORY
+) -> Counts:
+    """Counts the n-grams of text files, all of them in memory in the end."""
+    with stream_text(paths, vocab, order, oov, memory) as stream:
+        return stream.gather()
+
+
+def read_counts(path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oov: str = "map") -> Counts:
+    """Reads an SRILM count file: the words of an n-gram, a tab, a count (whole or fractional). Longer n-grams are passed over.
+
+    Words outside the vocabulary: "map" adds the n-gram to that of <unk>, "drop" leaves it out, "error" stops.
+    """
+    ngrams, number, stats = _CountReader(path, vocab, order, oov).read()
+    if not sum(map(len, ngrams[0])):
+        raise MdiError(f"{path}: no 1-grams; expected counts of all orders from 1 to {order}, as from ngram-count -write")
+    final = vocab.freeze() if isinstance(vocab, GrowingVocabulary) else vocab
+    counts = counts_of(final, [np.concatenate(part) for part in ngrams], [np.concatenate(part) for part in number])
+    predicted = counts.count[1].sum() - (counts.count[1][final.bos] if final.bos >= 0 else 0)
+    stats.sentences = int(counts.count[1][final.eos]) if final.eos >= 0 else 0
+    stats.words = int(predicted) - stats.sentences
+    return Counts(counts.vocab, counts.trie, counts.count, stats)
+
+
+class _CountReader:
+    ROOM = 1 << 17
+
+    def __init__(self, path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oov: str) -> None:
+        self.path, self.vocab, self.order, self.oov = path, vocab, order, oov
+        self.grows = isinstance(vocab, GrowingVocabulary)
+        self.ngrams = [[np.zeros((0, k), np.int32)] for k in range(1, order + 1)]
+        self.number = [[np.zeros(0)] for _ in range(order)]
+        self.stats = TextStats()
+
+    def read(self) -> tuple[list[list[Array]], list[list[Array]], TextStats]:
+        rest, line = b"", 1
+        for chunk in read_chunks(self.path, 1 << 22):
+            data = rest + chunk
+            cut = data.rfind(b"\n") + 1
+            rest = data[cut:]
+            if len(rest) > LONGEST_LINE:
+                raise MdiError(f"{self.path}: a line of over {LONGEST_LINE:,} bytes; expected an n-gram and its count a line")
+            line = self._lines(data[:cut], line)
+        if rest:
+            self._lines(rest + b"\n", line)
+        return self.ngrams, self.number, self.stats
+
+    def _lines(self, data: bytes, line: int) -> int:
+        buffer, vocab = np.frombuffer(data, np.uint8), self.vocab
+        unk = -1 if self.grows or self.oov != "map" else vocab.unk
+        ids, size, number = np.empty((self.ROOM, self.order), np.int32), np.empty(self.ROOM, np.int8), np.empty(self.ROOM)
+        unknown = np.empty(5, np.int64)
+        at = 0
+        while at < len(buffer):
+            why, at, n, n_words, passed, n_unknown, lost = kernels.parse_counts(
+                buffer, at, len(buffer), self.order, self.grows, unk, vocab.table, vocab.blob, vocab.offset,
+                vocab.n if self.grows else len(vocab), ids, size, number, unknown,
+            )  # fmt: skip
+            if self.grows:
+                vocab.n = n_words
+            line += passed
+            for start in unknown[:n_unknown].tolist():
+                word = to_str(re.match(rb"[^ \t\r\n]+", data[start : start + LONGEST_LINE])[0])
+                if len(self.stats.oov_examples) < 5 and word not in self.stats.oov_examples:
+                    self.stats.oov_examples.append(word)
+            self.stats.oov += int(lost)
+            if n_unknown and self.oov == "error":
+                words = examples(self.stats.oov_examples)
+                raise MdiError(f"{self.path}: words outside the vocabulary, such as {words}; add them, or use --oov map or drop")
+            if why == kernels.BAD_COUNT:
+                found = to_str(data[at:].split(b"\n", 1)[0])
+                raise MdiError(f"{self.path}:{line}: '{found[:80]}'; expected the words of an n-gram and a count of 0 or more")
+            good = (number[:n] > 0) & (np.where(np.arange(self.order) < size[:n, None], ids[:n], 0) >= 0).all(axis=1)
+            for k in range(1, self.order + 1):
+                mine = np.flatnonzero(good & (size[:n] == k))
+                self.ngrams[k - 1].append(ids[mine, :k])
+                self.number[k - 1].append(number[mine])
+            if why == FULL and self.grows:
+                stop = data.find(b"\n", at)
+                vocab.make_room(self.order + 1024, stop - at + 1024)
+        return line
+
+
+def counts_of(vocab: Vocabulary, ngrams: list[Array], number: Iterable[Iterable[float]]) -> Counts:
+    """Counts of listed n-grams (repeats are added up), with rows of count 0 where the trie must be closed."""
+    trie = from_ngrams(len(vocab), ngrams)
+    lost = missing_suffixes(trie)
+    if any(len(part) for part in lost):
+        trie = union(trie, from_ngrams(len(vocab), lost)).trie
+    count = [NONE]
+    for k, values in enumerate(number, 1):
+        rows = trie.find(ngrams[k - 1])
+        count.append(np.bincount(rows, weights=np.asarray(values, float), minlength=trie.rows(k)))
+    return Counts(vocab, trie, count)
+
+
+class _CountWriter:
+    """Writes n-grams and their counts a piece at a time, in SRILM's format."""
+
+    def __init__(self, counts: CountStream, stream: BinaryIO) -> None:
+        self.counts, self.stream, trie = counts, stream, counts.trie
+        self.out = np.empty(1 << 20, np.uint8)
+        inner = [trie.hist_of_rows(j) for j in range(1, counts.order)]
+        self.prefixes = padded(inner), padded(trie.row_of_hist[1:]), padded(trie.word[1:])
+
+    def add(self, k: int, rows: Rows) -> None:
+        vocab, count, ids = self.counts.vocab, rows.count.astype(float), np.zeros(k, np.int64)
+        row = hist = 0
+        while row < len(rows.word):
+            before = row
+            row, hist, size = kernels.format_counts(
+                k, row, hist, rows.first, rows.begin, rows.word, count, *self.prefixes, vocab.blob, vocab.offset, ids, self.out
+            )
+            if row == before:  # a word longer than all of `out`
+                self.out = np.empty(2 * len(self.out), np.uint8)
+            self.stream.write(self.out[:size].data)
+
+
+@contextlib.contextmanager
+def writing_counts(counts: CountStream, path: str) -> Iterator[CountStream]:
+    """The same counts, written to `path` (SRILM's format, by order) as they are used: all of them once the highest order
+    has passed by."""
+    with writing(path) as stream:
+        writer = _CountWriter(counts, stream)
+        for k in range(1, max(2, counts.order)):
+            writer.add(k, Rows(0, counts.trie.begin[k], counts.trie.word[k], counts.count[k]))
+
+        def top() -> Iterator[Rows]:
+            for rows in counts.top():
+                writer.add(counts.order, rows)
+                yield rows
+
+        yield replace(counts, top=top)
+
+
+def write_counts(counts: Counts, path: str) -> None:
+    with writing_counts(counts.stream(), path) as stream:
+        if counts.order > 1:
+            collections.deque(stream.top(), maxlen=0)
+
+
+def unextended(counts: Counts) -> list[Array]:
+    """For every row hw: how many of its events have just h as their history, because the sentence (or a word that was
+    dropped) begins before h, or because h is as long as histories get:
+
+        count(hw) - sum over rows xhw of count(xhw),    and count(hw) itself in the highest order.
+    """
+    left = [NONE, *(c.copy() for c in counts.count[1:])]
+    for k in range(2, counts.order + 1):
+        sweeps.subtract_at(counts.trie.suffix[k], counts.count[k], left[k - 1])
+    if counts.vocab.bos >= 0:
+        left[1][counts.vocab.bos] = 0.0  # <s> is not an event
+    return left

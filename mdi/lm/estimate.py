@@ -1,0 +1,253 @@
+"""Counts to a back-off model: modified Kneser-Ney and Witten-Bell, as SRILM and KenLM estimate them.
+
+    kn                p(w|h) = (c(hw) - D(c(hw))) / c(h.)                          SRILM's -kndiscount
+    kn-interpolated   p(w|h) = (c(hw) - D(c(hw))) / c(h.) + g(h) p(w|h')           -kndiscount -interpolate; KenLM's lmplz
+    wb                p(w|h) = c(hw) / (c(h.) + N1+(h.))                           -wbdiscount
+
+c is the plain count in the highest order and, in Kneser-Ney, the number of words seen before hw below it (n-grams that begin
+with <s> keep their counts); g(h) is what the discounts D free after h. D comes from the counts of counts (Chen and Goodman):
+
+    Y = n1 / (n1 + 2 n2),   D1 = 1 - 2 Y n2/n1,   D2 = 2 - 3 Y n3/n2,   D3+ = 3 - 4 Y n4/n3
+
+before n-grams seen less often than the order's least count are left out. Back-off weights then make every history sum to
+one; what the unigrams leave over is shared by the words not seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdi.errors import MdiError
+from mdi.kernels import estimate as kernels
+from mdi.kernels.trie import link_suffixes
+from mdi.lm.counts import Counts, CountStream
+from mdi.lm.external import Rows
+from mdi.lm.model import NgramModel
+from mdi.lm.trie import NONE, Array, Trie, add_order, unigram_trie, with_histories
+from mdi.lm.vocabulary import Vocabulary
+
+# KenLM's --discount_fallback, for an order whose counts of counts give no discounts.
+FALLBACK = (0.5, 1.0, 1.5)
+
+
+@dataclass(frozen=True)
+class Discount:
+    """D1, D2, D3+ of one order and the counts of counts n1 .. n4 behind them. `problem` says why they are the fall-back."""
+
+    n: tuple[int, int, int, int]
+    d: tuple[float, float, float]
+    problem: str = ""
+
+    def as_dict(self) -> dict[str, object]:
+        named = {f"n{i}": value for i, value in enumerate(self.n, 1)}
+        return {**named, "D1": self.d[0], "D2": self.d[1], "D3+": self.d[2], "fallback": self.problem or None}
+
+    def describe(self, k: int) -> str:
+        names = ", ".join(f"{name}={value:.6g}" for name, value in zip(("D1", "D2", "D3+"), self.d, strict=True))
+        counts = " ".join(f"n{i}={n}" for i, n in enumerate(self.n, 1))
+        text = f"{k}-grams: {names} ({counts})"
+        return f"{text}; {self.problem}: the fixed discounts were taken instead" if self.problem else text
+
+
+@dataclass(frozen=True)
+class After:
+    """What was seen after the histories of one length: total[h] events; types[h, 0..2] words once, twice, more often."""
+
+    total: Array
+    types: Array
+
+    @classmethod
+    def nothing(cls, n_hist: int) -> After:
+        return cls(np.zeros(n_hist), np.zeros((n_hist, 3), np.int32))
+
+    def add(self, first: int, begin: Array, word: Array, count: Array, bos: int, counts_of_counts: Array) -> None:
+        """Counts the rows of the histories from `first` on."""
+        part = slice(first, first + len(begin) - 1)
+        kernels.history_statistics(begin, word, count, bos, self.total[part], self.types[part], counts_of_counts)
+
+    def only(self, wanted: Array) -> After:
+        return After(self.total[wanted], self.types[wanted])
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What an estimate needs of the counts: the rows that are kept and those that close the trie, with their counts, and
+    of all rows, kept or not, what was seen after each history and the counts of counts."""
+
+    trie: Trie
+    count: list[Array]  # count[k][r], k = 1..n
+    after: list[After]  # [j], j = 0..n-1
+    counts_of_counts: list[Array]  # [k][i], i = 1..4; [k][0] is the number of k-grams
+
+
+@dataclass(frozen=True)
+class Estimated:
+    model: NgramModel
+    discounts: list[Discount]  # of the orders 1..n; none for Witten-Bell
+    left_over: float  # probability that the unigrams left over
+    sharing: int  # words that share it
+
+
+def default_min_counts(order: int) -> list[float]:
+    """SRILM's: every unigram and bigram is kept, longer n-grams if they were seen twice."""
+    return [1 if k <= 2 else 2 for k in range(1, order + 1)]
+
+
+def discount_of(n: Array) -> Discount:
+    """D1, D2, D3+ from n[1..4] where these allow it, as KenLM decides. Without any n-grams, n[0] = 0, nothing is wrong."""
+    counts = tuple(int(value) for value in n[1:5])
+    if not n[0]:
+        return Discount(counts, FALLBACK)
+    if not all(counts):
+        missing = counts.index(0) + 1
+        return Discount(counts, FALLBACK, f"no n-gram has a count of {missing}")
+    y = counts[0] / (counts[0] + 2.0 * counts[1])
+    d = tuple(i - (i + 1) * y * counts[i] / counts[i - 1] for i in (1, 2, 3))
+    if not all(0.0 <= value <= i for i, value in enumerate(d, 1)):
+        return Discount(counts, FALLBACK, "D1, D2, D3+ would be " + ", ".join(f"{value:.4g}" for value in d))
+    return Discount(counts, d)
+
+
+def checked(counts: Counts, path: str, smoothing: str) -> Counts:
+    """The counts of a file, if a model can be estimated from them."""
+    vocab, trie = counts.vocab, counts.trie
+    for k in range(2, counts.order + 1):
+        if not trie.rows(k):
+            raise MdiError(
+                f"{path}: no {k}-grams; expected counts of all orders up to {counts.order}. Count again, or lower --order"
+            )
+        ended = trie.as_hist[k - 1][trie.word[k - 1] == vocab.eos]
+        bad = [*np.flatnonzero(trie.word[k] == vocab.bos), *trie.begin[k][ended[np.diff(trie.begin[k])[ended] > 0]]]
+        if bad:
+            ngram = vocab.spell(trie.ngrams(k, np.array(bad[:1]))[0])
+            raise MdiError(f"{path}: the {k}-gram '{ngram}'; expected <s> only as a first word and </s> only as a last one")
+    if smoothing != "wb" and any(bool((c != np.floor(c)).any()) for c in counts.count[1:]):
+        raise MdiError(f"{path}: counts that are not whole; Kneser-Ney needs counts of counts, use --smoothing wb")
+    return counts
+
+
+def _least(min_counts: list[float]) -> list[float]:
+    """A row that was not seen is never kept."""
+    return [max(float(value), np.finfo(float).tiny) for value in min_counts]
+
+
+def _from_bos(trie: Trie, bos: int) -> list[Array]:
+    """For every history: whether it begins with <s>."""
+    flags = [np.zeros(1, np.bool_)]
+    for k in range(1, len(trie.as_hist)):
+        flag = np.empty(trie.rows(k), np.bool_)
+        flag[trie.as_hist[k]] = trie.word[1] == bos if k == 1 else np.repeat(flags[-1], np.diff(trie.begin[k]))
+        flags.append(flag)
+    return flags
+
+
+class _Top:
+    """Takes the rows of the highest order, a piece at a time: adds to the statistics and keeps the rows seen often enough."""
+
+    def __init__(self, counts: CountStream, least: float) -> None:
+        self.trie, self.least, self.bos = counts.trie, least, counts.vocab.bos
+        j = counts.order - 1
+        self.preceding = np.zeros(self.trie.rows(j))  # N1+(. hw) of the rows of order n-1
+        self.after = After.nothing(self.trie.n_hist(j))
+        self.n = np.zeros(5, np.int64)
+        self.begin: list[Array] = [np.zeros(1, np.int32)]
+        self.kept: list[list[Array]] = [[], [], []]
+        for rows in counts.top():
+            self._add(rows, j)
+
+    def _add(self, rows: Rows, j: int) -> None:
+        last = rows.first + len(rows.begin) - 1
+        count = rows.count.astype(float)
+        suffix = rows.word
+        if j > 1:
+            suffix = link_suffixes(
+                rows.begin, rows.word, self.trie.back[j][rows.first : last], self.trie.begin[j], self.trie.word[j]
+            )
+        kernels.add_preceding(suffix, count, self.preceding)
+        self.after.add(rows.first, rows.begin, rows.word, count, self.bos, self.n)
+        keep = np.flatnonzero(count >= self.least)
+        self.begin.append(np.searchsorted(keep, rows.begin[1:]).astype(np.int32) + self.begin[-1][-1])
+        for arrays, values in zip(self.kept, (rows.word, suffix, count), strict=True):
+            arrays.append(values[keep])
+
+    def rows(self) -> list[Array]:
+        """begin, word, suffix and count of the rows kept."""
+        return [np.concatenate(self.begin), *(np.concatenate(arrays) for arrays in self.kept)]
+
+
+def statistics(counts: CountStream, smoothing: str, min_counts: list[float]) -> Statistics:
+    trie, order, bos = counts.trie, counts.order, counts.vocab.bos
+    least = _least(min_counts)
+    n = [np.zeros(5, np.int64) for _ in range(order + 1)]
+    if order == 1:
+        after = After.nothing(1)
+        after.add(0, trie.begin[1], trie.word[1], counts.count[1], bos, n[1])
+        return Statistics(unigram_trie(trie.n_words), counts.count, [after], n)
+    top = _Top(counts, least[-1])
+    n[order] = top.n
+    count = counts.count[:order]
+    if smoothing != "wb":  # Kneser-Ney: of how many words an n-gram is preceded, in all orders but the highest
+        from_bos = _from_bos(trie, bos)
+        for k in range(1, order):
+            preceding = top.preceding
+            if k < order - 1:
+                preceding = np.zeros(trie.rows(k))
+                kernels.add_preceding(trie.suffix[k + 1], counts.count[k + 1], preceding)
+            count[k] = kernels.adjusted_counts(preceding, counts.count[k], trie.begin[k], from_bos[k - 1])
+    after = [After.nothing(trie.n_hist(k - 1)) for k in range(1, order)] + [top.after]
+    for k in range(1, order):
+        after[k - 1].add(0, trie.begin[k], trie.word[k], count[k], bos, n[k])
+    rows = [*([trie.begin[k], trie.word[k], trie.suffix[k], count[k]] for k in range(order)), top.rows()]
+    del top
+    wanted = [np.zeros(len(rows[k][1]), np.bool_) for k in range(order + 1)]
+    wanted[1][:] = True
+    for k in range(order, 1, -1):
+        begin, _, suffix, c = rows[k]
+        kernels.mark_needed(begin, suffix, trie.row_of_hist[k - 1], c, least[k - 1], wanted[k], wanted[k - 1])
+    # orders of which every row is wanted stay as they are
+    whole = next((k - 1 for k in range(2, order) if not wanted[k].all()), order - 1)
+    kept = Trie(*(part[: whole + 1] for part in (trie.begin, trie.word, trie.suffix, trie.as_hist, trie.back)))
+    number = np.arange(trie.rows(whole), dtype=np.int32)
+    for k in range(whole + 1, order + 1):
+        if whole < order - 1:
+            hist_wanted = wanted[k - 1][trie.row_of_hist[k - 1]]
+            *rows[k], number = kernels.select_rows(*rows[k], wanted[k], hist_wanted, number)
+            after[k - 1] = after[k - 1].only(hist_wanted)
+        begin, word, suffix, kept_count = rows[k]
+        count[k:] = [kept_count]
+        kept = add_order(with_histories(kept), begin, word, suffix)
+    return Statistics(kept, count, after, n)
+
+
+def estimate(counts: Counts | CountStream, smoothing: str = "kn", min_counts: list[float] | None = None) -> Estimated:
+    """A closed model that sums to one. Only n-grams seen at least `min_counts[k - 1]` times keep a probability of their own."""
+    counts = counts.stream() if isinstance(counts, Counts) else counts
+    min_counts = default_min_counts(counts.order) if min_counts is None else min_counts
+    return estimate_from(statistics(counts, smoothing, min_counts), counts.vocab, smoothing, min_counts)
+
+
+def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_counts: list[float]) -> Estimated:
+    trie = stats.trie
+    witten_bell, interpolate = smoothing == "wb", smoothing == "kn-interpolated"
+    if stats.after[0].total[0] <= 0.0:
+        raise MdiError(
+            "nothing to estimate from: no two words in a row are in the vocabulary; give a fuller --vocab or more text"
+        )
+    discounts = [] if witten_bell else [discount_of(n) for n in stats.counts_of_counts[1:]]
+    d = [np.zeros(4) if witten_bell else np.array([0.0, *discounts[k].d]) for k in range(trie.order)]
+    least = _least(min_counts)
+    p1, left_over, sharing = kernels.unigram_probs(
+        stats.count[1], least[0], stats.after[0].total[0], stats.after[0].types[0], vocab.bos, d[0], witten_bell, interpolate
+    )
+    p, bow = [NONE, p1], [np.ones(1)]
+    n_events = trie.n_words - (vocab.bos >= 0)
+    for k in range(2, trie.order + 1):
+        p_k, bow_k = kernels.ngram_probs(
+            trie.begin[k], trie.suffix[k], stats.count[k], least[k - 1], stats.after[k - 1].total, stats.after[k - 1].types,
+            n_events, d[k - 1], witten_bell, interpolate, p[k - 1],
+        )  # fmt: skip
+        p.append(p_k)
+        bow.append(bow_k)
+    return Estimated(NgramModel(vocab, trie, p, bow), discounts, float(left_over), int(sharing))

@@ -1,0 +1,228 @@
+"""Sorted runs: how the n-grams of more text than fits in memory are counted.
+
+A block of text is counted by sorting its n-grams: that is a run. Every run has its rows in the order of a trie (see
+mdi/lm/trie.py), so runs are merged by going through them side by side, in pieces. Beyond their share of the memory, the runs
+so far are merged into one on disk.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from mdi.errors import MdiError
+from mdi.kernels import counts as kernels
+from mdi.kernels.trie import radix_sort, rank_as_histories
+from mdi.lm.trie import NONE, Array, Trie, add_order, unigram_trie, with_histories
+from mdi.progress import Progress
+
+# Tokens counted at once: the sort of few stays near the processor's cache.
+BLOCK = 1 << 20
+# Rows merged at once.
+PIECE = 1 << 19
+# Bytes that counting a block takes per token, and merging a piece per row, scratch space included.
+_BLOCK_BYTES, _PIECE_BYTES = 60, 64
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of the highest order, those of the histories first .. first + len(begin) - 2; begin counts from 0."""
+
+    first: int
+    begin: Array
+    word: Array
+    count: Array
+
+
+class Stored:
+    """An array of 32-bit integers in a file, read by the slice."""
+
+    def __init__(self, path: str, size: int) -> None:
+        self.path, self.size = path, size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, where: slice) -> Array:
+        start, stop, _ = where.indices(self.size)
+        return np.fromfile(self.path, np.int32, count=stop - start, offset=4 * start)
+
+    @property
+    def nbytes(self) -> int:
+        """In memory."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """begin, word and count as in a trie, for the orders 2 to n; unigrams have only counts, count[1]."""
+
+    begin: list[Array | Stored]
+    word: list[Array | Stored]
+    count: list[Array | Stored]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for arrays in (self.begin, self.word, self.count) for part in arrays)
+
+
+def count_block(ids: Array, order: int, n_words: int, bos: int) -> Run:
+    """Counts whole sentences. The k-grams are sorted by (history, word), which is the order of the trie's rows."""
+    begin, word, count = [NONE, NONE], [NONE, NONE], [NONE, np.bincount(ids[ids >= 0], minlength=n_words)]
+    as_hist = np.arange(n_words, dtype=np.int32)
+    row_at = ids
+    for k in range(2, order + 1):
+        key, position = np.empty(len(ids), np.int64), np.empty(len(ids), np.int32)
+        n = kernels.ngram_keys(ids, bos, as_hist, row_at, n_words, key, position)
+        key, position = radix_sort(key[:n], position[:n], int(len(as_hist) * n_words).bit_length())
+        row_at = np.empty(len(ids), np.int32)
+        rows = kernels.group_keys(key, position, n_words, len(as_hist), row_at)
+        for arrays, part in zip((begin, word, count), rows, strict=True):
+            arrays.append(part)
+        if k < order:
+            as_hist = rank_as_histories(word[k], n_words)
+    return Run(begin, word, count)
+
+
+class Merge:
+    """The sum of runs: the orders below the highest as a trie with counts, the rows of the highest as a stream."""
+
+    def __init__(self, runs: list[Run], order: int, n_words: int, piece: int = PIECE) -> None:
+        self.runs, self.order, self.piece = runs, order, piece
+        unigrams = np.zeros(n_words)
+        for run in runs:
+            unigrams[: len(run.count[1])] += run.count[1][:]
+        self.trie: Trie = unigram_trie(n_words)
+        self.count: list[Array] = [NONE, unigrams]
+        # union_hist[i][h]: what history h of run i is in the union
+        self.union_hist = [np.arange(len(run.count[1]), dtype=np.int32) for run in runs]
+        for k in range(2, order):
+            self._merge_order(k)
+        self.trie = with_histories(self.trie)
+
+    def _merge_order(self, k: int) -> None:
+        begin, word, count = [np.zeros(1, np.int32)], [], []
+        numbers: list[list[Array]] = [[] for _ in self.runs]
+        n_rows = 0
+        for rows, parts in self._pieces(k):
+            begin.append(rows.begin[1:] + np.int32(n_rows))
+            word.append(rows.word)
+            count.append(rows.count.astype(float))
+            for i, part in enumerate(parts):
+                numbers[i].append(part + np.int32(n_rows))
+            n_rows += len(rows.word)
+        self.trie = with_histories(add_order(with_histories(self.trie), np.concatenate(begin), np.concatenate(word)))
+        self.count.append(np.concatenate(count))
+        for i, run in enumerate(self.runs):
+            union_hist = np.empty(len(run.word[k]), np.int32)
+            union_hist[rank_as_histories(run.word[k][:], self.trie.n_words)] = self.trie.as_hist[k][np.concatenate(numbers[i])]
+            self.union_hist[i] = union_hist
+
+    def top(self) -> Iterator[Rows]:
+        """Once only: the runs are let go at the end."""
+        for rows, _ in self._pieces(self.order):
+            yield rows
+        self.runs, self.union_hist = [], []
+
+    def _pieces(self, k: int) -> Iterator[tuple[Rows, list[Array]]]:
+        """Rows of order k, a piece at a time, and the new numbers (within the piece) of the rows of each run."""
+        n_words = self.trie.n_words
+        size = np.zeros(self.trie.n_hist(k - 1), np.int32)
+        for run, hist in zip(self.runs, self.union_hist, strict=True):
+            kernels.add_sizes(run.begin[k][:], hist, size)
+        progress, done = Progress(f"merging {k}-grams", int(size.sum(dtype=np.int64)), "counted"), 0
+        for first, last in pairwise(kernels.cut_points(size, self.piece)):
+            n_rows = int(size[first:last].sum(dtype=np.int64))
+            progress.update(done := done + n_rows)
+            key, count = np.empty(n_rows, np.int64), np.empty(n_rows, np.int32)
+            ends = [0]
+            for run, hist in zip(self.runs, self.union_hist, strict=True):
+                a, b = np.searchsorted(hist, (first, last))
+                begin = run.begin[k][a : b + 1]
+                at, end = ends[-1], ends[-1] + int(begin[-1] - begin[0])
+                kernels.fill_keys(begin, hist[a:b], first, run.word[k][begin[0] : begin[-1]], n_words, key, at)
+                count[at:end] = run.count[k][begin[0] : begin[-1]]
+                ends.append(end)
+            index = np.arange(len(key), dtype=np.int32)
+            key, index = radix_sort(key, index, int((last - first) * n_words).bit_length())
+            begin, word, total, number = kernels.merge_keys(key, index, count, n_words, last - first)
+            yield Rows(int(first), begin, word, total), [number[a:b] for a, b in pairwise(ends)]
+        progress.close()
+
+
+class Runs:
+    """Takes blocks of ids and gives their merged counts. `memory` is in bytes; `folder` is for what does not fit."""
+
+    def __init__(self, order: int, bos: int, memory: int, folder: str | None = None, block: int = BLOCK) -> None:
+        self.order, self.bos, self.memory, self.folder = order, bos, memory, folder
+        # three blocks are under way at a time: one being read, one waiting and one being counted
+        self.block = max(1, min(block, memory // (6 * _BLOCK_BYTES)))
+        self.piece = max(1, min(PIECE, memory // (4 * _PIECE_BYTES)))
+        self.in_memory: list[Run] = []
+        self.on_disk: list[Run] = []
+        self.n_words = 0
+        self._disk: tempfile.TemporaryDirectory | None = None
+        self._worker = ThreadPoolExecutor(1)
+        self._pending: list[Future[Run]] = []
+
+    def __enter__(self) -> Runs:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._worker.shutdown(cancel_futures=True)
+        if self._disk is not None:
+            self._disk.cleanup()
+
+    def add(self, ids: Array, n_words: int) -> None:
+        """Counts a block in the background, so that the next one can be read meanwhile."""
+        self.n_words = n_words
+        self._collect(1)
+        self._pending.append(self._worker.submit(count_block, ids, self.order, n_words, self.bos))
+
+    def _collect(self, left: int) -> None:
+        while len(self._pending) > left:
+            self.in_memory.append(self._pending.pop(0).result())
+            if sum(run.nbytes for run in self.in_memory) > self.memory // 3:
+                self._spill()
+
+    def merge(self) -> Merge:
+        self._collect(0)
+        runs, self.in_memory = self.on_disk + self.in_memory, []
+        return Merge(runs, self.order, self.n_words, self.piece)
+
+    def _spill(self) -> None:
+        """Merges the runs that are in memory into one on disk."""
+        merge = Merge(self.in_memory, self.order, self.n_words, self.piece)
+        try:
+            if self._disk is None:
+                self._disk = tempfile.TemporaryDirectory(prefix="mdi-counts-", dir=self.folder)
+            self.on_disk.append(store(merge, os.path.join(self._disk.name, str(len(self.on_disk)))))
+        except OSError as error:
+            where = self._disk.name if self._disk else self.folder
+            raise MdiError(f"{where}: cannot write counts: {error.strerror}; use another --tmp or more --memory") from error
+        self.in_memory.clear()
+
+
+def store(merge: Merge, prefix: str) -> Run:
+    """Writes merged counts to files whose names begin with `prefix`."""
+    begin, word, count = [NONE, NONE], [NONE, NONE], [NONE, merge.count[1]]
+    for k in range(2, merge.order + 1):
+        lower = [Rows(0, merge.trie.begin[k], merge.trie.word[k], merge.count[k])] if k < merge.order else merge.top()
+        paths = [f"{prefix}.{k}.{name}" for name in ("begin", "word", "count")]
+        n_hist = n_rows = 0
+        with open(paths[0], "wb") as begins, open(paths[1], "wb") as words, open(paths[2], "wb") as counts:
+            np.zeros(1, np.int32).tofile(begins)
+            for rows in lower:
+                (rows.begin[1:] + np.int32(n_rows)).tofile(begins)
+                rows.word.tofile(words)
+                rows.count.astype(np.int32).tofile(counts)
+                n_hist, n_rows = n_hist + len(rows.begin) - 1, n_rows + len(rows.word)
+        for arrays, path, size in zip((begin, word, count), paths, (n_hist + 1, n_rows, n_rows), strict=True):
+            arrays.append(Stored(path, size))
+    return Run(begin, word, count)

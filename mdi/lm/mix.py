@@ -1,0 +1,101 @@
+"""Static linear interpolation of models, and the weights that suit a development text best.
+
+    p_mix(w|h) = sum_i weight_i p_i(w|h)      for every n-gram hw of any of the models (backed off where one lacks it)
+
+and back-off weights that make every history sum to one, as SRILM's `ngram -mix-lm` does. Models of lower order back off. A
+word that a model does not know has probability 0 in it: the mixture then sums to one, which spreading the model's <unk> over
+the others' words would spoil.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import reduce
+
+import numpy as np
+
+from mdi.errors import MdiError
+from mdi.kernels import model as sweeps
+from mdi.lm.model import NgramModel
+from mdi.lm.normalise import backoff_model, closure
+from mdi.lm.relabel import join_vocabularies, relabel
+from mdi.lm.trie import NONE, Array, Trie, locate, union
+
+# No weight moves by more than this in the last iteration.
+PRECISION = 1e-7
+
+
+def em_steps(probs: list[Array]) -> Iterator[tuple[Array, float]]:
+    """Expectation maximisation, (weights, perplexity) before each iteration and at last the weights it converged to.
+
+        weight_i <- mean over the tokens of  weight_i p_i / sum_j weight_j p_j
+
+    `probs` are the probabilities that each model gives to the same tokens. Tokens that no model allows are passed over.
+    """
+    table = np.array(probs, float)
+    table = table[:, (table > 0).any(axis=0)]
+    if not table.shape[1]:
+        raise MdiError("every token has probability 0 in all models; expected development text of the models' language")
+    weights = np.full(len(probs), 1.0 / len(probs))
+    move = math.inf
+    while True:
+        mixture = weights @ table
+        yield weights, float(np.exp(-np.log(mixture).mean()))
+        if move <= PRECISION:
+            return
+        last, weights = weights, weights * (table @ (1.0 / mixture)) / len(mixture)
+        move = float(np.abs(weights - last).max())
+
+
+def em_weights(probs: list[Array]) -> Array:
+    """The weights of the mixture under which the tokens are most likely: the last of `em_steps`."""
+    *_, (weights, _) = em_steps(probs)
+    return weights
+
+
+def check_weights(weights: list[float] | Array, models: int) -> Array:
+    """The weights as an array that sums to one exactly, or an error."""
+    array = np.array(weights, float)
+    shown = ",".join(f"{w:g}" for w in array)
+    if len(array) != models:
+        raise MdiError(f"{len(array)} weights ({shown}) for {models} models; expected one for each, in their order")
+    if not (np.isfinite(array).all() and (array >= 0).all()):
+        raise MdiError(f"weights {shown}; expected numbers from 0 to 1")
+    if abs(array.sum() - 1.0) > 1e-5:
+        raise MdiError(f"weights {shown} sum to {array.sum():g}; expected 1")
+    return array / array.sum()
+
+
+def align(models: list[NgramModel]) -> list[NgramModel]:
+    """The models over the union of their vocabularies."""
+    vocab, ids = join_vocabularies([model.vocab for model in models])
+    return [relabel(model, vocab, labels) for model, labels in zip(models, ids, strict=True)]
+
+
+def mix(models: list[NgramModel], weights: list[float] | Array) -> NgramModel:
+    """The interpolated model. Its n-grams are those of the models, so its trie is closed if theirs are."""
+    weights = check_weights(weights, len(models))
+    models = align(models)
+    ngrams = reduce(lambda trie, model: union(trie, model.trie).trie, models[1:], models[0].trie)
+    whole, known = closure(ngrams)
+    lower = [model.p[1] for model in models]  # p_i of the order below
+    p = [NONE, weights @ lower]
+    where = [locate(model.trie, whole) for model in models]
+    for k in range(2, whole.order + 1):
+        mixed = np.zeros(whole.rows(k))
+        for i, model in enumerate(models):
+            lower[i] = _widened(model, whole, where[i], k, lower[i])
+            mixed += weights[i] * lower[i]
+        p.append(mixed if whole is ngrams else mixed[known[k] >= 0])
+    return backoff_model(models[0].vocab, ngrams, p)
+
+
+def _widened(model: NgramModel, trie: Trie, where: list[Array], k: int, lower_p: Array) -> Array:
+    """p(w|h) by the model for every k-gram of a larger trie. where[k][r]: its row r there; lower_p: the same of order k - 1."""
+    bow, known, own_p = np.ones(trie.rows(k - 1)), np.full(trie.rows(k), -1, np.int32), np.zeros(0)
+    if k <= model.order:
+        bow[trie.as_hist[k - 1][where[k - 1]]] = model.bow[k - 1][model.trie.as_hist[k - 1]]
+        known[where[k]] = np.arange(model.trie.rows(k), dtype=np.int32)
+        own_p = model.p[k]
+    return sweeps.backed_off(trie.begin[k], trie.suffix[k], bow, lower_p, known, own_p)

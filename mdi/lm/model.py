@@ -1,0 +1,178 @@
+"""A back-off n-gram model: a closed trie with a probability per row and a back-off weight per history.
+
+    p(w|h) = p[k][row of hw]           if hw is a row
+           = bow[j][h] * p(w|h')       otherwise,       k = j + 1, j = length of h           (the paper's Eq. 1)
+
+Probabilities are linear; only mdi/lm/arpa.py knows logarithms to base 10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdi.kernels import model as sweeps
+from mdi.lm.trie import (
+    NONE,
+    Array,
+    Trie,
+    add_order,
+    closed,
+    from_ngrams,
+    is_closed,
+    kept_rows,
+    lowest,
+    merge_order,
+    missing_suffixes,
+    unigram_trie,
+    with_histories,
+    with_order,
+)  # fmt: skip
+from mdi.lm.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class NgramModel:
+    vocab: Vocabulary
+    trie: Trie
+    p: list[Array]  # p[k][r], k = 1..n
+    bow: list[Array]  # bow[j][h], j = 0..n-1; bow[0] = [1]: nothing lies below the empty history
+
+    @property
+    def order(self) -> int:
+        return self.trie.order
+
+    def log_prob(self, words: list[str], history: list[str]) -> float:
+        """Natural log of p(words | history) by the plain definition, for a look at single n-grams."""
+        ids = self.vocab.ids(history).tolist()
+        total = 0.0
+        for w in self.vocab.ids(words).tolist():
+            total += float(np.log(self._prob(w, ids[max(0, len(ids) - self.order + 1) :])))
+            ids.append(w)
+        return total
+
+    def _prob(self, w: int, history: list[int]) -> float:
+        row = self.trie.find(np.array([[*history, w]], np.int32))[0]
+        if row >= 0 or not history:
+            return float(self.p[len(history) + 1][row]) if row >= 0 else 0.0
+        known = self.trie.find(np.array([history], np.int32))[0]
+        j = len(history)
+        weight = float(self.bow[j][self.trie.as_hist[j][known]]) if known >= 0 else 1.0
+        return weight * self._prob(w, history[1:])
+
+
+def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramModel:
+    """The same distribution with more rows: those of `ngrams` (over the same words) and whatever closes these.
+
+    A new row gets its backed-off probability and, as a history, the weight 1. If the model's trie is closed, so is the result's.
+    With `spend` the model is used up: the arrays of its orders 2 and more go as the new ones come, so memory holds one model.
+    """
+    order = max(model.order, ngrams.order)
+    old, new = with_order(model.trie, order), with_order(closed(ngrams), order)
+    trie = unigram_trie(old.n_words)
+    p, bow = [NONE, model.p[1]], [model.bow[0]]
+    from_old = from_new = trie.word[1]
+    spent = (old, model.trie) if spend else ()
+    for part in spent:  # links are made anew
+        part.suffix[2:] = [NONE] * len(part.suffix[2:])
+        part.back[1:] = [NONE] * len(part.back[1:])
+    for k in range(2, order + 1):
+        j = k - 1
+        trie = with_histories(trie)
+        weights = model.bow[j] if j < model.order else np.ones(old.rows(j))
+        bow.append(sweeps.moved_weights(from_old, trie.as_hist[j], old.as_hist[j], weights))
+        del weights
+        if spend and j < model.order:
+            model.bow[j] = np.zeros(0)
+        level, from_old, from_new = merge_order(trie, old, new, from_old, from_new, k < order)
+        for part in spent:
+            for arrays, at in ((part.begin, k), (part.word, k), (part.as_hist, j)):
+                if at < len(arrays):
+                    arrays[at] = NONE
+        trie = add_order(trie, *level)
+        old_p = model.p[k] if k <= model.order else np.zeros(0)
+        p.append(sweeps.backed_off(trie.begin[k], trie.suffix[k], bow[j], p[j], from_old, old_p))
+        del old_p
+        if spend and k <= model.order:
+            model.p[k] = np.zeros(0)
+    return NgramModel(model.vocab, trie, p, bow)
+
+
+def first_orders(model: NgramModel, order: int) -> NgramModel:
+    """The model cut down to its orders 1 .. order: still normalised, as every order of a back-off model is."""
+    order = min(order, model.order)
+    return NgramModel(model.vocab, lowest(model.trie, order), model.p[: order + 1], model.bow[:order])
+
+
+def without(model: NgramModel, keep: list[Array]) -> NgramModel:
+    """The model with the flagged rows only. Those left out must be what backing off gives."""
+    trie = model.trie
+    bow = [model.bow[0], *(model.bow[j][keep[j][trie.row_of_hist[j]]] for j in range(1, trie.order))]
+    return NgramModel(model.vocab, kept_rows(trie, keep), [NONE, *(model.p[k][keep[k]] for k in range(1, trie.order + 1))], bow)
+
+
+def close(model: NgramModel) -> NgramModel:
+    """Adds the rows that a pruned model lacks (the paper's "suffix is not seen"); no probability changes."""
+    if is_closed(model.trie):
+        return model
+    return extend(model, from_ngrams(model.trie.n_words, missing_suffixes(model.trie)))
+
+
+def rescaled(model: NgramModel, rows: list[Array], scales: list[Array], *, spend: bool = False) -> NgramModel:
+    """p(w|h) c(hw) / Z(h), where c(hw) is scales[k][i] for hw = rows[k][i] (ascending) and otherwise c(h'w), or 1 for words.
+
+    Z(h) = sum_w p(w|h) c(hw) is the paper's Sigma_L (Eq. 6), order by order: one pass over each. With `spend` the model's own
+    arrays take the result.
+    """
+    trie = model.trie
+    scale = np.ones(trie.n_words)
+    scale[rows[1]] = scales[1]
+    z = np.array([(model.p[1] * scale).sum()])
+    p, bow = [NONE, model.p[1] * scale / z[0]], [model.bow[0]]
+    for k in range(2, trie.order + 1):
+        own = (rows[k], scales[k]) if k < len(rows) else (NONE, np.zeros(0))
+        new_p, new_bow = (model.p[k], model.bow[k - 1]) if spend else (np.empty(trie.rows(k)), np.empty(trie.n_hist(k - 1)))
+        z, scale = sweeps.rescaled(
+            trie.begin[k], trie.suffix[k], trie.back[k - 1], model.bow[k - 1], model.p[k], p[k - 1], scale, z, *own,
+            k == trie.order, new_p, new_bow,
+        )  # fmt: skip
+        p.append(new_p)
+        bow.append(new_bow)
+    return NgramModel(model.vocab, trie, p, bow)
+
+
+def history_sums(model: NgramModel) -> list[Array]:
+    """sum_w p(w|h) for every history h of every length: 1 wherever the model is right."""
+    trie = model.trie
+    sums = [np.array([float(model.p[1].sum())])]
+    for k in range(2, trie.order + 1):
+        j = k - 1
+        weights = model.bow[j], sums[j - 1], model.p[j], model.p[k]
+        sums.append(sweeps.history_sums(trie.begin[k], trie.suffix[k], trie.back[j], *weights))
+    return sums
+
+
+def sum_gaps(model: NgramModel) -> list[Array]:
+    """|sum_w p(w|h) - 1| for every history h of every length. </s> is never a history: 0."""
+    gaps = history_sums(model)
+    for gap in gaps:
+        gap -= 1.0
+        np.abs(gap, out=gap)
+    for j in range(1, model.order):
+        gaps[j][model.trie.as_hist[j][model.trie.word[j] == model.vocab.eos]] = 0.0
+    return gaps
+
+
+def worst_gap(model: NgramModel, gaps: list[Array]) -> tuple[float, str]:
+    """The largest gap and the history that has it."""
+    j = max(range(len(gaps)), key=lambda j: gaps[j].max(initial=0.0))
+    h = int(gaps[j].argmax())
+    if j == 0:
+        return float(gaps[0][0]), "the empty history"
+    return float(gaps[j][h]), f"'{model.vocab.spell(model.trie.words_of_hist(j, h))}'"
+
+
+def worst_sum(model: NgramModel) -> tuple[float, str]:
+    """The largest |sum_w p(w|h) - 1| over all histories, and the history."""
+    return worst_gap(model, sum_gaps(model))

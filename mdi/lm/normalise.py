@@ -1,0 +1,63 @@
+"""From probabilities of n-grams to a model that sums to one: the back-off weights that follow from them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdi.errors import MdiError
+from mdi.kernels import normalise as kernels
+from mdi.lm.model import NgramModel, close, worst_sum
+from mdi.lm.trie import NONE, Array, Trie, from_ngrams, is_closed, missing_suffixes, union
+from mdi.lm.vocabulary import Vocabulary
+from mdi.progress import say
+
+# ARPA files have seven digits: sums are off by this much at most when a model is sound.
+ROUNDING = 1e-4
+# What a model that this program makes must keep to.
+TOLERANCE = 1e-9
+
+
+def closure(trie: Trie) -> tuple[Trie, list[Array]]:
+    """The trie with the suffixes that it lacks, and the row in `trie` of each of its rows, -1 for a new one."""
+    if is_closed(trie):
+        return trie, [NONE, *(np.arange(trie.rows(k), dtype=np.int32) for k in range(1, trie.order + 1))]
+    joined = union(trie, from_ngrams(trie.n_words, missing_suffixes(trie)))
+    return joined.trie, joined.from_a
+
+
+def backoff_model(vocab: Vocabulary, trie: Trie, p: list[Array]) -> NgramModel:
+    """The model with these probabilities whose back-off weights make every history sum to one (SRILM's -renorm).
+
+    The trie need not be closed, and stays as it is: p(w|h') of a suffix that is missing is itself backed off.
+    """
+    whole, known = closure(trie)
+    mass = float(p[1].sum())
+    if not mass > 0.0:
+        raise MdiError("no word has a probability; expected 1-grams that sum to one")
+    whole_p, whole_bow = [NONE, p[1] / mass], [np.ones(1)]
+    for k in range(2, whole.order + 1):
+        row_p, bow = kernels.backoff_weights(whole.begin[k], whole.suffix[k], whole_p[k - 1], known[k], p[k])
+        whole_p.append(row_p)
+        whole_bow.append(bow)
+    if whole is trie:
+        return NgramModel(vocab, trie, whole_p, whole_bow)
+    own_p = [NONE, *(whole_p[k][known[k] >= 0] for k in range(1, trie.order + 1))]
+    own_bow = [whole_bow[0], *(bow[known[j][whole.row_of_hist[j]] >= 0] for j, bow in enumerate(whole_bow[1:], 1))]
+    return NgramModel(vocab, trie, own_p, own_bow)
+
+
+def warn_unless_normalised(path: str, model: NgramModel) -> None:
+    """Says how far off a model that was read is; what is made of it will be normalised."""
+    gap, where = worst_sum(close(model))
+    if gap > ROUNDING:
+        say(f"{path}: the probabilities after {where} miss 1 by {gap:.3g}; the result is normalised again")
+
+
+def checked_sum(model: NgramModel) -> float:
+    """Worst |sum p - 1| of a model about to be written; an error where it is not one."""
+    gap, where = worst_sum(close(model))
+    if not gap <= TOLERANCE:
+        raise MdiError(
+            f"the probabilities after {where} miss 1 by {gap:.3g}; expected a model that sums to one. Check the inputs"
+        )
+    return gap

@@ -1,0 +1,140 @@
+"""Perplexity, with every token accounted for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdi.kernels.perplexity import score_tokens
+from mdi.lm.model import NgramModel
+from mdi.lm.text import Text, TextStats
+from mdi.lm.trie import Array, padded
+from mdi.lm.vocabulary import UNKNOWN
+
+
+def token_probs(model: NgramModel, ids: Array) -> tuple[Array, Array]:
+    """(probability, order of the n-gram used) of each token; order 0 for <s> and for words that the model does not know."""
+    trie, n = model.trie, model.order
+    prob, used = np.empty(len(ids)), np.empty(len(ids), np.int8)
+    score_tokens(
+        ids, model.vocab.bos, n, padded(trie.begin[1:]), padded(trie.word[1:]), padded(trie.suffix[1:]),
+        padded(trie.as_hist[1:]), padded(model.p[1:]), padded(model.bow[1:] or [np.zeros(0)]), prob, used,
+    )  # fmt: skip
+    return prob, used
+
+
+@dataclass
+class Perplexity:
+    """Sums over a text. `log_prob` is natural and leaves out zero probabilities and words without <unk>, as SRILM does.
+
+    `oov` counts the words outside the vocabulary: scored as <unk> where the model has one (`unk_scored`), skipped otherwise.
+    """
+
+    sentences: int = 0
+    words: int = 0
+    oov: int = 0
+    zero: int = 0
+    log_prob: float = 0.0
+    unk_scored: bool = False
+    log_prob_unk: float = 0.0
+    unk_tokens: int = 0
+
+    def _ppl(self, log_prob: float, tokens: int) -> float:
+        return math.exp(-log_prob / tokens) if tokens > 0 else math.nan
+
+    @property
+    def scored(self) -> int:
+        """Words that have a probability, without </s>."""
+        return self.words - self.zero - (0 if self.unk_scored else self.oov)
+
+    @property
+    def ppl(self) -> float:
+        """SRILM's ppl: with </s>; OOVs as <unk> where the model has one."""
+        return self._ppl(self.log_prob, self.scored + self.sentences)
+
+    @property
+    def ppl1(self) -> float:
+        """SRILM's ppl1: the same log probability spread over the words alone, without </s>."""
+        return self._ppl(self.log_prob, self.scored)
+
+    @property
+    def ppl_without_oov(self) -> float:
+        """KenLM's "excluding OOVs": tokens that are <unk> to the model do not count."""
+        return self._ppl(self.log_prob - self.log_prob_unk, self.scored + self.sentences - self.unk_tokens)
+
+    @property
+    def log10_prob(self) -> float:
+        return self.log_prob / math.log(10.0)
+
+    def add(self, model: NgramModel, ids: Array, prob: Array, used: Array) -> None:
+        seen = prob > 0
+        self.log_prob += float(np.log(prob[seen]).sum())
+        self.zero += int((~seen & (used > 0)).sum())
+        unk = seen & (ids == model.vocab.unk)
+        self.unk_tokens += int(unk.sum())
+        self.log_prob_unk += float(np.log(prob[unk]).sum())
+
+    def srilm_lines(self) -> list[str]:
+        """The two lines of SRILM's `ngram -ppl`, to whom a word that is scored as <unk> is no OOV."""
+        skipped = 0 if self.unk_scored else self.oov
+        ppl, ppl1 = ("undefined" if math.isnan(value) else f"{value:.7g}" for value in (self.ppl, self.ppl1))
+        return [
+            f"{self.sentences} sentences, {self.words} words, {skipped} OOVs",
+            f"{self.zero} zeroprobs, logprob= {self.log10_prob:.7g} ppl= {ppl} ppl1= {ppl1}",
+        ]
+
+    def as_dict(self) -> dict[str, float | int | bool | None]:
+        """For JSON, which has no NaN: a perplexity of no tokens is None."""
+        ppls = {"ppl": self.ppl, "ppl1": self.ppl1, "ppl_without_oov": self.ppl_without_oov}
+        return {
+            "sentences": self.sentences, "words": self.words, "oov": self.oov, "oov_scored_as_unk": self.unk_scored,
+            "zeroprobs": self.zero, "log10_prob": self.log10_prob,
+            **{name: None if math.isnan(value) else value for name, value in ppls.items()},
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One line of text: ids from <s> to </s>, -1 for a word that is skipped, and what `token_probs` says of each."""
+
+    ids: Array
+    prob: Array
+    used: Array
+
+    def perplexity(self, model: NgramModel) -> Perplexity:
+        total = Perplexity(1, len(self.ids) - 2, int((self.ids < 0).sum()), unk_scored=model.vocab.unk >= 0)
+        total.add(model, self.ids, self.prob, self.used)
+        return total
+
+    def srilm_words(self, model: NgramModel) -> Iterator[str]:
+        """A line for each word as in `ngram -ppl -debug 2`."""
+        shown = [model.vocab.word(w) if w >= 0 else UNKNOWN[0] for w in self.ids.tolist()]
+        for i in range(1, len(shown)):
+            prob, order = float(self.prob[i]), int(self.used[i])
+            log10 = math.log10(prob) if prob > 0 else -math.inf
+            before = shown[i - 1] + (" ..." if i > 1 else " ")
+            yield f"\tp( {shown[i]} | {before}) \t= [{f'{order}gram' if order else 'OOV'}] {prob:.7g} [ {log10:.7g} ]"
+
+
+def perplexity_of(
+    model: NgramModel, blocks: Iterable[Array], stats: TextStats, each: Callable[[Sentence], None] | None = None
+) -> Perplexity:
+    """Perplexity of blocks of sentences; `stats` must be complete once they are. `each` is called with every sentence."""
+    total = Perplexity(unk_scored=model.vocab.unk >= 0)
+    for ids in blocks:
+        prob, used = token_probs(model, ids)
+        total.add(model, ids, prob, used)
+        if each:
+            begins = np.flatnonzero(ids == model.vocab.bos)
+            for begin, end in zip(begins, [*begins[1:], len(ids)], strict=True):
+                each(Sentence(ids[begin:end], prob[begin:end], used[begin:end]))
+    total.sentences, total.words, total.oov = stats.sentences, stats.words, stats.oov
+    return total
+
+
+def perplexity(model: NgramModel, paths: list[str], each: Callable[[Sentence], None] | None = None) -> Perplexity:
+    text = Text(paths, model.vocab)
+    return perplexity_of(model, text, text.stats, each)

@@ -1,0 +1,87 @@
+"""Relative-entropy pruning (Stolcke 1998), n-gram for n-gram as SRILM's `ngram -prune` does it.
+
+Each n-gram beyond the 1-grams has a loss: by how much the model's perplexity rises, relatively, if it alone is left
+out. It goes if that is below the threshold, unless something that stays needs it:
+
+    need(hw)  = max(loss(hw), need of hw as a history)
+    need of h = max over its n-grams hw of need(hw), and over the longer histories xh of the need of xh
+
+All losses are those of the whole model, so one pass gives every n-gram the threshold up to which it stays: smaller
+thresholds keep all that larger ones do, and the threshold for a given size is the need at that rank. The histories of what
+stays always stay (arpa2fst and const-arpa want them); suffixes need not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdi.errors import MdiError
+from mdi.kernels import normalise as kernels
+from mdi.lm.model import NgramModel, close
+from mdi.lm.normalise import backoff_model
+from mdi.lm.trie import NONE, Array, kept_rows, locate, lowest
+
+
+def history_probs(model: NgramModel) -> list[Array]:
+    """p(h) of each history by the model itself, p(w1) p(w2|w1) ..; <s> begins as often as </s> is predicted."""
+    trie, vocab = model.trie, model.vocab
+    first = model.p[1].copy()
+    first[vocab.bos] = first[vocab.eos]
+    row_prob, probs = first, [np.ones(1)]
+    for j in range(1, model.order):
+        if j > 1:
+            row_prob = np.repeat(probs[j - 1], np.diff(trie.begin[j])) * model.p[j]
+        by_hist = np.empty(len(row_prob))
+        by_hist[trie.as_hist[j]] = row_prob
+        probs.append(by_hist)
+    return probs
+
+
+def needs(model: NgramModel) -> list[Array]:
+    """need[k][r] of each n-gram: it stays under every threshold up to that. Infinite for 1-grams."""
+    whole = close(model)
+    where, trie = locate(model.trie, whole.trie), whole.trie
+    hist_prob = history_probs(whole)
+    need: list[Array] = [NONE] * (model.order + 1)
+    by_hist = np.full(trie.n_hist(trie.order), -np.inf)  # of histories of length k; none is as long as the highest order
+    for k in range(trie.order, 1, -1):
+        known = np.zeros(trie.rows(k), bool)
+        known[where[k]] = True
+        row_need = kernels.pruning_losses(
+            trie.begin[k], trie.suffix[k], whole.p[k - 1], known, whole.p[k], whole.bow[k - 1], hist_prob[k - 1]
+        )
+        if k < trie.order:
+            row_need = np.maximum(row_need, by_hist[trie.as_hist[k]])
+        shorter = np.full(trie.n_hist(k - 1), -np.inf)
+        kernels.raise_to(trie.hist_of_rows(k), row_need, shorter)
+        if k < trie.order:
+            kernels.raise_to(trie.back[k], by_hist, shorter)
+        need[k] = row_need[where[k]]
+        by_hist = shorter
+    need[1] = np.full(model.trie.n_words, np.inf)
+    return need
+
+
+def threshold_for(need: list[Array], most: int) -> float:
+    """The smallest threshold that leaves at most so many n-grams."""
+    pool = np.sort(np.concatenate(need[1:]))
+    fixed = int(np.isinf(pool).sum())
+    if most < fixed:
+        raise MdiError(f"at most {most:,} n-grams asked for, but {fixed:,} always stay, the words among them; expected no fewer")
+    if most >= len(pool):
+        return 0.0
+    return float(np.nextafter(max(pool[len(pool) - most - 1], 0.0), np.inf))
+
+
+def prune(model: NgramModel, threshold: float, need: list[Array] | None = None) -> NgramModel:
+    """The model without the n-grams whose need is below the threshold. 0 keeps all. `need` saves computing it again.
+
+    Its trie holds just the n-grams that stay and is not closed in general: `close` it before anything but writing.
+    """
+    if threshold > 0.0:
+        keep = [part >= threshold for part in (needs(model) if need is None else need)]
+    else:
+        keep = [NONE, *(np.ones(model.trie.rows(k), bool) for k in range(1, model.order + 1))]
+    order = max(k for k in range(1, model.order + 1) if keep[k].any())
+    trie = kept_rows(lowest(model.trie, order), keep)
+    return backoff_model(model.vocab, trie, [NONE, *(model.p[k][keep[k]] for k in range(1, order + 1))])

@@ -1,0 +1,274 @@
+"""The rows of a set of n-grams, in the order in which they are used.
+
+Order k has one row for each k-gram hw. The rows of order k < n are also the histories of length k, in another
+order: `as_hist[k][r]` is row r as a history. There is one history of length 0, the empty one.
+
+    begin[k][h] .. begin[k][h+1]   the rows hw of history h, by ascending w
+    word[k][r]                     w
+    suffix[k][r]                   the row of h'w in order k-1 (h' = h without its first word)
+    as_hist[k][r]                  hw as a history of length k
+    back[k][h]                     the history h' of length k-1 that h backs off to
+
+Histories are sorted by their last word, then the one before, and so on, so histories with the same h' lie side by
+side, and so do the rows h'w that they need: every sweep over the model is local. It is also the order in
+which SRILM writes ARPA files. Sorting rows as histories is a stable counting sort by w.
+
+A trie is *closed* if for every row its history and its suffix are rows too. Lists are indexed by order; [0] is a filler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mdi.errors import MdiError
+from mdi.kernels import trie as kernels
+
+Array = np.ndarray
+NONE = np.zeros(0, np.int32)
+# numba compiles a kernel anew for each length of a tuple; lists of arrays are padded to this one.
+PADDED = 8
+MAX_ROWS = 2**31 - 2
+
+
+def padded(arrays: list[Array]) -> tuple[Array, ...]:
+    filler = np.zeros(0, arrays[0].dtype) if arrays else NONE
+    return tuple(arrays) + (filler,) * (PADDED - len(arrays))
+
+
+@dataclass(frozen=True)
+class Trie:
+    """See the module. The rows of order 1 are all the words of the vocabulary, 0 .. n_words - 1."""
+
+    begin: list[Array]
+    word: list[Array]
+    suffix: list[Array]
+    as_hist: list[Array]
+    back: list[Array]
+
+    @property
+    def order(self) -> int:
+        return len(self.word) - 1
+
+    @property
+    def n_words(self) -> int:
+        return len(self.word[1])
+
+    def rows(self, k: int) -> int:
+        """Number of k-grams."""
+        return len(self.word[k])
+
+    def n_hist(self, j: int) -> int:
+        """Number of histories of length j."""
+        return 1 if j == 0 else len(self.word[j])
+
+    @property
+    def counts(self) -> list[int]:
+        """Number of n-grams of the orders 1 to n."""
+        return [self.rows(k) for k in range(1, self.order + 1)]
+
+    @cached_property
+    def row_of_hist(self) -> list[Array]:
+        """Inverse of as_hist: the row of each history."""
+        inverse = [NONE]
+        for k in range(1, len(self.as_hist)):
+            row = np.empty(self.rows(k), np.int32)
+            row[self.as_hist[k]] = np.arange(self.rows(k), dtype=np.int32)
+            inverse.append(row)
+        return inverse
+
+    def hist_of_rows(self, k: int, rows: Array | None = None) -> Array:
+        """The history of each row of order k (or of the given ones)."""
+        if rows is None:
+            return np.repeat(np.arange(self.n_hist(k - 1), dtype=np.int32), np.diff(self.begin[k]))
+        return (np.searchsorted(self.begin[k], rows, side="right") - 1).astype(np.int32)
+
+    def ngrams(self, k: int, rows: Array) -> Array:
+        """The words of the given rows of order k, a line each."""
+        ids = np.empty((len(rows), k), np.int32)
+        for j in range(k, 0, -1):
+            ids[:, j - 1] = self.word[j][rows]
+            if j > 1:
+                rows = self.row_of_hist[j - 1][self.hist_of_rows(j, rows)]
+        return ids
+
+    def flags(self, rows: list[Array]) -> list[Array]:
+        """Flags by order, set for the given rows ([0] is a filler)."""
+        flags = [NONE, *(np.zeros(self.rows(k), bool) for k in range(1, self.order + 1))]
+        for part, here in zip(flags[1:], rows[1:], strict=False):
+            part[here] = True
+        return flags
+
+    def words_of_hist(self, j: int, h: int) -> list[int]:
+        """The words of one history of length j, without an inverse of as_hist for all of them."""
+        ids: list[int] = []
+        for k in range(j, 0, -1):
+            row = int(np.flatnonzero(self.as_hist[k] == h)[0])
+            ids.insert(0, int(self.word[k][row]))
+            h = int(np.searchsorted(self.begin[k], row, side="right")) - 1
+        return ids
+
+    def find(self, ids: Array) -> Array:
+        """Rows of k-grams given a line each, -1 where there is none (or a word is negative)."""
+        ids = np.ascontiguousarray(ids, np.int32)
+        k = ids.shape[1]
+        rows = np.full(len(ids), -1, np.int32)
+        if k > self.order or not len(ids):
+            return rows
+        kernels.find_rows(ids, padded(self.begin[1 : k + 1]), padded(self.word[1 : k + 1]), padded(self.as_hist[1:k]), rows)
+        rows[(ids < 0).any(axis=1)] = -1
+        return rows
+
+
+def unigram_trie(n_words: int) -> Trie:
+    """All words and nothing else."""
+    return Trie(
+        begin=[NONE, np.array([0, n_words], np.int32)],
+        word=[NONE, np.arange(n_words, dtype=np.int32)],
+        suffix=[NONE, np.zeros(n_words, np.int32)],
+        as_hist=[NONE],
+        back=[np.zeros(1, np.int32)],
+    )
+
+
+def with_histories(trie: Trie) -> Trie:
+    """The trie with its highest order ranked as histories: what a further order needs, and only that."""
+    k = trie.order
+    if len(trie.as_hist) > k:
+        return trie
+    as_hist = kernels.rank_as_histories(trie.word[k], trie.n_words)
+    lower = trie.as_hist[k - 1] if k > 1 else np.zeros(1, np.int32)
+    back = kernels.back_histories(trie.suffix[k], as_hist, lower)
+    return Trie(trie.begin, trie.word, trie.suffix, [*trie.as_hist, as_hist], [*trie.back, back])
+
+
+def add_order(trie: Trie, begin: Array, word: Array, suffix: Array | None = None) -> Trie:
+    """`with_histories(..)` and one more order. Without `suffix` the links are searched; a missing one is -1."""
+    k = trie.order + 1
+    if len(word) > MAX_ROWS:
+        raise MdiError(f"{len(word):,} {k}-grams; one order may hold at most {MAX_ROWS:,}")
+    if suffix is None:
+        # order 1 has every word, in order
+        suffix = word if k == 2 else kernels.link_suffixes(begin, word, trie.back[k - 1], trie.begin[k - 1], trie.word[k - 1])
+    return Trie([*trie.begin, begin], [*trie.word, word], [*trie.suffix, suffix], trie.as_hist, trie.back)
+
+
+def sort_rows(row_hist: Array, row_word: Array, n_hist: int) -> tuple[Array, Array | None, int]:
+    """(begin, permutation or None where the rows are in order already, index in file order of a duplicate or -1)."""
+    begin = kernels.count_rows(row_hist, n_hist)
+    if kernels.is_sorted(row_hist, row_word):
+        return begin, None, -1
+    perm = kernels.order_rows(row_hist, row_word, begin)
+    twice = kernels.first_duplicate(begin, row_word[perm])
+    return begin, perm, -1 if twice < 0 else int(max(perm[twice], perm[twice - 1]))
+
+
+def from_ngrams(n_words: int, ngrams: list[Array]) -> Trie:
+    """Trie of the given n-grams (ngrams[i]: those of order i + 1, a line each) and of all their prefixes. Repeats are fine."""
+    trie = unigram_trie(n_words)
+    for k in range(2, len(ngrams) + 1):
+        trie = with_histories(trie)
+        ids = np.concatenate([longer[:, :k] for longer in ngrams[k - 1 :]])
+        hist = trie.as_hist[k - 1][trie.find(ids[:, :-1])]
+        key = np.unique(hist.astype(np.int64) * n_words + ids[:, -1])
+        row_hist = (key // n_words).astype(np.int32)
+        begin = kernels.count_rows(row_hist, trie.n_hist(k - 1))
+        trie = add_order(trie, begin, (key % n_words).astype(np.int32))
+    return trie
+
+
+@dataclass(frozen=True)
+class Union:
+    """The union of two tries over one vocabulary, and where its rows come from: from_a[k][r] is row r in a, or -1."""
+
+    trie: Trie
+    from_a: list[Array]
+    from_b: list[Array]
+
+
+def with_order(trie: Trie, order: int) -> Trie:
+    """The trie with empty orders on top up to the given one."""
+    while trie.order < order:
+        trie = add_order(with_histories(trie), np.zeros(trie.rows(trie.order) + 1, np.int32), NONE, NONE)
+    return trie
+
+
+def merge_order(
+    trie: Trie, a: Trie, b: Trie, from_a: Array, from_b: Array, with_b: bool = True
+) -> tuple[tuple[Array, Array], Array, Array]:
+    """The rows that come next in the union `trie` of a and b: ((begin, word), row in a or -1, row in b or -1 if wanted)."""
+    j, k = trie.order, trie.order + 1
+    hist_a = kernels.map_histories(from_a, trie.as_hist[j], a.as_hist[j])
+    hist_b = kernels.map_histories(from_b, trie.as_hist[j], b.as_hist[j])
+    begin, word, rows_a, rows_b = kernels.merge_level(
+        a.begin[k], a.word[k], hist_a, b.begin[k], b.word[k], hist_b, with_b
+    )  # fmt: skip
+    return (begin, word), rows_a, rows_b
+
+
+def union(a: Trie, b: Trie) -> Union:
+    """Merges order by order: what is in both is sorted the same way."""
+    order = max(a.order, b.order)
+    a, b = with_order(a, order), with_order(b, order)
+    words = np.arange(a.n_words, dtype=np.int32)
+    trie = unigram_trie(a.n_words)
+    from_a, from_b = [NONE, words], [NONE, words]
+    while trie.order < order:
+        trie = with_histories(trie)
+        level, rows_a, rows_b = merge_order(trie, a, b, from_a[-1], from_b[-1])
+        trie = add_order(trie, *level)
+        from_a.append(rows_a)
+        from_b.append(rows_b)
+    return Union(trie, from_a, from_b)
+
+
+def kept_rows(trie: Trie, keep: list[Array]) -> Trie:
+    """The rows marked in keep[k]. Every history of a kept row must be kept; a suffix that is not kept is missing (-1)."""
+    kept, number = unigram_trie(trie.n_words), np.arange(trie.n_words, dtype=np.int32)
+    for k in range(2, trie.order + 1):
+        kept = with_histories(kept)
+        *level, number = kernels.keep_level(trie.begin[k], trie.word[k], trie.suffix[k], keep[k], number, trie.row_of_hist[k - 1])
+        kept = add_order(kept, *level)
+    return kept
+
+
+def lowest(trie: Trie, order: int) -> Trie:
+    """The orders 1 .. order of a trie."""
+    top = order + 1
+    return Trie(trie.begin[:top], trie.word[:top], trie.suffix[:top], trie.as_hist[:order], trie.back[:order])
+
+
+def locate(source: Trie, trie: Trie) -> list[Array]:
+    """where[k][r]: the row in `trie` of row r of `source`, or -1 (both over the same words)."""
+    where = [NONE, np.arange(source.n_words, dtype=np.int32)]
+    for k in range(2, source.order + 1):
+        if k > trie.order:
+            where.append(np.full(source.rows(k), -1, np.int32))
+            continue
+        hist = kernels.map_histories(where[k - 1], source.as_hist[k - 1], trie.as_hist[k - 1])
+        where.append(kernels.link_suffixes(source.begin[k], source.word[k], hist, trie.begin[k], trie.word[k]))
+    return where
+
+
+def missing_suffixes(trie: Trie) -> list[Array]:
+    """Every n-gram that a closed trie would need beside its own: the missing suffixes of its rows, with all that these need."""
+    wanted: list[Array] = [np.zeros((0, k), np.int32) for k in range(1, trie.order + 1)]
+    for k in range(3, trie.order + 1):
+        lost = np.flatnonzero(trie.suffix[k] < 0)
+        ids = trie.ngrams(k, lost)
+        for first in range(1, k - 1):  # the suffixes of length 2 and more; from_ngrams adds their prefixes
+            size = k - first
+            wanted[size - 1] = np.concatenate([wanted[size - 1], ids[:, first:]])
+    return wanted
+
+
+def closed(trie: Trie) -> Trie:
+    """The trie with the suffixes that its rows lack."""
+    lost = missing_suffixes(trie)
+    return union(trie, from_ngrams(trie.n_words, lost)).trie if any(map(len, lost)) else trie
+
+
+def is_closed(trie: Trie) -> bool:
+    return all(bool((trie.suffix[k] >= 0).all()) for k in range(1, trie.order + 1))

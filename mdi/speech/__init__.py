@@ -1,0 +1,1 @@
+"""Speech: Kaldi data folders, decoding, lattices, rescoring, word error rates."""

@@ -1,0 +1,220 @@
+"""Archives of lattices as Kaldi writes and reads them: `utterance` and a CompactLattice in text or binary, one after the other.
+
+kaldiio reads no lattices, hence this. A file is read in pieces, so that an archive may be larger than memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from mdi.errors import MdiError
+from mdi.files import read_chunks, writing
+from mdi.fst.openfst import fst_header, read_header
+from mdi.kernels import lattice as kernels
+from mdi.lm.vocabulary import to_bytes, to_str
+from mdi.speech.lattice import Lattice, tidy
+
+_MAGIC = struct.pack("<i", 2125659606)
+_COMPACT, _PLAIN = "compactlattice44", "lattice4"
+_SPACES = b" \t\n\r"
+
+
+class _Window:
+    """What has been read of a file and not yet used."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.chunks = read_chunks(path, 1 << 22)
+        self.data = b""
+        self.at = 0
+
+    def more(self) -> bool:
+        chunk = next(self.chunks, b"")
+        self.data = self.data[self.at :] + chunk
+        self.at = 0
+        return bool(chunk)
+
+    def find(self, mark: bytes) -> int:
+        """Where the mark is, from here on; -1 if the file ends without it."""
+        while (place := self.data.find(mark, self.at)) < 0:
+            if not self.more():
+                return -1
+        return place
+
+    def need(self, size: int) -> bool:
+        while len(self.data) - self.at < size:
+            if not self.more():
+                return False
+        return True
+
+
+def read_lattices(path: str) -> Iterator[Lattice]:
+    """The lattices of an archive, plain or gzipped, text or binary. A damaged or empty one is an error with its utterance."""
+    window = _Window(path)
+    while True:
+        while window.need(1) and window.data[window.at] in _SPACES:
+            window.at += 1
+        if not window.need(1):
+            return
+        space = window.find(b" ")
+        key = window.data[window.at : space if space >= 0 else None]
+        if space < 0 or b"\n" in key or b"\0" in key or len(key) > 10_000:
+            raise MdiError(f"{path}: '{to_str(key[:60])}'; expected an utterance and its lattice, as in Kaldi's lat.1.gz")
+        utterance = to_str(key)
+        window.at = space + 1
+        window.need(4)
+        binary = window.data[window.at : window.at + 4] == _MAGIC
+        yield (_read_binary if binary else _read_text)(window, utterance)
+
+
+def _read_text(window: _Window, utterance: str) -> Lattice:
+    where = f"{window.path}: lattice of utterance {utterance}"
+    start = window.find(b"\n")
+    if start < 0:
+        raise MdiError(f"{where}: the file ends; expected its lines")
+    if window.data[window.at : start].strip():
+        raise MdiError(f"{where}: '{to_str(window.data[window.at : start][:60])}'; expected a CompactLattice, text or binary")
+    window.at = start + 1
+    if window.need(1) and window.data[window.at] == 10:  # no line at all
+        raise MdiError(f"{where} is empty; decode the utterance again")
+    blank = window.find(b"\n\n")
+    text = window.data[window.at : blank + 1 if blank >= 0 else None]
+    window.at = blank + 2 if blank >= 0 else len(window.data)
+    buf = np.frombuffer(text, np.uint8)
+    n, n_frames = kernels.count_text(buf, len(buf))
+    source, label, dest, first, stop, end_state, end_first, end_stop = (np.empty(n, np.int64) for _ in range(8))
+    graph, acoustic, end_graph, end_acoustic = (np.empty(n) for _ in range(4))
+    frames = np.empty(n_frames, np.int32)
+    arcs, finals, used, bad = kernels.parse_text(
+        buf, len(buf), source, label, dest, graph, acoustic, first, stop,
+        end_state, end_graph, end_acoustic, end_first, end_stop, frames,
+    )  # fmt: skip
+    if bad >= 0:
+        line = to_str(text[bad:].split(b"\n", 1)[0][:80])
+        raise MdiError(f"{where}: '{line}'; expected 'from to word graph,acoustic,frames' or 'state graph,acoustic,frames'")
+    start_state = int(text.split(None, 1)[0])  # Kaldi's rule: the state of the first line
+    states = 1 + int(max(np.max(numbers, initial=0) for numbers in (source[:arcs], dest[:arcs], end_state[:finals])))
+    if states > 50_000_000:
+        raise MdiError(f"{where}: a state numbered {states - 1:,}; expected a lattice. Make it again")
+    order = np.argsort(source[:arcs], kind="stable")
+    begin = np.zeros(states + 1, np.int64)
+    np.cumsum(np.bincount(source[:arcs], minlength=states), out=begin[1:])
+    final_graph, final_acoustic = np.full(states, np.inf), np.full(states, np.inf)
+    final_first, final_stop = np.zeros(states, np.int64), np.zeros(states, np.int64)
+    at = end_state[:finals]
+    final_graph[at], final_acoustic[at] = end_graph[:finals], end_acoustic[:finals]
+    final_first[at], final_stop[at] = end_first[:finals], end_stop[:finals]
+    lattice = Lattice(
+        utterance, begin, label[order].astype(np.int32), dest[order].astype(np.int32), graph[order], acoustic[order],
+        first[order], stop[order], final_graph, final_acoustic, final_first, final_stop, frames[:used],
+    )  # fmt: skip
+    return tidy(lattice, start_state, window.path)
+
+
+def _read_binary(window: _Window, utterance: str) -> Lattice:
+    where = f"{window.path}: lattice of utterance {utterance}"
+    while (found := _parse_binary(window.data, window.at, utterance, where)) is None:
+        if not window.more():
+            raise MdiError(f"{where}: cut off or damaged; copy the file again or decode again")
+    lattice, start, size = found
+    window.at += size
+    return tidy(lattice, start, window.path)
+
+
+def parse_fst(data: bytes, utterance: str) -> Lattice:
+    """The lattice of an FST file of its own: what a decoder hands over."""
+    found = _parse_binary(data, 0, utterance, f"lattice of utterance {utterance}")
+    if found is None:
+        raise MdiError(f"lattice of utterance {utterance}: cut off")
+    return tidy(found[0], found[1])
+
+
+def _parse_binary(data: bytes, at: int, utterance: str, where: str) -> tuple[Lattice, int, int] | None:
+    """(lattice, its start, bytes used) of the FST from `at` on, or None where the bytes end before it does."""
+    try:
+        kind, start, n_states, head = read_header(data[at : at + 200], where)
+    except struct.error:
+        return None
+    if kind not in (_COMPACT, _PLAIN):
+        raise MdiError(f"{where}: arcs of type {kind}; expected {_COMPACT} (run: lattice-copy)")
+    if n_states == 0:
+        raise MdiError(f"{where} is empty; decode the utterance again")
+    compact = kind == _COMPACT
+    body = np.frombuffer(data, np.int32, max(0, len(data) - at - head) // 4, at + head)
+    size, arcs, n_frames = kernels.measure_bytes(body, n_states, compact)
+    if size == -2:
+        raise MdiError(f"{where}: cut off or damaged; copy the file again or decode again")
+    if size < 0:
+        return None
+    begin = np.empty(n_states + 1, np.int64)
+    label, dest = np.empty(arcs, np.int32), np.empty(arcs, np.int32)
+    first, stop = np.empty(arcs, np.int64), np.empty(arcs, np.int64)
+    graph, acoustic, final_graph, final_acoustic = np.empty(arcs), np.empty(arcs), np.empty(n_states), np.empty(n_states)
+    final_first, final_stop = np.empty(n_states, np.int64), np.empty(n_states, np.int64)
+    frames = np.empty(n_frames, np.int32)
+    kernels.parse_bytes(
+        body, body.view(np.float32), n_states, compact, begin, label, dest, graph, acoustic, first, stop,
+        final_graph, final_acoustic, final_first, final_stop, frames,
+    )  # fmt: skip
+    lattice = Lattice(
+        utterance, begin, label, dest, graph, acoustic, first, stop,
+        final_graph, final_acoustic, final_first, final_stop, frames,
+    )  # fmt: skip
+    return lattice, start, head + 4 * int(size)
+
+
+def to_binary(lattice: Lattice) -> bytes:
+    """One entry of a binary archive."""
+    held = int((lattice.stop - lattice.first).sum() + (lattice.final_stop - lattice.final_first).sum())
+    body = np.empty(5 * lattice.n_states + 6 * lattice.n_arcs + held, np.int32)
+    used = kernels.format_bytes(
+        lattice.begin, lattice.label, lattice.dest, lattice.graph, lattice.acoustic, lattice.first, lattice.stop,
+        lattice.final_graph, lattice.final_acoustic, lattice.final_first, lattice.final_stop, lattice.frames,
+        body, body.view(np.float32),
+    )  # fmt: skip
+    head = fst_header(_COMPACT, 0, lattice.n_states, lattice.n_arcs)
+    return to_bytes(lattice.utterance) + b" " + head + body[:used].tobytes()
+
+
+def to_text(lattice: Lattice) -> bytes:
+    """One entry of a text archive; floats as short as single precision allows."""
+    lines = [f"{lattice.utterance} "]
+    frames = lattice.frames.tolist()
+    columns = zip(
+        lattice.source.tolist(), lattice.dest.tolist(), lattice.label.tolist(), lattice.graph.astype(np.float32),
+        lattice.acoustic.astype(np.float32), lattice.first.tolist(), lattice.stop.tolist(), strict=True,
+    )  # fmt: skip
+    arcs: list[list[str]] = [[] for _ in range(lattice.n_states)]
+    for s, t, word, g, a, first, stop in columns:
+        arcs[s].append(f"{s}\t{t}\t{word}\t{g},{a},{'_'.join(map(str, frames[first:stop]))}")
+    for s in range(lattice.n_states):
+        lines += arcs[s]
+        if np.isfinite(lattice.final_graph[s]):
+            g, a = np.float32(lattice.final_graph[s]), np.float32(lattice.final_acoustic[s])
+            held = "_".join(map(str, frames[lattice.final_first[s] : lattice.final_stop[s]]))
+            lines.append(f"{s}\t{g},{a},{held}")
+    return to_bytes("\n".join(lines) + "\n\n")
+
+
+@contextlib.contextmanager
+def lattice_writer(path: str, text: bool = False) -> Iterator[Callable[[Lattice], None]]:
+    """A function that adds a lattice to an archive, which appears when all are written."""
+    form = to_text if text else to_binary
+    with writing(path) as stream:
+        yield lambda lattice: stream.write(form(lattice))
+
+
+def archives(path: str) -> list[str]:
+    """The lattice files of a decoding folder (lat.1.gz, lat.2.gz ... by number) or the one file named."""
+    folder = Path(path)
+    if not folder.is_dir():
+        return [path]
+    found = [f for f in folder.iterdir() if f.name.startswith("lat.") and f.name.endswith(".gz") and f.name[4:-3].isdigit()]
+    if not found:
+        raise MdiError(f"{path}: no lat.1.gz; expected a decoding folder with lattices. Run mdi decode")
+    return [str(f) for f in sorted(found, key=lambda f: int(f.name[4:-3]))]

@@ -1,0 +1,137 @@
+"""WER from the reports of NIST's sclite or asclite that a Kaldi recipe's local/score.sh leaves, in the files of steps/score.sh.
+
+    python3 -m mdi.speech.sclite [--compare-with OTHER] --points 7:0.0,8:0.0 NAME DIR
+
+DIR/score_<LMWT>_<WIP>/NAME.ctm.filt.raw (ascore_<LMWT> where there is no penalty) has the errors of each speaker. The point of
+the lowest WER goes to DIR/scoring_kaldi/best_wer and wer_details/{lmwt,wip}. A report knows no utterances: the interval is a
+bootstrap over speakers, and two systems are compared speaker by speaker, which sees less than utterances would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from mdi.errors import MdiError, examples, exit_code
+from mdi.files import read_lines
+from mdi.lm.vocabulary import to_str
+from mdi.speech.score import Point, write_comparison, write_file
+from mdi.speech.wer import Errors, confidence
+
+SCLITE, ASCLITE = "SPKR", "Speaker"  # heads of the first column
+GAP = "inter_segment_gap"  # asclite's name, in either case, for the words where nobody speaks; a row only if there are any
+
+
+def read_report(path: Path) -> Errors:
+    """The rows of a .raw report, one for each speaker; asclite's with a further one, GAP. They must add up to its Sum."""
+    heads: list[str] = []
+    gap = False
+    speakers: list[str] = []
+    rows: list[list[int]] = []
+    total: list[int] | None = None
+    for number, line in enumerate(read_lines(str(path)), 1):
+        cells = [cell.strip() for cell in to_str(line).strip().strip("|").split("|")]
+        if cells[0] in (SCLITE, ASCLITE):
+            gap = cells[0] == ASCLITE
+            # the NCE that confidences bring stands in a cell of its own; sclite writes '# Snt', asclite '#Snt'
+            heads = " ".join(cells[1:3]).replace("# ", "#").split()
+        elif heads and total is None and len(cells) >= 3 and cells[0]:
+            figures = " ".join(cells[1:3]).split()
+            if len(figures) != len(heads) or not all(figure.isdecimal() for figure in figures):
+                raise MdiError(f"{path}:{number}: {' '.join(figures)!r}; expected a whole number for each of {' '.join(heads)}")
+            if cells[0] == "Sum":
+                total = [int(figure) for figure in figures]
+            else:
+                speakers.append(cells[0].lower())
+                rows.append([int(figure) for figure in figures])
+    if total is None or not rows:
+        raise MdiError(f"{path}: no speakers with a Sum below; expected a report of sclite (.raw)")
+    table = np.array(rows, np.int64)
+    if table.sum(0).tolist() != total:
+        raise MdiError(f"{path}: the speakers do not add up to the Sum; was the file cut? Score again")
+    if gap and GAP not in speakers:  # to compare with another report, which may have words there
+        speakers.append(GAP)
+        table = np.vstack([table, np.zeros_like(table[:1])])
+    column = dict(zip(heads, table.T, strict=True))
+    substitutions = column["Sub"] + column.get("SpSub", 0)  # asclite may count words of another speaker apart
+    errors = Errors(
+        speakers, column["#Wrd"], column["Ins"], column["Del"], substitutions, int(column["S.Err"].sum()), 0
+    )  # fmt: skip
+    if not np.array_equal(errors.total, column["Err"]):
+        raise MdiError(f"{path}: Sub, Del and Ins do not add up to Err; was the file changed? Score again")
+    return errors
+
+
+def find_report(folder: Path, name: str, point: Point) -> Path:
+    """The report of one point; asclite's names say how many speakers may overlap (_o4)."""
+    weight, penalty = point
+    for where in (f"score_{weight}_{penalty}", f"ascore_{weight}", f"score_{weight}"):
+        found = [p for p in (folder / where).glob(f"{name}*.ctm.filt.raw") if re.fullmatch(r"(_o\d+)?", p.name[len(name) : -13])]
+        if len(found) == 1:
+            return found[0]
+    raise MdiError(
+        f"{folder}: no *score_{weight}*/{name}.ctm.filt.raw; the recipe's scoring has failed at this weight, see the logs there"
+    )
+
+
+def _speakers(errors: Errors) -> str:
+    return f"{sum(name != GAP for name in errors.utterances)} speakers"
+
+
+def write_scores(folder: Path, name: str, points: list[Point]) -> Errors:
+    """The best of the points, with an interval if there are speakers enough for one."""
+    reports = {point: find_report(folder, name, point) for point in points}
+    errors = {point: read_report(path) for point, path in reports.items()}
+    best = min(points, key=lambda point: errors[point].rate)
+    found, details = errors[best], folder / "scoring_kaldi" / "wer_details"
+    write_file(details / "lmwt", f"{best[0]}\n")
+    write_file(details / "wip", f"{best[1]}\n")
+    if len(found.utterances) > 1:
+        write_file(details / "wer_bootci", confidence(found)[0].line("Set1").rstrip() + f" over {_speakers(found)}\n")
+    # last: whoever finds it takes the folder for scored
+    write_file(folder / "scoring_kaldi" / "best_wer", f"{found.summary()} {reports[best].with_suffix('.sys')}\n")
+    return found
+
+
+def best_report(folder: Path) -> Errors:
+    """The report that an earlier scoring of this folder chose."""
+    best = folder / "scoring_kaldi" / "best_wer"
+    where = best.read_text().split("] ", 1)[-1].strip() if best.exists() else ""
+    if not where.endswith(".ctm.filt.sys"):
+        raise MdiError(f"{best}: not of sclite; to compare with it, remove {folder}/scoring_kaldi and score that folder again")
+    return read_report(Path(where).with_suffix(".raw"))
+
+
+def compare(folder: Path, other: Path) -> str:
+    """Whether `folder` is better than `other`, each at its own point; also in scoring_kaldi/wer_details/comparison."""
+    first, second = best_report(other), best_report(folder)
+    if first.utterances != second.utterances:
+        odd = sorted(set(first.utterances) ^ set(second.utterances))
+        raise MdiError(f"{folder} and {other} were scored on different speakers: {examples(odd)}; score both on the same data")
+    return write_comparison(str(folder), str(other), first, second, f" over {_speakers(first)}")
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", metavar="NAME", help="name of the data folder that was scored")
+    parser.add_argument("folder", metavar="DIR", type=Path)
+    parser.add_argument("--points", required=True, metavar="LMWT:WIP,...", help="the points that were scored")
+    parser.add_argument("--compare-with", metavar="OTHER", type=Path, help="folder of another system, scored in the same way")
+    args = parser.parse_args(argv)
+
+    def work() -> None:
+        points = [(int(weight), penalty) for weight, penalty in (point.split(":") for point in args.points.split(","))]
+        write_scores(args.folder, args.name, points)
+        print((args.folder / "scoring_kaldi" / "best_wer").read_text(), end="")
+        if args.compare_with:
+            print(compare(args.folder, args.compare_with), end="")
+
+    return exit_code("mdi.speech.sclite", work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

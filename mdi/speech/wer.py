@@ -1,0 +1,129 @@
+"""Word error rate: Kaldi's counts, its bootstrap, and whether two systems differ. kaldialign does the alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import kaldialign
+import numpy as np
+
+from mdi.errors import MdiError, examples
+from mdi.files import read_lines
+from mdi.kernels.wer import bootstrap
+from mdi.lm.vocabulary import to_str
+
+Words = list[str]
+REPLICATIONS = 10_000
+
+
+def read_text(path: str) -> dict[str, Words]:
+    """Kaldi's text: an utterance and its words a line."""
+    texts: dict[str, Words] = {}
+    for number, line in enumerate(read_lines(path), 1):
+        fields = to_str(line).split()
+        if not fields:
+            continue
+        if fields[0] in texts:
+            raise MdiError(f"{path}:{number}: utterance {fields[0]} stands twice; keep one")
+        texts[fields[0]] = fields[1:]
+    if not texts:
+        raise MdiError(f"{path}: no utterances; expected 'utterance words ...' a line")
+    return texts
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Of each utterance that was scored: its words, and its insertions, deletions and substitutions."""
+
+    utterances: list[str]
+    words: np.ndarray
+    insertions: np.ndarray
+    deletions: np.ndarray
+    substitutions: np.ndarray
+    wrong: int  # sentences with at least one error
+    absent: int
+
+    @property
+    def total(self) -> np.ndarray:
+        return self.insertions + self.deletions + self.substitutions
+
+    @property
+    def rate(self) -> float:
+        """WER in percent; an empty reference makes every inserted word an error without a rate."""
+        return 100.0 * float(self.total.sum()) / max(1, int(self.words.sum()))
+
+    def summary(self) -> str:
+        """The line that Kaldi's scripts look for."""
+        return (
+            f"%WER {self.rate:.2f} [ {self.total.sum()} / {self.words.sum()}, {self.insertions.sum()} ins,"
+            f" {self.deletions.sum()} del, {self.substitutions.sum()} sub ]{' [PARTIAL]' if self.absent else ''}"
+        )
+
+    def report(self) -> str:
+        """What compute-wer prints."""
+        n = len(self.utterances)
+        return (
+            f"{self.summary()}\n%SER {100.0 * self.wrong / max(1, n):.2f} [ {self.wrong} / {n} ]\n"
+            f"Scored {n} sentences, {self.absent} not present in hyp.\n"
+        )
+
+
+def compute_wer(references: Mapping[str, Words], hypotheses: Mapping[str, Words], mode: str = "strict") -> Errors:
+    """Kaldi's compute-wer: utterances without a hypothesis are an error, left out (present) or taken as empty (all)."""
+    absent = [utterance for utterance in references if utterance not in hypotheses]
+    if absent and mode == "strict":
+        raise MdiError(f"no hypothesis for {len(absent):,} utterances: {examples(absent)}; decode them, or use --mode all")
+    scored = [utterance for utterance in references if mode == "all" or utterance in hypotheses]
+    if not scored:
+        raise MdiError("no utterance has both a reference and a hypothesis; are these the texts of the same data?")
+    counts, wrong = np.zeros((4, len(scored)), np.int64), 0
+    for i, utterance in enumerate(scored):
+        reference, hypothesis = references[utterance], hypotheses.get(utterance, [])
+        found = kaldialign.edit_distance(reference, hypothesis)
+        counts[:, i] = len(reference), found["ins"], found["del"], found["sub"]
+        wrong += reference != hypothesis
+    return Errors(scored, *counts, wrong, len(absent))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """WER in percent, as compute-wer-bootci gives it: the mean over the replications and where 95% of them lie."""
+
+    mean: float
+    half: float
+
+    def line(self, name: str) -> str:
+        return f"{name}: %WER {self.mean:.2f} 95% Conf Interval [ {self.mean - self.half:.2f}, {self.mean + self.half:.2f} ]\n"
+
+
+def confidence(errors: Errors, other: Errors | None = None) -> tuple[Interval, Interval | None, float | None]:
+    """(interval, the other system's, share of the replications in percent in which the other one makes fewer errors)."""
+    if other is not None and errors.utterances != other.utterances:
+        raise MdiError("the two systems were scored on different utterances; score both on the same text")
+    result = np.zeros(5)
+    second = other.total if other is not None else np.zeros(0, np.int64)
+    bootstrap(errors.total, errors.words, second, REPLICATIONS, result)
+    result = 100.0 * result.astype(np.float32).astype(np.float64)
+    first = Interval(float(result[0]), float(result[1]))
+    return (first, None, None) if other is None else (first, Interval(float(result[2]), float(result[3])), float(result[4]))
+
+
+def sign_flip_p(errors: Errors, other: Errors) -> float:
+    """Two-sided p of the paired permutation test: had the two systems' results been exchanged at random, utterance by
+    utterance, how often would the totals be at least as far apart?"""
+    gain = (errors.total - other.total).astype(np.int32)
+    gain = gain[gain != 0]
+    if not len(gain):
+        return 1.0
+    random = np.random.default_rng(1)
+    far, batch = 0, 500  # so many replications at a time: a matrix of signs for all of them would be large
+    for _ in range(REPLICATIONS // batch):
+        signs = 2 * random.integers(0, 2, (batch, len(gain)), dtype=np.int8).astype(np.int32) - 1
+        far += int((np.abs(signs @ gain) >= abs(int(gain.sum()))).sum())
+    return (1 + far) / (1 + REPLICATIONS)
+
+
+def align(reference: Words, hypothesis: Words) -> list[tuple[str, str]]:
+    """Pairs of words; '***' where one has none."""
+    return kaldialign.align(reference, hypothesis, "***")

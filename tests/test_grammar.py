@@ -1,0 +1,207 @@
+"""G.fst against Kaldi's arpa2fst and against the model itself."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from goldens import arpa_path, golden_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mdi.cli import main
+from mdi.errors import MdiError
+from mdi.fst.grammar import grammar, write_fst
+from mdi.fst.openfst import Arcs, from_bytes, to_bytes
+from mdi.fst.symbols import read_symbols
+from mdi.lm.arpa import read_arpa
+
+DATA = Path(__file__).parent / "data" / "kaldi"
+WORDS = str(DATA / "words.txt")
+SYMBOLS = read_symbols(WORDS)
+
+# 'a b c' without 'b c': as pruning leaves it. bow(a b) = 10^-0.1, bow(b) = 10^-0.3.
+PRUNED = """\\data\\
+ngram 1=6
+ngram 2=3
+ngram 3=2
+
+\\1-grams:
+-1.0\t</s>
+-99\t<s>\t-0.5
+-0.6\ta\t-0.2
+-0.7\tb\t-0.3
+-0.8\tc\t-0.4
+-0.9\tout\t-0.1
+
+\\2-grams:
+-0.5\t<s> a\t-0.1
+-0.4\ta b\t-0.1
+-0.3\tout a\t-0.1
+
+\\3-grams:
+-0.2\t<s> a b
+-0.1\ta b c
+
+\\end\\
+"""
+
+
+def unpack(path: Path) -> bytes:
+    with gzip.open(path) as stream:
+        return stream.read()
+
+
+def walk(fst: Arcs, labels: list[int], disambiguation: int) -> float:
+    """Cost of a sentence when #0 is taken only where no arc has the word."""
+    state, cost = fst.start, 0.0
+    for label in [*labels, None]:
+        while True:
+            arcs = slice(fst.begin[state], fst.begin[state + 1])
+            here = fst.ilabel[arcs]
+            if label is None and np.isfinite(fst.final[state, 0]):
+                return cost + float(fst.final[state, 0])
+            at = np.flatnonzero(here == label) if label is not None else []
+            if len(at):
+                break
+            at = np.flatnonzero((here == disambiguation) | (here == 0))
+            arc = fst.begin[state] + at[0]
+            cost, state = cost + float(fst.weight[arc, 0]), int(fst.dest[arc])
+        arc = fst.begin[state] + at[0]
+        cost, state = cost + float(fst.weight[arc, 0]), int(fst.dest[arc])
+    raise AssertionError("no final state")
+
+
+def assert_isomorphic(a: Arcs, b: Arcs) -> None:
+    """Both are deterministic, so the pairing of states follows from the start."""
+    assert (a.n_states, a.n_arcs) == (b.n_states, b.n_arcs)
+    pair, todo = {a.start: b.start}, [a.start]
+    while todo:
+        s = todo.pop()
+        q = pair[s]
+        x, y = slice(a.begin[s], a.begin[s + 1]), slice(b.begin[q], b.begin[q + 1])
+        assert a.ilabel[x].tolist() == b.ilabel[y].tolist()
+        assert a.olabel[x].tolist() == b.olabel[y].tolist()
+        np.testing.assert_allclose(a.weight[x], b.weight[y], atol=1e-4)
+        np.testing.assert_allclose(a.final[s], b.final[q], atol=1e-4)
+        for d, e in zip(a.dest[x].tolist(), b.dest[y].tolist(), strict=True):
+            if d not in pair:
+                pair[d] = e
+                todo.append(d)
+            assert pair[d] == e
+    assert len(pair) == a.n_states == len(set(pair.values()))
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "golden"),
+    [
+        ("bg.kn", "words.txt", "G.bg.kn"),
+        ("mix", "words.txt", "G.mix"),
+        ("bg.kni.prune1e-4", "words.txt", "G.bg.kni.prune1e-4"),  # suffixes were pruned away
+        ("bg4.kn", "words.some.txt", "G.bg4.kn.some"),  # of order 4, and half of the words are not in the table
+    ],
+)
+def test_same_acceptor_as_arpa2fst(name, words, golden, tmp_path):
+    out = tmp_path / "G.fst"
+    assert main(["fst", "--words", str(DATA / words), "--max-dropped", "0.9", arpa_path(name), str(out)]) == 0
+    assert_isomorphic(from_bytes(out.read_bytes()), from_bytes(unpack(DATA / f"{golden}.fst.gz")))
+
+
+@pytest.fixture(scope="module")
+def mix():
+    model = golden_model("mix")
+    return model, grammar(model, SYMBOLS).arcs
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 300), max_size=8))
+def test_path_cost_is_the_model_score(mix, numbers):
+    model, fst = mix
+    words = ["<unk>" if i == 300 else f"w{i:03d}" for i in numbers]
+    labels = [SYMBOLS.ids[w] for w in words]
+    expected = -model.log_prob([*words, "</s>"], ["<s>"])
+    assert walk(fst, labels, SYMBOLS.ids["#0"]) == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_pruned_model_keeps_its_own_arcs(tmp_path):
+    """Nothing stands for the missing 'b c': 'a b c' leads on to 'c', which nothing follows, so to the empty history."""
+    lm, table = tmp_path / "lm.arpa", tmp_path / "words.txt"
+    lm.write_text(PRUNED)
+    table.write_text("<eps> 0\na 1\nb 2\nc 3\nout 4\n#0 5\n")
+    symbols = read_symbols(str(table))
+    fst = grammar(read_arpa(str(lm), closed=False), symbols).arcs
+    # States: empty, <s>, a, out, "<s> a", "a b". Arcs: 4 words, 3 bigrams, 2 trigrams, 5 back-off arcs.
+    assert (fst.n_states, fst.n_arcs) == (6, 14)
+    closed = read_arpa(str(lm), quiet=True)
+    for words in (["a", "b", "c"], ["b", "c", "a"], ["out", "a", "b", "c", "c"], []):
+        expected = -closed.log_prob([*words, "</s>"], ["<s>"])
+        assert walk(fst, [symbols.ids[w] for w in words], 5) == pytest.approx(expected, abs=1e-4)
+
+
+def test_words_outside_the_table_are_dropped_counted_and_limited(tmp_path, capsys):
+    lm, table, out = tmp_path / "lm.arpa", tmp_path / "words.txt", tmp_path / "G.fst"
+    lm.write_text(PRUNED)
+    table.write_text("<eps> 0\na 1\nb 2\nc 3\n#0 5\n")
+    assert main(["fst", "--words", str(table), str(lm), str(out)]) == 0
+    # 'out' and 'out a' of 11 n-grams; 10^-0.9 = 12.59% of the unigram mass.
+    assert "2 of 11 n-grams (18.18%, 12.59% of the 1-gram mass)" in capsys.readouterr().err
+    assert not (from_bytes(out.read_bytes()).ilabel == 4).any()
+    out.unlink()
+    assert main(["fst", "--words", str(table), "--max-dropped", "0.1", str(lm), str(out)]) == 1
+    assert "at most 10% may be dropped" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_model_without_a_word_of_the_table_is_refused(tmp_path, capsys):
+    lm, out = tmp_path / "lm.arpa", tmp_path / "G.fst"
+    lm.write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-0.3\t</s>\n-99\t<s>\n-0.3\tOTHER\n\n\\end\\\n")
+    for most, message in (("0.2", "1 of 3 n-grams"), ("1", "the acceptor is empty")):
+        assert main(["fst", "--words", WORDS, "--max-dropped", most, str(lm), str(out)]) == 1
+        assert message in capsys.readouterr().err
+        assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("<eps> 0\na 1\n", "no symbol #0"),
+        ("a 0\n#0 1\n", "<eps> is not 0"),
+        ("<eps> 0\na\n#0 1\n", ":2: 'a'"),
+        ("<eps> 0\na 1\n#0 1\n", "number 1 stands twice"),
+    ],
+)
+def test_bad_tables_are_refused(tmp_path, content, message):
+    table = tmp_path / "words.txt"
+    table.write_text(content)
+    lm = tmp_path / "lm.arpa"
+    lm.write_text(PRUNED)
+    with pytest.raises(MdiError, match=message):
+        grammar(read_arpa(str(lm), quiet=True), read_symbols(str(table)))
+
+
+def test_a_unigram_model_is_one_state(tmp_path):
+    lm = tmp_path / "lm.arpa"
+    lm.write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-0.3\t</s>\n-99\t<s>\n-0.3\tw000\n\n\\end\\\n")
+    fst = grammar(read_arpa(str(lm)), SYMBOLS).arcs
+    assert (fst.n_states, fst.n_arcs) == (1, 1)
+    assert walk(fst, [2, 2], 302) == pytest.approx(0.9 * np.log(10), abs=1e-6)
+
+
+def test_bytes_there_and_back_and_damaged(mix, tmp_path):
+    data = to_bytes(mix[1])
+    again = from_bytes(data)
+    assert to_bytes(again) == data
+    with pytest.raises(MdiError, match="cut off or damaged"):
+        from_bytes(data[: len(data) // 2], "G.fst")
+    with pytest.raises(MdiError, match="not an OpenFst file"):
+        from_bytes(b"text" * 20)
+
+
+def test_an_empty_acceptor_is_never_written(tmp_path, mix):
+    fst = mix[1]
+    dead = Arcs(fst.start, fst.begin, fst.ilabel, fst.olabel, fst.weight, fst.dest, np.full_like(fst.final, np.inf))
+    with pytest.raises(MdiError, match="empty"):
+        write_fst(dead, str(tmp_path / "G.fst"))
+    assert not (tmp_path / "G.fst").exists()

@@ -1,0 +1,105 @@
+"""Sweeps and the search for the best model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mdi.adaptation.adapter import Adapter
+from mdi.cli import main
+from mdi.lm.arpa import read_arpa
+from mdi.lm.model import worst_sum
+from mdi.lm.perplexity import perplexity
+
+DATA = Path(__file__).parent / "data"
+BACKGROUND = str(DATA / "kaldi" / "bg.kn.arpa.gz")
+IN_DOMAIN = str(DATA / "text" / "in.txt.gz")
+DEVELOPMENT = str(DATA / "text" / "dev.txt")
+SETS = ["2-2-2", "5-3-2", "6-4-3"]
+
+
+def test_nested_sets_and_warm_starts() -> None:
+    """The constraints of higher thresholds are among those of lower ones; a path gives what single runs give, sooner."""
+    adapter = Adapter(read_arpa(BACKGROUND), IN_DOMAIN)
+    path = {adapted.problem.min_counts: adapted for adapted in adapter.path(SETS, tolerance=1e-5)}
+    assert list(path) == ["6-4-3", "5-3-2", "2-2-2"]  # from few constraints to many
+    alone = {text: adapter.adapt(text, tolerance=1e-5) for text in SETS}
+    for text in SETS:
+        assert path[text].problem.ngrams() == alone[text].problem.ngrams()
+        assert path[text].kl == pytest.approx(alone[text].kl, abs=1e-4)
+        np.testing.assert_allclose(path[text].solution.marginal, path[text].problem.target, rtol=0, atol=1e-5)
+        assert path[text].model.trie.counts == alone[text].model.trie.counts
+    everything = set(path["2-2-2"].problem.ngrams())
+    dropped = sum(path["2-2-2"].problem.dropped.reasons.values())
+    assert len(set(path["6-4-3"].problem.ngrams()) - everything) <= dropped
+    warm, cold = (sum(run[text].solution.iterations for text in SETS) for run in (path, alone))
+    assert warm < cold
+
+
+def test_sweep_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "mdi.{}.arpa.gz")
+    assert main(["adapt", "--min-counts", ",".join(SETS), "--ppl", DEVELOPMENT, BACKGROUND, IN_DOMAIN, out]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows] == ["6-4-3", "5-3-2", "2-2-2"]
+    for text, path, ppl in rows:
+        model = read_arpa(out.replace("{}", text))
+        assert worst_sum(model)[0] < 1e-6
+        assert perplexity(model, [path]).ppl == pytest.approx(float(ppl), rel=1e-5)
+        assert json.loads(Path(out.replace("{}", text) + ".json").read_text())["options"]["min_counts"] == text
+
+
+def test_a_sweep_needs_a_name_for_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["adapt", "--min-counts", "2,3", BACKGROUND, IN_DOMAIN, str(tmp_path / "o.arpa")]) == 1
+    assert "need {}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [[], ["--mix-with", str(DATA / "srilm" / "in.kn.arpa.gz")]])
+def test_the_tuned_model_is_never_worse_than_interpolation(more: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "best.arpa.gz"
+    assert main(["tune", "--max-settings", "10", *more, BACKGROUND, IN_DOMAIN, DEVELOPMENT, str(out)]) == 0
+    certificate = json.loads((tmp_path / "best.arpa.gz.json").read_text())
+    choice = certificate["choice"]
+    assert choice["development_ppl"] <= choice["interpolation_ppl"]
+    assert sum(choice["weights"]) == pytest.approx(1.0)
+    model = read_arpa(str(out))
+    assert worst_sum(model)[0] < 1e-6
+    assert perplexity(model, [DEVELOPMENT]).ppl == pytest.approx(choice["development_ppl"], rel=1e-5)
+    table = [line.split("\t") for line in (tmp_path / "best.arpa.gz.path.tsv").read_text().splitlines()]
+    assert len(table) == 11
+    assert all(len(row) == len(table[0]) for row in table)
+    mixed = {row[6]: row[8] for row in table[1:]}
+    assert mixed[min(mixed, key=float)] == "*"
+    assert (tmp_path / "best.arpa.gz.path.svg").read_text().count("<circle") == 10
+    if more:
+        srilm = 26.32153  # SRILM's static mix of the same two models, weights tuned on the same text
+        assert choice["development_ppl"] < srilm
+
+
+def test_a_grid(tmp_path: Path) -> None:
+    out = tmp_path / "best.arpa"
+    arguments = ["--min-counts", "2,6-4-3", "--sigma2", "1,none", BACKGROUND, IN_DOMAIN, DEVELOPMENT, str(out)]
+    assert main(["tune", *arguments]) == 0
+    rows = [line.split("\t")[:2] for line in (tmp_path / "best.arpa.path.tsv").read_text().splitlines()[1:]]
+    assert sorted(map(tuple, rows)) == [("2-2-2", "1"), ("2-2-2", "none"), ("6-4-3", "1"), ("6-4-3", "none")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sigma2", "x", BACKGROUND, IN_DOMAIN, DEVELOPMENT, "OUT"], "--sigma2 x"),
+        (["--min-counts", "0", BACKGROUND, IN_DOMAIN, DEVELOPMENT, "OUT"], "expected positive numbers"),
+        ([BACKGROUND, IN_DOMAIN, "OUT"], "expected BACKGROUND TEXT DEV OUT"),
+        ([BACKGROUND, IN_DOMAIN, str(DATA / "kaldi" / "words.txt"), "OUT"], None),
+    ],
+)
+def test_bad_usage(arguments: list[str], message: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "strange").write_text("none of these\nis known\n")
+    if message is None:
+        arguments = [BACKGROUND, IN_DOMAIN, str(tmp_path / "strange"), "OUT"]
+        message = "none of its words is in the background"
+    assert main(["tune", *(str(tmp_path / "o.arpa") if a == "OUT" else a for a in arguments)]) == 1
+    assert message in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["strange"]
