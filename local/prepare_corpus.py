@@ -15,8 +15,7 @@ from pathlib import Path
 
 from mdi.errors import MdiError, examples, exit_code
 from mdi.files import read_lines, writing
-from mdi.lm.vocabulary import BOS, EOS, to_bytes, to_str
-from mdi.lm.wordlist import read_words
+from mdi.lm.vocabulary import BOS, EOS, read_words, to_bytes, to_str
 from mdi.progress import say
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
@@ -117,11 +116,13 @@ def choose_vocabulary(args: argparse.Namespace, in_domain: Counter, background: 
     total = sum(in_domain.values())
     unknown = [word for word in in_domain if word not in set(words)]
     say(
-        f"vocabulary: {len(words):,} words, {how}; outside it {sum(in_domain[w] for w in unknown):,} of {total:,} in-domain words"
+        f"vocabulary: {len(words):,} words, {how}; outside it {sum(in_domain[w] for w in unknown):,} of {total:,} "
+        f"in-domain words"
     )
     if sum(in_domain[word] for word in unknown) > 0.5 * total:
         raise MdiError(
-            f"most of the in-domain words are not in the vocabulary {how}, such as {examples(unknown)}; expected the same letter "
+            f"most of the in-domain words are not in the vocabulary {how}, such as {examples(unknown)}; expected "
+            f"the same letter "
             f"case and normalisation in texts, models and word lists"
         )
     return words
@@ -188,7 +189,9 @@ def prepare(args: argparse.Namespace) -> None:
     texts, speech, lattices = pairs(args.text), pairs(args.speech), pairs(args.lattices)
     sets = list(dict.fromkeys([*texts, *speech]))
     if lattices and not (args.words and args.default_lm):
-        raise MdiError("lattices need --words, their symbol table, and --default-lm, the model that they were made with")
+        raise MdiError(
+            "lattices need --words, their symbol table, and --default-lm, the model that they were made with"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     in_text = args.in_text or f"{args.in_data}/text"
     in_domain = write_text(folder / "train.txt.gz", sentences(in_text, named=bool(args.in_data)))
@@ -221,12 +224,22 @@ def main(argv: list[str] | None = None) -> int:
     add("--in-data", metavar="DIR", help="in-domain text of a Kaldi data folder, instead")
     add("--background-text", metavar="TEXT", help="with --case also a folder of texts")
     add("--background-lm", metavar="ARPA")
-    add("--case", choices=("upper", "lower"), help="normalise the background text: numbers in words, no punctuation, this case")
+    add(
+        "--case",
+        choices=("upper", "lower"),
+        help="normalise the background text: numbers in words, no punctuation, this case",
+    )
     add("--text", metavar="SET=TEXT", action="append", default=[], help="a test set; the development set first")
     add("--speech", metavar="SET=DIR", action="append", default=[], help="Kaldi data folder of a test set")
     add("--lattices", metavar="SET=DIR", action="append", default=[], help="lat.N.gz of that data folder")
     add("--vocab", metavar="WORDS", help="one word a line, or words.txt")
-    add("--vocab-size", type=int, default=100_000, metavar="N", help="most words to take from the background text (100000)")
+    add(
+        "--vocab-size",
+        type=int,
+        default=100_000,
+        metavar="N",
+        help="most words to take from the background text (100000)",
+    )
     add("--words", metavar="words.txt", help="symbol table of the lattices")
     add("--lexicon", metavar="FILE", help="pronunciations for the built-in acoustic model (CMU's dictionary)")
     add("--default-lm", metavar="ARPA", help="first-pass model")

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The demo's corpora: two domains, House of Commons and news, against general prose; synthetic speech of their test sets.
+"""The demo's corpora: two domains, House of Commons and news, against general prose; synthetic speech of their test
+sets.
 
-Texts come from packages that are downloaded and unpacked (see demo_text.py), or with --tiny true from little grammars. The
-domains are split by document, and no sentence of some length stands in two places. Every choice is seeded.
+Texts come from packages that are downloaded and unpacked (see demo_text.py), or with --tiny true from little grammars.
+The domains are split by document, and no sentence of some length stands in two places. Every choice is seeded.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class Seen:
 
 
 def split(documents: dict[str, Sentences], sizes: tuple[int, int, int], seed: int) -> dict[str, Sentences]:
-    """Whole documents in an order that the seed gives: evaluation first, then development, then training text, each full."""
+    """Whole documents in an order that the seed gives: evaluation first, then development, then training text, each
+    full."""
     names = sorted(documents, key=lambda name: hashlib.sha256(f"{seed} {name}".encode()).digest())
     wanted = {"eval": sizes[2], "dev": sizes[1], "train": sizes[0]}
     parts: dict[str, Sentences] = {name: [] for name in wanted}
@@ -104,7 +106,9 @@ def split(documents: dict[str, Sentences], sizes: tuple[int, int, int], seed: in
     return parts
 
 
-def read_demo(downloads: Path, nj: int, seed: int, seen: Seen) -> tuple[dict[str, dict[str, Sentences]], Iterator[Sentences]]:
+def read_demo(
+    downloads: Path, nj: int, seed: int, seen: Seen
+) -> tuple[dict[str, dict[str, Sentences]], Iterator[Sentences]]:
     """(the domains' texts by part and split, the background's)"""
     wheels = demo_text.download(downloads)
     domains = {}
@@ -120,14 +124,17 @@ def read_demo(downloads: Path, nj: int, seed: int, seen: Seen) -> tuple[dict[str
 def make_tiny(seed: int) -> tuple[dict[str, dict[str, Sentences]], Iterator[Sentences]]:
     sizes = {"train": 1500, "dev": 120, "eval": 120}
     domains = {
-        part: {name: tiny_text.texts(part, n, seed + i) for i, (name, n) in enumerate(sizes.items())} for part in TINY_PARTS
+        part: {name: tiny_text.texts(part, n, seed + i) for i, (name, n) in enumerate(sizes.items())}
+        for part in TINY_PARTS
     }
     return domains, iter([tiny_text.texts("background", 6000, seed)])
 
 
 def choose_words(train: Counter, general: Counter, known: set[str] | None) -> list[str]:
     """The commonest in-domain words, then the commonest of the background; with speech, those with a pronunciation."""
-    order = [word for counts in (train, general) for word, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+    order = [
+        word for counts in (train, general) for word, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ]
     usable = [word for word in dict.fromkeys(order) if known is None or word in known]
     return sorted(usable[:VOCABULARY])
 
@@ -175,8 +182,12 @@ def prepare(args: argparse.Namespace) -> None:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", metavar="DIR")
-    parser.add_argument("--downloads", default="data/downloads", metavar="DIR", help="the packages, kept (data/downloads)")
-    parser.add_argument("--tiny", type=boolean, default=False, metavar="true|false", help="little grammars, no network (false)")
+    parser.add_argument(
+        "--downloads", default="data/downloads", metavar="DIR", help="the packages, kept (data/downloads)"
+    )
+    parser.add_argument(
+        "--tiny", type=boolean, default=False, metavar="true|false", help="little grammars, no network (false)"
+    )
     parser.add_argument("--speech", type=boolean, default=True, metavar="true|false", help="speak the test sets (true)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
     parser.add_argument("--nj", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (all cores)")

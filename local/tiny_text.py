@@ -1,5 +1,5 @@
-"""A corpus made on the spot, for tests and for machines without a network: sentences of two little grammars, a domain and a
-background, that share most of their words and differ in how often they use them."""
+"""A corpus made on the spot, for tests and for machines without a network: sentences of two little grammars, a domain
+and a background, that share most of their words and differ in how often they use them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _COMMON = {
     "TIME": "today:2 tomorrow:1 yesterday:1 this_year:2 last_week:2 every_day:1 in_the_morning:1",
     "VERB": "wants:2 needs:2 knows:2 sees:1 makes:2 takes:2 gives:1 asks_for:1 talks_about:1 thinks_of:1",
     "WHO": "he:2 she:2 everyone:1 nobody:1 the_man:1 the_woman:1 my_mother:1 a_friend:1 people:1",
-    "THING": "money:1 time:1 water:1 work:2 music:1 food:1 story:1 letter:1 book:2 garden:1 answer:1 question:1 table:1 window:1",
+    "THING": "money:1 time:1 water:1 work:2 music:1 food:1 story:1 letter:1 book:2 garden:1 answer:1 question:1 "
+    "table:1 window:1",
     "NP": "DET_THING:4 DET_ADJ_THING:3 DET_THING_of_DET_PLACE:2",
 }
 _GRAMMARS = {
@@ -23,10 +24,13 @@ _GRAMMARS = {
     },
     "commons": {
         **_COMMON,
-        "WHO": "my_honourable_friend:4 the_minister:4 the_government:3 the_house:2 the_member_for_the_north:1 he:1 she:1",
-        "THING": "question:4 bill:4 budget:3 committee:3 answer:2 service:2 policy:2 report:2 work:1 money:2 school:1 time:1",
+        "WHO": "my_honourable_friend:4 the_minister:4 the_government:3 the_house:2 "
+        "the_member_for_the_north:1 he:1 she:1",
+        "THING": "question:4 bill:4 budget:3 committee:3 answer:2 service:2 policy:2 report:2 "
+        "work:1 money:2 school:1 time:1",
         "VERB": "supports:3 opposes:2 welcomes:3 knows:1 asks_for:2 talks_about:2 votes_for:2 needs:1",
-        "S": "WHO_VERB_NP:4 i_thank_WHO_for_NP:3 will_WHO_agree_that_NP_is_ADJ:3 WHO_VERB_NP_TIME:2 i_know_that_WHO_VERB_NP:2",
+        "S": "WHO_VERB_NP:4 i_thank_WHO_for_NP:3 will_WHO_agree_that_NP_is_ADJ:3 WHO_VERB_NP_TIME:2 "
+        "i_know_that_WHO_VERB_NP:2",
     },
 }  # fmt: skip
 

@@ -26,12 +26,18 @@ def check_outputs(path: str, inputs: list[str]) -> None:
 
 
 def write_certificate(path: str, fields: dict[str, Any]) -> None:
-    """Writes PATH.json beside the model PATH (nothing for standard output): the fields, seconds, peak memory, versions."""
+    """Writes PATH.json beside the model PATH (nothing for standard output): the fields, seconds, peak memory,
+    versions."""
     if path == "-":
         return
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
     versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
-    content = {**fields, "seconds": round(time.monotonic() - _START, 2), "peak_memory_mb": round(peak, 1), "versions": versions}
+    content = {
+        **fields,
+        "seconds": round(time.monotonic() - _START, 2),
+        "peak_memory_mb": round(peak, 1),
+        "versions": versions,
+    }
     with writing(f"{path}.json") as stream:
         text = json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
         stream.write(text.encode("utf-8", "surrogateescape") + b"\n")

@@ -49,7 +49,8 @@ def _give_memory_back() -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs one command. Returns 0 when done, 1 for the user's data or a model that did not converge; argparse exits with 2."""
+    """Runs one command. Returns 0 when done, 1 for the user's data or a model that did not converge; argparse exits
+    with 2."""
     argv = sys.argv[1:] if argv is None else argv
     verb = _parser().parse_args(argv[:1]).verb
     command = importlib.import_module(f"mdi.commands.{verb}")
@@ -67,7 +68,9 @@ def main(argv: list[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name not in SPEECH_PACKAGES:
             raise
-        print(f"mdi {verb}: the package {error.name} is not installed; run: pip install 'mdi-lm[speech]'", file=sys.stderr)
+        print(
+            f"mdi {verb}: the package {error.name} is not installed; run: pip install 'mdi-lm[speech]'", file=sys.stderr
+        )
         return 1
     except BrokenPipeError:  # the reader of our standard output has gone
         sys.stderr.close()

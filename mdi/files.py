@@ -51,7 +51,9 @@ def read_chunks(path: str, size: int = CHUNK) -> Iterator[bytes]:
                 yield chunk
                 chunk = raw.read(size)
     except (EOFError, zlib.error, isal_zlib.error, igzip.BadGzipFile) as error:
-        raise MdiError(f"{path}: broken gzip stream ({error}); the file is cut off or damaged, copy it again") from error
+        raise MdiError(
+            f"{path}: broken gzip stream ({error}); the file is cut off or damaged, copy it again"
+        ) from error
     except OSError as error:
         raise MdiError(f"{path}: {error.strerror or error}") from error
 
@@ -146,9 +148,9 @@ def writing(path: str) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def writing_blocks(path: str, threads: int) -> Iterator[Callable[..., None]]:
-    """Like `writing`, for blocks that threads make: put(make, ...) has make(...) called by one of them, which also packs what
-    comes back, maybe a buffer of its own, if the name ends in .gz (one gzip member a block). Blocks are written in the order in
-    which they were put."""
+    """Like `writing`, for blocks that threads make: put(make, ...) has make(...) called by one of them, which also
+    packs what comes back, maybe a buffer of its own, if the name ends in .gz (one gzip member a block). Blocks are
+    written in the order in which they were put."""
     with _replacing(path) as raw, ThreadPoolExecutor(threads) as pool:
         jobs: deque = deque()
 

@@ -19,7 +19,12 @@ class Line:
 
 
 def chart(
-    title: str, x_label: str, y_label: str, lines: list[Line], levels: dict[str, float] | None = None, log_x: bool = False
+    title: str,
+    x_label: str,
+    y_label: str,
+    lines: list[Line],
+    levels: dict[str, float] | None = None,
+    log_x: bool = False,
 ) -> str:
     """`levels` are horizontal lines to compare with."""
     levels = levels or {}
@@ -36,10 +41,14 @@ def chart(
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}" stroke="#ddd"/>')
         parts.append(f'<text x="{LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{value:g}</text>')
     for value, at in across.ticks():
-        parts.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM + 5}" stroke="black"/>')
+        parts.append(
+            f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM + 5}" stroke="black"/>'
+        )
         parts.append(f'<text x="{at:.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{value:,.10g}</text>')
     middle = (TOP + HEIGHT - BOTTOM) / 2
-    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">{escape(x_label)}</text>')
+    parts.append(
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">{escape(x_label)}</text>'
+    )
     parts.append(f'<text transform="translate(18 {middle}) rotate(-90)" text-anchor="middle">{escape(y_label)}</text>')
     parts.append(f'<path d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}" fill="none" stroke="black"/>')
     legend = TOP + 8
@@ -50,7 +59,9 @@ def chart(
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         notes = line.notes or [f"{x:g}: {y:g}" for x, y in zip(line.x, line.y, strict=True)]
         for (x, y), note in zip(points, notes, strict=True):
-            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"><title>{escape(note)}</title></circle>')
+            parts.append(
+                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"><title>{escape(note)}</title></circle>'
+            )
         parts += _entry(legend, colour, line.label, "")
         legend += 22
     for i, (label, value) in enumerate(levels.items(), len(lines)):

@@ -1,4 +1,5 @@
-"""Property tests draw new examples on every run, except where a run must not depend on chance. The small demo runs once."""
+"""Property tests draw new examples on every run, except where a run must not depend on chance. The small demo runs
+once."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ def discounts(counts: Counter[Ngram], order: int) -> list[tuple[float, float, fl
 
 
 def estimate(counts: Counter[Ngram], words: list[str], order: int, smoothing: str, min_counts: list[int]) -> Model:
-    """`words` are the events: all words but <s>. The result has only the n-grams that were seen often enough, not those that
-    would close it; a history that is none of them is added with its backed-off probability."""
+    """`words` are the events: all words but <s>. The result has only the n-grams that were seen often enough, not
+    those that would close it; a history that is none of them is added with its backed-off probability."""
     counts = counts if smoothing == "wb" else adjusted(counts, order)
     by_history: dict[Ngram, dict[str, int]] = {}
     for ngram, c in counts.items():

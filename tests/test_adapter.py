@@ -18,7 +18,7 @@ from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.constraints import IMPLIED, IMPOSSIBLE, NO_MASS_LEFT
 from mdi.cli import main
 from mdi.lm.counts import count_text, read_counts, write_counts
-from mdi.lm.model import worst_sum
+from mdi.lm.normalise import worst_sum
 
 DATA = Path(__file__).parent / "data"
 BACKGROUND = str(DATA / "kaldi" / "bg.kn.arpa.gz")
@@ -42,7 +42,9 @@ def test_the_written_model_is_the_optimum(
     folder = tmp_path_factory.mktemp("adapt")
     background, text, text_path = random_problem(folder, seed, order, closed)
     thresholds = thresholds if order > 1 else thresholds[0]
-    adapted = adapt(read_arpa(background, quiet=True), text_path, thresholds, targets="smoothed", tolerance=1e-7, max_iters=3000)
+    adapted = adapt(
+        read_arpa(background, quiet=True), text_path, thresholds, targets="smoothed", tolerance=1e-7, max_iters=3000
+    )
     assert adapted.solution.converged, adapted.solution.message
     write_arpa(adapted.model, str(folder / "out.arpa.gz"))
     again = read_arpa(str(folder / "out.arpa.gz"))
@@ -58,7 +60,8 @@ def test_the_written_model_is_the_optimum(
 
 @pytest.mark.parametrize("thresholds", ["2", "5-3-2", "6-4-3"])
 def test_the_golden_pair(thresholds: str, tmp_path: Path) -> None:
-    """SRILM's background of a synthetic corpus: in-domain frequencies are met, and every history sums to one in the file."""
+    """SRILM's background of a synthetic corpus: in-domain frequencies are met, and every history sums to one in the
+    file."""
     adapted = adapt(read_arpa(BACKGROUND), IN_DOMAIN, thresholds)
     assert adapted.solution.converged
     assert adapted.solution.iterations <= 20
@@ -66,12 +69,15 @@ def test_the_golden_pair(thresholds: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(adapted.problem.target, adapted.problem.count / 8072)  # 7,272 words and 800 </s>
     write_arpa(adapted.model, str(tmp_path / "out.arpa"))
     assert worst_sum(read_arpa(str(tmp_path / "out.arpa")))[0] < 1e-6
-    once = adapt(read_arpa(str(tmp_path / "out.arpa")), IN_DOMAIN, thresholds, tolerance=5e-3)  # adapted again: nothing to do
+    once = adapt(
+        read_arpa(str(tmp_path / "out.arpa")), IN_DOMAIN, thresholds, tolerance=5e-3
+    )  # adapted again: nothing to do
     assert once.solution.iterations == 1
 
 
 def test_constraints_that_others_imply_are_dropped_and_counted(tmp_path: Path) -> None:
-    """w1 occurs only after w0, </s> only after w1 and w2: with those pairs constrained their own cells would be empty."""
+    """w1 occurs only after w0, </s> only after w1 and w2: with those pairs constrained their own cells would be
+    empty."""
     model = random_model(np.random.default_rng(1), 2, 3, closed=True)
     text = write_text([["w0", "w1"], ["w0", "w1", "w2"], ["w2", "w0", "w1"], ["w2", "w2"]], tmp_path / "t")
     adapted = adapt(read_arpa(write_model(model, tmp_path / "bg.arpa")), text, "2", tolerance=1e-6)
@@ -159,7 +165,9 @@ def test_history_by_a_model(tmp_path: Path) -> None:
 
 def test_command_writes_model_certificate_and_constraints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, table = tmp_path / "out.arpa.gz", tmp_path / "constraints.tsv.gz"
-    assert main(["adapt", "--min-counts", "5-3-2", "--constraints-out", str(table), BACKGROUND, IN_DOMAIN, str(out)]) == 0
+    assert (
+        main(["adapt", "--min-counts", "5-3-2", "--constraints-out", str(table), BACKGROUND, IN_DOMAIN, str(out)]) == 0
+    )
     certificate = json.loads((tmp_path / "out.arpa.gz.json").read_text())
     assert certificate["converged"]
     assert certificate["worst_sum_gap"] < 1e-9
@@ -171,7 +179,10 @@ def test_command_writes_model_certificate_and_constraints(tmp_path: Path, capsys
     assert lines[0].split("\t") == ["ngram", "order", "count", "target", "marginal_before", "marginal_after", "lambda"]
     assert len(lines) == certificate["constraints"] + 1
     # started from its own lambdas there is nothing left to do
-    assert main(["adapt", "--min-counts", "5-3-2", "--init", str(table), BACKGROUND, IN_DOMAIN, str(tmp_path / "b.arpa")]) == 0
+    assert (
+        main(["adapt", "--min-counts", "5-3-2", "--init", str(table), BACKGROUND, IN_DOMAIN, str(tmp_path / "b.arpa")])
+        == 0
+    )
     assert json.loads((tmp_path / "b.arpa.json").read_text())["iterations"] == 1
     assert "KL to the background" in capsys.readouterr().err
 
@@ -235,7 +246,8 @@ def test_oov_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_targets_by_a_model_of_higher_order() -> None:
-    """A 3-gram background with the marginals of a 4-gram model: histories of three words give the targets, and are met by two."""
+    """A 3-gram background with the marginals of a 4-gram model: histories of three words give the targets, and are met
+    by two."""
     background = read_arpa(BACKGROUND)
     large = read_arpa(str(DATA / "srilm" / "bg4.kn.arpa.gz"), quiet=True)
     adapted = adapt(background, IN_DOMAIN, "5-3-2", targets=large)
@@ -247,7 +259,9 @@ def test_targets_by_a_model_of_higher_order() -> None:
         ngram = tuple(adapted.problem.ngrams()[i].split())
         ends = [h for h in mass if (*h, ngram[-1])[-len(ngram) :] == ngram]
         wanted = sum(mass[h] * oracle.prob(dense, h, ngram[-1]) for h in ends)
-        assert adapted.problem.target[i] == pytest.approx(wanted, rel=1e-6)  # the file's sums are one only to seven digits
+        assert adapted.problem.target[i] == pytest.approx(
+            wanted, rel=1e-6
+        )  # the file's sums are one only to seven digits
 
 
 def test_threads_change_nothing() -> None:
@@ -259,8 +273,8 @@ def test_threads_change_nothing() -> None:
 
 
 def test_a_sweep_gives_what_its_members_give(tmp_path: Path) -> None:
-    """One ground and one dual for all sets, each from the last one's solution: the n-grams are the same to the last one, and so
-    are the probabilities as far as the tolerance goes."""
+    """One ground and one dual for all sets, each from the last one's solution: the n-grams are the same to the last
+    one, and so are the probabilities as far as the tolerance goes."""
     sets = ["3-3-3", "5-3-2", "9-2-4"]  # not nested
     options = ("--tolerance", "1e-6", "--max-iters", "1000")
     out = str(tmp_path / "{}.arpa.gz")
@@ -281,7 +295,7 @@ def test_a_sweep_gives_what_its_members_give(tmp_path: Path) -> None:
 def test_rows_are_left_out_alike_in_memory_and_in_files(tmp_path: Path) -> None:
     """`keep` of write_arpa against the model that `path` makes of the same flags."""
     background = read_arpa(BACKGROUND)
-    smaller, larger = Adapter(background, IN_DOMAIN).path(["9-9-9", "2-1-1"])
+    smaller, larger = Adapter(background, IN_DOMAIN).sweep(["9-9-9", "2-1-1"])
     assert larger.problem.keep is None
     assert sum(smaller.counts) < sum(smaller.whole.trie.counts)
     write_arpa(smaller.model, str(tmp_path / "a.arpa"))

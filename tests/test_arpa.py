@@ -18,13 +18,14 @@ from random_models import random_model, write_model
 from mdi.cli import main
 from mdi.errors import MdiError
 from mdi.lm.arpa import read_arpa, write_arpa
-from mdi.lm.model import worst_sum
+from mdi.lm.normalise import worst_sum
 from mdi.lm.perplexity import perplexity
 
 DATA = Path(__file__).parent / "data"
 BAD = DATA / "bad"
 
-# Files with a defect that changes no probability: log10 probability of the probe text, as SRILM computes it for the good file.
+# Files with a defect that changes no probability: log10 probability of the probe text, as SRILM computes it for the
+# good file.
 HARMLESS = {
     "good.arpa": -19.19806,
     "good.arpa.gz": -19.19806,
@@ -36,7 +37,7 @@ HARMLESS = {
     "spaces-for-tabs.arpa": -19.19806,
     "tabs-between-words.arpa": -19.19806,
     "missing-backoff-unigram.arpa": -19.19806,
-    "missing-backoff-bigram.arpa": -19.37415,  # weight 1, as KenLM reads it; SRILM gives such a history none of its 3-grams
+    "missing-backoff-bigram.arpa": -19.37415,  # weight 1, as KenLM reads it; SRILM drops its 3-grams
     "positive-backoff.arpa": -19.07415,
     "missing-suffix.arpa": -18.89703,
     "count-zero-section.arpa": -19.9449,
@@ -188,7 +189,8 @@ def test_a_large_vocabulary_and_long_words(tmp_path: Path) -> None:
     words = [f"w{i}" for i in range(n - 1)] + ["x" * 3000]
     with open(tmp_path / "v.arpa", "w") as out:
         out.write(
-            f"\\data\\\nngram 1={n + 3}\nngram 2=2\nngram 3=1\nngram 4=1\n\n\\1-grams:\n-99\t<s>\n-0.30103\t</s>\n-2\t<unk>\n"
+            f"\\data\\\nngram 1={n + 3}\nngram 2=2\nngram 3=1\nngram "
+            f"4=1\n\n\\1-grams:\n-99\t<s>\n-0.30103\t</s>\n-2\t<unk>\n"
         )
         out.writelines(f"-5.5\t{word}\n" for word in words)
         last, long = words[-2], words[-1]
@@ -237,9 +239,8 @@ def test_the_compiled_parser_never_reads_out_of_bounds(tmp_path: Path) -> None:
     script = tmp_path / "fuzz.py"
     script.write_text(FUZZ)
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run(
-        [sys.executable, str(script), str(BAD / "good.arpa"), "400"], env=environment, capture_output=True, text=True, check=False
-    )  # fmt: skip
+    command = [sys.executable, str(script), str(BAD / "good.arpa"), "400"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
 
 

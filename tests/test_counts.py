@@ -16,7 +16,7 @@ from random_models import random_text, write_text
 
 from mdi.errors import MdiError
 from mdi.lm.counts import Counts, count_text, read_counts, stream_text, write_counts, writing_counts
-from mdi.lm.external import Runs
+from mdi.lm.external import ExternalCounter
 from mdi.lm.text import SPECIAL
 from mdi.lm.trie import is_closed
 from mdi.lm.vocabulary import GrowingVocabulary, vocabulary
@@ -45,7 +45,9 @@ def test_counts_are_exact(tmp_path_factory, seed, order, memory, vocab):
     texts = [random_text(rng, 8, int(rng.integers(1, 60))) for _ in range(2)]
     paths = [write_text(text, folder / str(i)) for i, text in enumerate(texts)]
     known = ["w0", "w3", "w4", "w7", "unseen"]
-    words = GrowingVocabulary(SPECIAL) if vocab == "text" else vocabulary([*SPECIAL[: 3 if vocab == "open" else 2], *known])
+    words = (
+        GrowingVocabulary(SPECIAL) if vocab == "text" else vocabulary([*SPECIAL[: 3 if vocab == "open" else 2], *known])
+    )
     counts = count_text(paths, words, order, memory=memory)
     other = {"open": "<unk>", "closed": None}
     text = [[w if vocab == "text" or w in known else other[vocab] for w in line] for text in texts for line in text]
@@ -59,7 +61,7 @@ def test_runs_go_to_disk_and_are_cleared_away(tmp_path):
     rng = np.random.default_rng(0)
     text = random_text(rng, 30, 400)
     words = vocabulary([*SPECIAL, *(f"w{i}" for i in range(30))])
-    with Runs(3, words.bos, 1 << 14, str(tmp_path)) as runs:
+    with ExternalCounter(3, words.bos, 1 << 14, str(tmp_path)) as runs:
         for line in text:
             runs.add(np.array([0, *words.ids(line), 1], np.int32), len(words))
         merge = runs.merge()

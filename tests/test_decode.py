@@ -33,7 +33,8 @@ def acoustic():
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory, acoustic):
-    """Data folder, a trigram and a unigram of 150 sentences in a vocabulary of some 600 words, and the unigram's graph."""
+    """Data folder, a trigram and a unigram of 150 sentences in a vocabulary of some 600 words, and the unigram's
+    graph."""
     root = tmp_path_factory.mktemp("speech")
     text = (SPEECH / "lm.txt").read_text()
     others = [word for word in dictionary(acoustic).words()[::200] if word.isalpha()]
@@ -58,7 +59,8 @@ def score(demo, folder, *options):
 
 
 def test_words_come_out_and_the_language_model_decides(demo, capsys):
-    """40 words. The unigram mistakes some, the trigram none; what it was trained on, read backwards, is worse than no context."""
+    """40 words. The unigram mistakes some, the trigram none; what it was trained on, read backwards, is worse than no
+    context."""
     first = score(demo, "first")
     assert 2.5 <= first <= 25.0
     words, old = str(demo / "graph" / "words.txt"), str(demo / "uni.arpa")
@@ -69,7 +71,9 @@ def test_words_come_out_and_the_language_model_decides(demo, capsys):
     assert second < first
     assert second <= 2.5
     assert "Probability of Set2 improving Set1" in capsys.readouterr().out
-    backwards = "".join(" ".join(reversed(line.split())) + "\n" for line in (SPEECH / "lm.txt").read_text().splitlines())
+    backwards = "".join(
+        " ".join(reversed(line.split())) + "\n" for line in (SPEECH / "lm.txt").read_text().splitlines()
+    )
     (demo / "backwards.txt").write_text(backwards)
     lm = str(demo / "backwards.arpa")
     assert main(["train", "--smoothing", "wb", "--vocab", str(demo / "vocab"), str(demo / "backwards.txt"), lm]) == 0
@@ -78,8 +82,13 @@ def test_words_come_out_and_the_language_model_decides(demo, capsys):
 
 
 def test_rescored_lattices_agree_with_decoding_directly(demo):
-    assert main(["graph", "--words", str(demo / "graph" / "words.txt"), str(demo / "tri.arpa"), str(demo / "graph3")]) == 0
-    assert main(["decode", "--nj", "2", "--text", "true", str(demo / "graph3"), str(demo / "data"), str(demo / "direct")]) == 0
+    assert (
+        main(["graph", "--words", str(demo / "graph" / "words.txt"), str(demo / "tri.arpa"), str(demo / "graph3")]) == 0
+    )
+    assert (
+        main(["decode", "--nj", "2", "--text", "true", str(demo / "graph3"), str(demo / "data"), str(demo / "direct")])
+        == 0
+    )
     assert (demo / "direct" / "num_jobs").read_text() == "2\n"
     direct = {x.utterance: x for n in (1, 2) for x in read_lattices(str(demo / "direct" / f"lat.{n}.gz"))}
     words, old, new = (str(demo / name) for name in ("graph/words.txt", "uni.arpa", "tri.arpa"))
@@ -162,7 +171,9 @@ def test_speech_that_cannot_be_used_is_named(demo, tmp_path, capsys, line, messa
 
 
 def test_grammar_costs_are_those_of_the_model(demo):
-    symbols = {line.split()[0]: int(line.split()[1]) for line in (demo / "graph3" / "words.txt").read_text().splitlines()}
+    symbols = {
+        line.split()[0]: int(line.split()[1]) for line in (demo / "graph3" / "words.txt").read_text().splitlines()
+    }
     model, fst = read_arpa(str(demo / "tri.arpa")), from_bytes((demo / "graph3" / "G.fst").read_bytes())
     for sentence in read_text(str(SPEECH / "text")).values():
         expected = -model.log_prob([*sentence, "</s>"], ["<s>"])
@@ -175,7 +186,8 @@ def test_lexicon_tells_homophones_and_prefixes_apart(acoustic, tmp_path):
     lexicon = read_lexicon(str(path), acoustic)
     assert lexicon.entries[2] == ("read", ("R", "IY", "D"))
     fst = lexicon_fst(lexicon, make_symbols(lexicon.words()), acoustic)
-    # #0; red and read are alike: #1 and #2; silence has its own, #3. 'R IY D' begins no other entry: R_B IY_I D_E is no prefix.
+    # #0; red and read are alike: #1 and #2; silence has its own, #3. 'R IY D' begins no other entry: R_B IY_I D_E is
+    # no prefix.
     assert fst.phones[fst.disambiguation[0] :] == ["#0", "#1", "#2", "#3"]
     assert in_word(("AH",)) == ("AH_S",)
     assert fst.covered == 4
@@ -189,7 +201,8 @@ def test_lexicon_tells_homophones_and_prefixes_apart(acoustic, tmp_path):
 
 @st.composite
 def state_lattices(draw):
-    """Small random state lattices: every arc leads on by at least one state, costs differ, words and frames may be missing."""
+    """Small random state lattices: every arc leads on by at least one state, costs differ, words and frames may be
+    missing."""
     n = draw(st.integers(2, 7))
     rows = []
     for s in range(n - 1):
@@ -240,7 +253,8 @@ def test_determinised_lattices_have_each_word_sequence_once_at_its_best(raw, bea
 
 
 def test_too_little_room_leaves_out_the_worst_paths(monkeypatch):
-    """Two chains that read either of two words a step, at random costs: no two histories leave them equally far apart."""
+    """Two chains that read either of two words a step, at random costs: no two histories leave them equally far
+    apart."""
     steps, random = 12, np.random.default_rng(1)
     rows = [(0, 1 + d, w) for d in (0, 1) for w in (1, 2)]
     rows += [(2 * i + 1 + c, 2 * i + 3 + c, w) for i in range(steps) for c in (0, 1) for w in (1, 2)]

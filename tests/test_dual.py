@@ -13,12 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
 
-from mdi.adaptation.adapter import History, adapted_model, model_marginals, rows_in
-from mdi.adaptation.constraints import as_trie, select
-from mdi.adaptation.dual import Constraints, Dual, Within
+from mdi.adaptation.adapted import adapted_model
+from mdi.adaptation.constraints import Constraints, as_trie, select
+from mdi.adaptation.dual import Dual, SubsetDual
+from mdi.adaptation.history import History
+from mdi.adaptation.problem import model_marginals, rows_in
 from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import count_text
-from mdi.lm.model import extend, history_sums
+from mdi.lm.model import extend
+from mdi.lm.normalise import history_sums
 
 CLOSE = 1e-12
 
@@ -85,7 +88,9 @@ def test_marginals_dual_and_normalisers_agree_with_brute_force(case: Case) -> No
     assert found.log_z == pytest.approx(dense.log_z(), abs=CLOSE)
     assert float(found.cells.sum()) + found.slack == pytest.approx(1.0, abs=CLOSE)
     r = case.dual.cell_targets(case.target)
-    assert float(mu @ r) - found.log_z == pytest.approx(dense.dual(case.target.tolist()), abs=CLOSE * (1 + abs(case.lam).sum()))
+    assert float(mu @ r) - found.log_z == pytest.approx(
+        dense.dual(case.target.tolist()), abs=CLOSE * (1 + abs(case.lam).sum())
+    )
     np.testing.assert_allclose(case.dual.lam_of(mu), case.lam, atol=CLOSE)
 
 
@@ -93,7 +98,7 @@ def test_marginals_dual_and_normalisers_agree_with_brute_force(case: Case) -> No
 @given(cases, st.integers(0, 2**32 - 1))
 def test_some_of_the_constraints_on_the_entries_of_all(case: Case, seed: int) -> None:
     kept = np.random.default_rng(seed).random(case.rows.total) < 0.6
-    dual = Within(case.dual, kept)
+    dual = SubsetDual(case.dual, kept)
     dense = oracle.Dense(
         case.dense_model, case.mass, [g for g, k in zip(case.ngrams, kept, strict=True) if k], case.lam[kept].tolist()
     )

@@ -17,18 +17,20 @@ from random_models import random_text, write_text
 from mdi.errors import MdiError
 from mdi.lm.counts import count_text, read_counts
 from mdi.lm.estimate import FALLBACK, checked, default_min_counts, discount_of, estimate
-from mdi.lm.model import worst_sum
+from mdi.lm.normalise import worst_sum
 from mdi.lm.text import SPECIAL
 from mdi.lm.vocabulary import GrowingVocabulary, vocabulary
 
 WORDS = (DATA / "text" / "vocab.txt").read_text().split()
-# SRILM and KenLM store log10 probabilities and back-off weights as 32-bit floats and print seven digits. What one minus a
-# sum of such floats leaves over (the zerotons of bg.kni share 0.0014) is off by a few 1e-6 relative.
+# SRILM and KenLM store log10 probabilities and back-off weights as 32-bit floats and print seven digits. What one
+# minus a sum of such floats leaves over (the zerotons of bg.kni share 0.0014) is off by a few 1e-6 relative.
 LOG10_CLOSE = 4e-6
 
 
 def counts_of(text: str, order: int, vocab: str):
-    words = GrowingVocabulary(SPECIAL) if vocab == "text" else vocabulary([*SPECIAL[: 3 if vocab == "open" else 2], *WORDS])
+    words = (
+        GrowingVocabulary(SPECIAL) if vocab == "text" else vocabulary([*SPECIAL[: 3 if vocab == "open" else 2], *WORDS])
+    )
     return count_text([str(DATA / "text" / f"{text}.txt.gz")], words, order)
 
 
@@ -62,14 +64,20 @@ def test_every_ngram_of_srilm_and_kenlm(name, text, order, smoothing, min_counts
     extra = ours.keys() - golden.keys()
     assert len(extra) == closure
     for ngram in extra:  # they change nothing
-        assert len(ngram) == 1 or abs(math.log10(ours[ngram][0] / oracle.prob(golden, ngram[:-1], ngram[-1]))) < LOG10_CLOSE
+        assert (
+            len(ngram) == 1
+            or abs(math.log10(ours[ngram][0] / oracle.prob(golden, ngram[:-1], ngram[-1]))) < LOG10_CLOSE
+        )
         assert ours[ngram][1] == 1.0
     assert worst_sum(model)[0] < 1e-12
 
 
 @pytest.mark.parametrize(("text", "order", "name"), [("bg", 3, "bg"), ("in", 3, "in"), ("bg", 4, "bg4")])
 def test_discounts_of_srilm(text, order, name):
-    golden = {part[0]: [float(v) for v in re.findall(r"discount\S+ (\S+)", part[2])] for part in sections("srilm/discounts.txt")}
+    golden = {
+        part[0]: [float(v) for v in re.findall(r"discount\S+ (\S+)", part[2])]
+        for part in sections("srilm/discounts.txt")
+    }
     found = estimate(counts_of(text, order, "open")).discounts
     assert [list(discount.d) for discount in found] == [
         pytest.approx(golden[f"{name}.kn{k}"], abs=1e-15) for k in range(1, order + 1)

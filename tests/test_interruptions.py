@@ -12,11 +12,14 @@ from recipe import ROOT, TINY, environment, leftovers, run
 
 
 def killed_in(folder, stage, pause, whole):
-    """Runs up to the stage and kills the run a little after that stage has begun: all its processes, or the shell alone."""
+    """Runs up to the stage and kills the run a little after that stage has begun: all its processes, or the shell
+    alone."""
     command = ["bash", str(ROOT / "run.sh"), *TINY, "--stop-stage", str(stage)]
     log = folder / f"log.{stage}"
     with log.open("w") as stream:
-        process = subprocess.Popen(command, cwd=folder, env=environment(), stdout=stream, stderr=stream, start_new_session=True)
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment(), stdout=stream, stderr=stream, start_new_session=True
+        )
     while process.poll() is None and f"--- stage {stage}:" not in log.read_text():
         time.sleep(0.02)
     time.sleep(pause)

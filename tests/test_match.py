@@ -13,10 +13,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
 
-from mdi.adaptation.adapter import match
+from mdi.adaptation.match import match
 from mdi.cli import main
 from mdi.lm.arpa import read_arpa
-from mdi.lm.model import worst_sum
+from mdi.lm.normalise import worst_sum
 from mdi.lm.perplexity import perplexity
 
 DATA = Path(__file__).parent / "data"
@@ -82,11 +82,16 @@ def test_a_model_matched_to_itself_stays_as_it_is(tmp_path: Path) -> None:
     [
         (["SMALL", "SMALL", "OUT"], "expected SMALL LARGE TEXT OUT"),
         (["SMALL", str(DATA / "bad" / "good.arpa"), "TEXT", "OUT"], None),
-        ([str(DATA / "bad" / "good.arpa"), "SMALL", str(DATA / "bad" / "tiny.txt"), "OUT"], "words that the background lacks"),
+        (
+            [str(DATA / "bad" / "good.arpa"), "SMALL", str(DATA / "bad" / "tiny.txt"), "OUT"],
+            "words that the background lacks",
+        ),
         (["SMALL", "SMALL", "TEXT", "SMALL"], "also an input"),
     ],
 )
-def test_bad_usage(arguments: list[str], message: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage(
+    arguments: list[str], message: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     names = {
         "SMALL": str(DATA / "srilm" / "in.kn.arpa.gz"),
         "TEXT": str(DATA / "text" / "in.txt.gz"),

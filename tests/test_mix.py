@@ -18,8 +18,9 @@ from random_models import random_model, write_model
 from mdi.cli import main
 from mdi.errors import MdiError
 from mdi.lm.arpa import read_arpa, write_arpa
-from mdi.lm.mix import align, em_steps, em_weights, mix
-from mdi.lm.model import close, worst_sum
+from mdi.lm.mix import em_steps, em_weights, mix, over_one_vocabulary
+from mdi.lm.model import with_suffixes
+from mdi.lm.normalise import worst_sum
 from mdi.lm.perplexity import perplexity, token_probs
 from mdi.lm.text import Text
 
@@ -27,7 +28,7 @@ SRILM_WEIGHT = 0.513831  # compute-best-mix with its own precision, 1e-3
 
 
 def dev_probs() -> list[np.ndarray]:
-    models = align([golden_model("in.kn"), golden_model("bg.kn")])
+    models = over_one_vocabulary([golden_model("in.kn"), golden_model("bg.kn")])
     ids = np.concatenate(list(Text([DEV], models[0].vocab)))
     scored = [token_probs(model, ids) for model in models]
     return [p[used > 0] for p, used in scored]
@@ -108,7 +109,9 @@ def test_mixture_by_the_definition(shapes: list, seed: int) -> None:
     mixed = to_dict(mix(models, weights))
     assert mixed.keys() == set().union(*tables)
     for *history, word in mixed:
-        expected = sum(weight * prob(table, tuple(history), word) for weight, table in zip(weights, tables, strict=True))
+        expected = sum(
+            weight * prob(table, tuple(history), word) for weight, table in zip(weights, tables, strict=True)
+        )
         assert mixed[(*history, word)][0] == pytest.approx(expected, rel=1e-9, abs=1e-15)
     assert worst_gap(mixed) < 1e-9
 
@@ -131,9 +134,8 @@ def test_words_in_another_order() -> None:
     assert all(mixed[ngram][0] == pytest.approx(table[ngram][0], rel=1e-6) for ngram in table)
 
 
-ONE_UNK = (
-    "\\data\\\nngram 1=4\n\n\\1-grams:\n-99\t<s>\n-0.30103\t</s>\n-0.60206\ta\n-0.60206\t{unk}\n\n\\end\\\n"  # 1/2, 1/4, 1/4
-)
+# 1/2, 1/4, 1/4
+ONE_UNK = "\\data\\\nngram 1=4\n\n\\1-grams:\n-99\t<s>\n-0.30103\t</s>\n-0.60206\ta\n-0.60206\t{unk}\n\n\\end\\\n"
 
 
 def test_two_names_of_the_unknown_word(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -169,7 +171,9 @@ def test_command_tunes_writes_and_certifies(tmp_path: Path, capsys: pytest.Captu
     assert perplexity(model, [DEV]).ppl == pytest.approx(facts["development"]["ppl"], rel=1e-6)
 
 
-def test_standard_output_and_words_without_probability(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch) -> None:
+def test_standard_output_and_words_without_probability(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch
+) -> None:
     """Weights tuned on </s> alone, as b has probability 0 in both models: 2/4 and 1/4 give all weight to the first."""
     monkeypatch.chdir(tmp_path)
     for name, end, a in (("A", "-0.30103", "-0.30103"), ("B", "-0.60206", "-0.1249387")):
@@ -205,8 +209,8 @@ def test_pruned_models_keep_their_own_ngrams(tmp_path: Path) -> None:
     parts = [golden_model(name, closed=False) for name in ("bg.kn.prune1e-4", "in.kn")]
     mixed = mix(parts, [0.5, 0.5])
     assert to_dict(mixed).keys() == to_dict(parts[0]).keys() | to_dict(parts[1]).keys()
-    assert sum(close(mixed).trie.counts) > sum(mixed.trie.counts)
-    assert worst_sum(close(mixed))[0] < 1e-12
+    assert sum(with_suffixes(mixed).trie.counts) > sum(mixed.trie.counts)
+    assert worst_sum(with_suffixes(mixed))[0] < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -229,7 +233,9 @@ def test_pruned_models_keep_their_own_ngrams(tmp_path: Path) -> None:
         (["--weights", "0.5,0.5", "FLAT", "FLAT", "OUT"], "the probabilities after 'a' miss 1 by 1"),
     ],
 )
-def test_bad_input(arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch) -> None:
+def test_bad_input(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("A").write_text(ONE_UNK.format(unk="<unk>"))
     Path("B").write_text(ONE_UNK.format(unk="<unk>"))
@@ -259,7 +265,10 @@ def test_usage(arguments: list[str], capsys: pytest.CaptureFixture) -> None:
 def test_a_model_that_does_not_sum_to_one_is_told(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / "half").write_text(ONE_UNK.format(unk="<unk>").replace("-0.60206\ta", "-99\ta"))  # 3/4
     (tmp_path / "sound").write_text(ONE_UNK.format(unk="<unk>"))
-    assert main(["mix", "--weights", "0.5,0.5", str(tmp_path / "half"), str(tmp_path / "sound"), str(tmp_path / "out")]) == 0
+    assert (
+        main(["mix", "--weights", "0.5,0.5", str(tmp_path / "half"), str(tmp_path / "sound"), str(tmp_path / "out")])
+        == 0
+    )
     said = capsys.readouterr().err
     assert "half: the probabilities after the empty history miss 1 by 0.25" in said
     assert "sound: the prob" not in said
@@ -267,7 +276,8 @@ def test_a_model_that_does_not_sum_to_one_is_told(tmp_path: Path, capsys: pytest
 
 
 def test_a_history_without_mass_to_back_off_with(tmp_path: Path) -> None:
-    """After 'a', three words of four take all: 3 x 0.3333334 is more than 1, so they are scaled and the fourth gets nothing."""
+    """After 'a', three words of four take all: 3 x 0.3333334 is more than 1, so they are scaled and the fourth gets
+    nothing."""
     rows = "".join(f"-0.4771212\ta {w}\n" for w in ("a", "b", "</s>"))
     unigrams = "".join(f"-0.60206\t{w}\t-99\n" for w in ("a", "b", "c", "</s>"))
     lm = tmp_path / "lm"

@@ -17,7 +17,10 @@ import pytest
         ("1500 people at 10:30 and 7:05", "fifteen hundred people at ten thirty and seven oh five"),
         ("the 21st of May, 1990s, the '60s", "the twenty first of may nineteen nineties the sixties"),
         ("45% of U.S. firms", "forty five percent of u s firms"),
-        ("1,115 yuan; 0800; 3.14", "one thousand one hundred and fifteen yuan zero eight zero zero three point one four"),
+        (
+            "1,115 yuan; 0800; 3.14",
+            "one thousand one hundred and fifteen yuan zero eight zero zero three point one four",
+        ),
         ("O'Brien's \"dogs’\" café — naïve", "o'brien's dogs cafe naive"),
         ("rock & roll, bbc.co.uk", "rock and roll bbc co uk"),
         ("line<br />break", "line break"),

@@ -39,7 +39,9 @@ def test_srilms_figures(name: str, text: str, printed: str) -> None:
     assert_same_lines([f"file text/{text}.txt: {found[0]}", found[1]], [first, second])
 
 
-@pytest.mark.parametrize(("name", "text", "printed"), [part for part in sections("kenlm/query.txt") if "lmplz." not in part[0]])
+@pytest.mark.parametrize(
+    ("name", "text", "printed"), [part for part in sections("kenlm/query.txt") if "lmplz." not in part[0]]
+)
 def test_kenlms_figures(name: str, text: str, printed: str) -> None:
     golden = dict(line.split(":\t") for line in printed.strip().split("\n"))
     found = perplexity(golden_model(name.split("/")[1]), [TEXTS[text]])
@@ -77,7 +79,8 @@ ngram 2=1
 
 
 def test_zero_probabilities_unknown_words_and_odd_lines(tmp_path: Path, capsysbinary: pytest.CaptureFixture) -> None:
-    """Layout as in SRILM: a word without probability is a zeroprob, an unknown one an OOV; markers and blank lines vanish."""
+    """Layout as in SRILM: a word without probability is a zeroprob, an unknown one an OOV; markers and blank lines
+    vanish."""
     lm, text = tmp_path / "lm", tmp_path / "text"
     lm.write_text(TINY)
     text.write_bytes(b"\xef\xbb\xbf<s> a\tb  </s>\r\n \t\r\n\xff c\n")

@@ -66,7 +66,9 @@ def test_speech_is_16_khz_and_the_same_each_time(tmp_path):
     for name in ("one", "two"):
         demo_speech.make_data_folder(tmp_path / name / "speech" / "dev", sentences, "en-US", 60.0, seed=1)
     folder = tmp_path / "one" / "speech" / "dev"
-    assert (folder / "text").read_text() == "synthetic0-one-dev-0000 good morning\nsynthetic1-one-dev-0001 the answer is clear\n"
+    assert (
+        folder / "text"
+    ).read_text() == "synthetic0-one-dev-0000 good morning\nsynthetic1-one-dev-0001 the answer is clear\n"
     assert "SYNTHETIC" in (folder / "README").read_text()
     sounds = [sorted((tmp_path / name / "speech/dev/wav").glob("*.wav")) for name in ("one", "two")]
     assert [path.read_bytes() for path in sounds[0]] == [path.read_bytes() for path in sounds[1]]

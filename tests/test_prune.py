@@ -18,7 +18,8 @@ from random_models import random_model, write_model
 
 from mdi.cli import main
 from mdi.lm.arpa import read_arpa
-from mdi.lm.model import NgramModel, close, worst_sum
+from mdi.lm.model import NgramModel, with_suffixes
+from mdi.lm.normalise import worst_sum
 from mdi.lm.perplexity import perplexity
 from mdi.lm.prune import needs, prune, threshold_for
 
@@ -40,7 +41,7 @@ def test_pruned_models_are_srilms(name: str, threshold: str) -> None:
         assert pruned.p[k] == pytest.approx(golden.p[k], rel=1e-6)
     for j in (1, 2):
         assert np.log10(pruned.bow[j]) == pytest.approx(np.log10(golden.bow[j]), abs=2e-6)
-    whole = close(pruned)
+    whole = with_suffixes(pruned)
     assert worst_sum(whole)[0] < 1e-12
     for text, path in (("dev", DEV), ("test", TEST)):
         assert perplexity(whole, [path]).ppl == pytest.approx(expected_ppl(f"{name}.prune{threshold}", text), rel=1e-6)
@@ -54,7 +55,8 @@ def context_prob(model: Model, history: Ngram) -> float:
 
 
 def prune_step_by_step(model: Model, threshold: float) -> set[Ngram]:
-    """SRILM's procedure: from the highest order down; a history goes when it has no n-gram and no longer history left."""
+    """SRILM's procedure: from the highest order down; a history goes when it has no n-gram and no longer history
+    left."""
     order = max(map(len, model))
     kept = set(model)
     histories = {ngram[i:-1] for ngram in model for i in range(len(ngram))}
@@ -74,7 +76,9 @@ def prune_step_by_step(model: Model, threshold: float) -> set[Ngram]:
                 loss = math.exp(-context_prob(model, h) * change) - 1.0
                 if loss < threshold and (*h, w) not in histories:
                     kept.remove((*h, w))
-            if not any(ngram[:-1] == h for ngram in kept if len(ngram) == k) and not any(x[1:] == h for x in histories if x):
+            if not any(ngram[:-1] == h for ngram in kept if len(ngram) == k) and not any(
+                x[1:] == h for x in histories if x
+            ):
                 histories.remove(h)
     return kept
 
@@ -96,7 +100,7 @@ def test_pruning_step_by_step(seed: int, order: int, n_words: int, closed: bool,
     assert all(ngram[:-1] in result for ngram in result if len(ngram) > 1)  # every history is an n-gram
     assert all(p == pytest.approx(table[ngram][0], rel=1e-9) for ngram, (p, _) in result.items())
     assert worst_gap(result) < 1e-9
-    assert worst_sum(close(pruned))[0] < 1e-9
+    assert worst_sum(with_suffixes(pruned))[0] < 1e-9
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.booleans(), st.integers(0, 400))
@@ -157,7 +161,9 @@ def test_nothing_but_words_left(tmp_path: Path, capsys: pytest.CaptureFixture) -
         (["missing", "OUT"], "missing: No such file"),
     ],
 )
-def test_bad_input(arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch) -> None:
+def test_bad_input(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("LM").write_bytes(Path(arpa_path("bg.kn")).read_bytes())
     assert main(["prune", *arguments]) == 1
@@ -166,13 +172,18 @@ def test_bad_input(arguments: list[str], message: str, tmp_path: Path, capsys: p
 
 
 def test_what_must_stay(tmp_path: Path) -> None:
-    """'a c' stays under any threshold, as c has no 1-gram probability to fall back on; 'b a' and 'b b' do, as they sum to 1.5."""
+    """'a c' stays under any threshold, as c has no 1-gram probability to fall back on; 'b a' and 'b b' do, as they sum
+    to 1.5."""
     lm = tmp_path / "lm"
-    unigrams = "-99\t<s>\t0\n-0.30103\t</s>\n-0.60206\ta\t-0.30103\n-0.60206\tb\t-99\n-99\tc\n"  # 1/2, 1/4, 1/4; bow(a) = 1/2
+    unigrams = (
+        "-99\t<s>\t0\n-0.30103\t</s>\n-0.60206\ta\t-0.30103\n-0.60206\tb\t-99\n-99\tc\n"  # 1/2, 1/4, 1/4; bow(a) = 1/2
+    )
     bigrams = "-0.30103\ta c\n-99\t<s> c\n-0.1249387\tb a\n-0.1249387\tb b\n"  # 1/2, 0, 3/4, 3/4
     lm.write_text(f"\\data\\\nngram 1=5\nngram 2=4\n\n\\1-grams:\n{unigrams}\n\\2-grams:\n{bigrams}\n\\end\\\n")
     model = read_arpa(str(lm))
-    need = {ngram: value for k in (1, 2) for ngram, value in zip(spelled(model, k), needs(model)[k].tolist(), strict=True)}
+    need = {
+        ngram: value for k in (1, 2) for ngram, value in zip(spelled(model, k), needs(model)[k].tolist(), strict=True)
+    }
     assert {ngram for ngram, value in need.items() if value == math.inf} == need.keys() - {("<s>", "c")}
     assert need[("<s>", "c")] == 0.0
     pruned = to_dict(prune(model, 1e9))

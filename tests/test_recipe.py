@@ -1,4 +1,5 @@
-"""run.sh from data to the table: the demo in miniature, one's own text, Kaldi recipes from both roots, interruptions."""
+"""run.sh from data to the table: the demo in miniature, one's own text, Kaldi recipes from both roots,
+interruptions."""
 
 from __future__ import annotations
 
@@ -44,7 +45,13 @@ def test_every_stage_leaves_its_files(tiny):
         "first/best",
     ):
         assert (exp / f"{path}.arpa.gz.json").exists()
-    for path in ("decode/default/eval", "decode/mdi/eval", "decode/best/eval", "rescore/best/eval", "rescore/interpolated/dev"):
+    for path in (
+        "decode/default/eval",
+        "decode/mdi/eval",
+        "decode/best/eval",
+        "rescore/best/eval",
+        "rescore/interpolated/dev",
+    ):
         assert (exp / path / "scoring_kaldi" / "best_wer").read_text().startswith("%WER ")
     assert "SYNTHETIC" in calls[7].stdout
     assert "SYNTHETIC" in (data / "speech/dev/README").read_text()
@@ -108,11 +115,24 @@ def own(tmp_path):
 
 def test_own_text_in_another_folder(own):
     """Text only: the perplexity columns of the table."""
-    done = run(own, "--corpus", "mine", "--in-text", "in.txt", "--background-text", "bg.txt.gz", "--dev-text", "dev.txt", *QUICK)
+    done = run(
+        own,
+        "--corpus",
+        "mine",
+        "--in-text",
+        "in.txt",
+        "--background-text",
+        "bg.txt.gz",
+        "--dev-text",
+        "dev.txt",
+        *QUICK,
+    )
     assert done.returncode == 0, done.stderr
     found = figures(own, "mine")
     assert (
-        float(found["dev", "best"]["ppl"]) < float(found["dev", "interpolated"]["ppl"]) < float(found["dev", "background"]["ppl"])
+        float(found["dev", "best"]["ppl"])
+        < float(found["dev", "interpolated"]["ppl"])
+        < float(found["dev", "background"]["ppl"])
     )
     assert found["dev", "best"]["wer"] == ""
     assert "WER" not in done.stdout
@@ -169,17 +189,20 @@ def test_text_in_another_case_is_not_taken(own):
 TREES = {
     "ami": {
         "recipe": "s5b", "train": "data/ihm/train", "lang": "data/lang_ami_fsh.o3g.kn.pr1-7",
-        "lm": "data/local/lm/ami_fsh.o3g.kn.pr1-7.gz", "sets": {"data/ihm/dev": "decode_dev", "data/ihm/eval": "decode_eval"},
+        "lm": "data/local/lm/ami_fsh.o3g.kn.pr1-7.gz",
+        "sets": {"data/ihm/dev": "decode_dev", "data/ihm/eval": "decode_eval"},
         "model": "exp/ihm/chain_cleaned/tdnn1j_sp_bi",
     },
     "swbd": {
         "recipe": "s5c", "train": "data/train_nodup", "lang": "data/lang_sw1_tg", "lm": "data/local/lm/sw1.o3g.kn.gz",
         # the last one has its text, but has not been decoded yet
-        "sets": {"data/train_dev": "decode_train_dev_sw1_tg", "data/eval2000": "decode_eval2000_sw1_tg", "data/rt03": None},
+        "sets": {"data/train_dev": "decode_train_dev_sw1_tg", "data/eval2000": "decode_eval2000_sw1_tg",
+                 "data/rt03": None},
         "model": "exp/chain/tdnn7q_sp",
     },
     "wsj": {
-        "recipe": "s5", "train": "data/train_si284", "lang": "data/lang_test_tgpr", "lm": "data/local/nist_lm/lm_tgpr.arpa.gz",
+        "recipe": "s5", "train": "data/train_si284", "lang": "data/lang_test_tgpr",
+        "lm": "data/local/nist_lm/lm_tgpr.arpa.gz",
         "sets": {"data/test_dev93": "decode_tgpr_dev93", "data/test_eval92": "decode_tgpr_eval92"},
         "model": "exp/chain/tdnn1g_sp",
     },

@@ -96,7 +96,8 @@ def test_cost_of_one_path_is_the_models_score(models, labels):
     n = len(labels)
     none, nowhere = np.zeros(n, np.int64), np.r_[np.full(n, np.inf), 0.0]
     chain = Lattice(
-        "u", np.r_[np.arange(n + 1), n].astype(np.int64), np.array(labels, np.int32), np.arange(1, n + 1, dtype=np.int32),
+        "u", np.r_[np.arange(n + 1), n].astype(np.int64), np.array(labels, np.int32),
+        np.arange(1, n + 1, dtype=np.int32),
         np.zeros(n), np.zeros(n), none, none, nowhere, nowhere, np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64),
         np.zeros(0, np.int32),
     )  # fmt: skip

@@ -19,10 +19,19 @@ def ami(tmp_path):
     (exp / "ppl").mkdir(parents=True)
     (exp / "lm").mkdir()
     for name, ppl in (("background", 300.0), ("interpolated", 80.0), ("mdi.6-4-3", 78.25)):
-        rows = [{"text": f"data/ami/{s}.txt.gz", "ppl": ppl + i, "oov": 5, "words": 100} for i, s in enumerate(("dev", "eval"))]
+        rows = [
+            {"text": f"data/ami/{s}.txt.gz", "ppl": ppl + i, "oov": 5, "words": 100}
+            for i, s in enumerate(("dev", "eval"))
+        ]
         (exp / "ppl" / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (exp / "lm" / "interpolated.arpa.gz").write_text("")
-    certificate = {"command": "mix", "ngrams": [10, 2000, 5_000_000], "worst_sum_gap": 1e-15, "seconds": 1, "peak_memory_mb": 9}
+    certificate = {
+        "command": "mix",
+        "ngrams": [10, 2000, 5_000_000],
+        "worst_sum_gap": 1e-15,
+        "seconds": 1,
+        "peak_memory_mb": 9,
+    }
     (exp / "lm" / "interpolated.arpa.gz.json").write_text(json.dumps(certificate))
     for name, rate, comparison in (
         ("interpolated", 20.0, None),
@@ -89,7 +98,10 @@ def test_the_note_says_how_words_were_counted_and_drawn(ami):
 def test_the_paper_and_the_differences(ami):
     rows = results.lines(results.collect("ami", [ami]))
     fields = [(c.name, what) for c, what in results.fields(results.collect("ami", [ami]))]
-    assert fields == [("background", "PPL"), *((name, w) for name in ("interpolated", "mdi.6-4-3") for w in ("PPL", "WER"))]
+    assert fields == [
+        ("background", "PPL"),
+        *((name, w) for name in ("interpolated", "mdi.6-4-3") for w in ("PPL", "WER")),
+    ]
     # eval: ours 301, 81, 20.0, 79.25, 19.0; the paper's 408.8, 77.5, 20.0, 83.9, 19.6
     eval_at = next(i for i, row in enumerate(rows) if row[1] == "eval")
     assert rows[eval_at] == ["ami", "eval", "301.0", "81.0", "20.0", "79.2", "19.0+"]

@@ -14,7 +14,7 @@ from test_dual import CLOSE, Case
 
 import mdi.adaptation.dual
 import mdi.lm.arpa
-from mdi.adaptation.adapter import adapted_model
+from mdi.adaptation.adapted import adapted_model
 from mdi.adaptation.constraints import as_trie
 from mdi.adaptation.dual import Dual
 from mdi.errors import MdiError
@@ -53,7 +53,9 @@ def test_small_windows_and_shuffled_lines_read_the_same(seed: int, order: int, w
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         path = write_model(model, Path(folder) / "a.arpa")
         whole = read_arpa(path, quiet=True)
-        shuffled = {gram: model[gram] for gram in sorted(model, key=lambda gram: (len(gram), len(gram) > 1 and rng.random()))}
+        shuffled = {
+            gram: model[gram] for gram in sorted(model, key=lambda gram: (len(gram), len(gram) > 1 and rng.random()))
+        }
         other = write_model(shuffled, Path(folder) / "b.arpa")
         patch.setattr(mdi.lm.arpa, "_WINDOW", window)
         patch.setattr(mdi.lm.arpa, "_THREADS", threads)

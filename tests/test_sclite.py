@@ -81,7 +81,8 @@ def test_comparison_is_paired_by_speaker(tmp_path, capsys):
 
 
 def test_penalties_and_parts_of_a_set(tmp_path):
-    """Switchboard: a penalty in the folder's name, and reports of CallHome and Switchboard alone beside that of eval2000."""
+    """Switchboard: a penalty in the folder's name, and reports of CallHome and Switchboard alone beside that of
+    eval2000."""
     folder = scored(tmp_path, "swbd")
     here = folder / "score_16_0.5"
     shutil.copy(here / "eval2000.ctm.filt.raw", here / "eval2000.ctm.swbd.filt.raw")

@@ -155,6 +155,14 @@ def test_what_cannot_be_scored_is_an_error(folder, capsys, break_it, message):
 
 
 def test_an_unscored_development_set_is_an_error(folder, capsys):
-    arguments = ["score", "--words", WORDS, "--tuned-on", str(folder / "dev"), str(folder / "data"), str(folder / "eval")]
+    arguments = [
+        "score",
+        "--words",
+        WORDS,
+        "--tuned-on",
+        str(folder / "dev"),
+        str(folder / "data"),
+        str(folder / "eval"),
+    ]
     assert main(arguments) == 1
     assert "Run mdi score on it" in capsys.readouterr().err

@@ -64,7 +64,8 @@ def test_all_solvers_agree(case: Case, seed: int) -> None:
 @settings(max_examples=10, deadline=None, phases=NO_SHRINKING)
 @given(nonempty, st.integers(0, 2**32 - 1), st.sampled_from(["partition", "gis", "lbfgs"]))
 def test_a_prior_is_met_by_its_gradient(case: Case, seed: int, solver: str) -> None:
-    """With variance sigma2 the optimum has target - marginal = lambda / (sigma2 N), even for targets nobody can meet."""
+    """With variance sigma2 the optimum has target - marginal = lambda / (sigma2 N), even for targets nobody can
+    meet."""
     target = np.random.default_rng(seed).dirichlet(np.ones(case.rows.total + 1))[:-1]
     solution = solve(case.dual, target, solver=solver, tolerance=1e-6, max_iters=5000, sigma2=2.0, events=20.0)
     lam = case.dual.lam_of(solution.mu)

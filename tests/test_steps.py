@@ -43,14 +43,18 @@ def decoded(tmp_path):
     shutil.copy(LAT / "lats.txt.gz", folder / "lat.1.gz")
     (folder / "num_jobs").write_text("1\n")
     shutil.copy(LAT / "refs.txt", data / "text")
-    (data / "utt2spk").write_text("".join(f"{line.split()[0]} spk\n" for line in (LAT / "refs.txt").read_text().splitlines()))
+    (data / "utt2spk").write_text(
+        "".join(f"{line.split()[0]} spk\n" for line in (LAT / "refs.txt").read_text().splitlines())
+    )
     return tmp_path
 
 
 def has_old_openfst() -> bool:
     """Whether OpenFst still spells its options as Kaldi's lmrescore_const_arpa.sh does."""
     program = shutil.which("fstproject")
-    return bool(program) and "project_output" in subprocess.run([program, "--help"], capture_output=True, text=True).stdout
+    return (
+        bool(program) and "project_output" in subprocess.run([program, "--help"], capture_output=True, text=True).stdout
+    )
 
 
 def backends():
@@ -68,9 +72,20 @@ def backends():
 
 @pytest.mark.parametrize(("backend", "script"), backends())
 def test_rescoring_and_scoring(decoded, backend, script):
-    options, root = ["--backend", backend, "--words", WORDS], os.environ.get("KALDI_ROOT") if backend == "kaldi" else None
+    options, root = (
+        ["--backend", backend, "--words", WORDS],
+        os.environ.get("KALDI_ROOT") if backend == "kaldi" else None,
+    )
     done = step(
-        "rescore", *options, "--rescore-script", script, OLD, NEW, decoded / "decoded", decoded / "rescored", kaldi_root=root
+        "rescore",
+        *options,
+        "--rescore-script",
+        script,
+        OLD,
+        NEW,
+        decoded / "decoded",
+        decoded / "rescored",
+        kaldi_root=root,
     )
     assert done.returncode == 0, done.stderr
     for lattice in read_lattices(str(decoded / "rescored" / "lat.1.gz")):
@@ -140,17 +155,27 @@ def test_empty_archives_are_noticed(tmp_path):
     assert "holds no lattice" in done.stderr
 
 
-# ---- a recipe's own scoring, without Kaldi: its script leaves what Kaldi's scripts leave, and calls none of the programs
+# ---- a recipe's own scoring, without Kaldi: its script leaves what Kaldi's scripts leave, and calls none of the
+# programs
 
 SCLITE = Path(__file__).parent / "data" / "sclite"
-PROGRAMS = ("lattice-best-path", "lattice-scale", "lattice-add-penalty", "compute-wer", "compute-wer-bootci", "align-text")
+PROGRAMS = (
+    "lattice-best-path",
+    "lattice-scale",
+    "lattice-add-penalty",
+    "compute-wer",
+    "compute-wer-bootci",
+    "align-text",
+)
 # as local/score.sh of AMI: it finds the microphone in the path of the data, and has no penalty
 AMI_SCORE = r"""#!/usr/bin/env bash
 min_lmwt=7
 max_lmwt=15
 . parse_options.sh
 [ "$(echo $1 | cut -d/ -f2)" = ihm ] || { echo "no ihm directory found"; exit 1; }
-for f in $1/stm $2/words.txt $3/../final.mdl $3/lat.1.gz; do [ -f $f ] || { echo "$0: expecting file $f to exist"; exit 1; }; done
+for f in $1/stm $2/words.txt $3/../final.mdl $3/lat.1.gz; do
+  [ -f $f ] || { echo "$0: expecting file $f to exist"; exit 1; }
+done
 mkdir -p $3/ascoring/log
 for weight in $(seq $min_lmwt $max_lmwt); do
   mkdir $3/ascore_$weight
@@ -187,7 +212,10 @@ def ami(tmp_path, monkeypatch):
     ):
         path.write_text("")
     (recipe / "utils/parse_options.sh").write_text(PARSE)
-    for path, text in ((recipe / "local/score.sh", AMI_SCORE), (recipe / "steps/scoring/score_kaldi_wer.sh", FALL_BACK)):
+    for path, text in (
+        (recipe / "local/score.sh", AMI_SCORE),
+        (recipe / "steps/scoring/score_kaldi_wer.sh", FALL_BACK),
+    ):
         path.write_text(text.replace("REPORTS", str(SCLITE / "interpolated")))
         path.chmod(0o755)
     ours.mkdir(parents=True)
@@ -202,8 +230,10 @@ def ami(tmp_path, monkeypatch):
 
 def score_ami(recipe, ours, *options):
     return step(
-        "score", "--backend", "kaldi", "--score-script", "local/score.sh", "--egs-dir", recipe, "--lang", recipe / "data/lang",
-        "--model", recipe / "exp/model", "--words", recipe / "data/lang/words.txt", *options, recipe / "data/ihm/dev", ours,
+        "score", "--backend", "kaldi", "--score-script", "local/score.sh", "--egs-dir", recipe, "--lang",
+        recipe / "data/lang",
+        "--model", recipe / "exp/model", "--words", recipe / "data/lang/words.txt", *options, recipe / "data/ihm/dev",
+        ours,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mdi.lm.model import worst_sum
+from mdi.lm.normalise import worst_sum
 from mdi.lm.trie import is_closed
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "utils"))

@@ -17,7 +17,7 @@ from goldens import DATA, worst_gap
 
 from mdi.cli import main
 from mdi.lm.arpa import read_arpa
-from mdi.lm.model import worst_sum
+from mdi.lm.normalise import worst_sum
 
 IN, VOCAB = str(DATA / "text" / "in.txt.gz"), str(DATA / "text" / "vocab.txt")
 
@@ -62,7 +62,17 @@ def test_memory_counts_and_texts_do_not_matter(tmp_path):
     options = ["--order", 4, "--vocab", VOCAB, "--smoothing", "kn-interpolated", "--min-counts", "1-1-1-2"]
     assert train(*options, "--counts-out", counts, IN, whole) == 0
     assert (
-        train(*options, "--memory", "1M", "--tmp", tmp_path, tmp_path / "a.txt", tmp_path / "b.txt.gz", tmp_path / "x.arpa") == 0
+        train(
+            *options,
+            "--memory",
+            "1M",
+            "--tmp",
+            tmp_path,
+            tmp_path / "a.txt",
+            tmp_path / "b.txt.gz",
+            tmp_path / "x.arpa",
+        )
+        == 0
     )
     assert train(*options, "--counts", counts, tmp_path / "y.arpa") == 0
     assert (tmp_path / "x.arpa").read_bytes() == whole.read_bytes()
@@ -120,7 +130,8 @@ def test_fixed_discounts_are_announced(tmp_path, capsys):
     (tmp_path / "text").write_text("a b c\na b\n")
     assert train(tmp_path / "text", tmp_path / "x.arpa") == 0
     assert (
-        "2-grams: D1=0.5, D2=1, D3+=1.5 (n1=4 n2=1 n3=0 n4=0); no n-gram has a count of 3: the fixed" in capsys.readouterr().err
+        "2-grams: D1=0.5, D2=1, D3+=1.5 (n1=4 n2=1 n3=0 n4=0); no n-gram has a count of 3: the fixed"
+        in capsys.readouterr().err
     )
     fallback = [d["fallback"] for d in json.loads((tmp_path / "x.arpa.json").read_text())["discounts"]]
     assert fallback[1] == "no n-gram has a count of 3"
@@ -141,7 +152,11 @@ GOOD = "a b c\nb c a\n"
         ({"text": "BZh91AY junk"}, ["text"], "text: is bzip2"),
         ({}, ["text"], "text: No such file"),
         ({"text": GOOD}, ["."], ".: Is a directory"),
-        ({"text": GOOD, "words": "a\nb\na\n"}, ["--vocab", "words", "text"], "words:3: the word 'a' stands here and on line 1"),
+        (
+            {"text": GOOD, "words": "a\nb\na\n"},
+            ["--vocab", "words", "text"],
+            "words:3: the word 'a' stands here and on line 1",
+        ),
         ({"text": GOOD, "words": "\n"}, ["--vocab", "words", "text"], "words: no words"),
         ({"text": GOOD, "words": "a\nb c\n"}, ["--vocab", "words", "text"], "words:2: 'b c'; expected one word a line"),
         ({"text": GOOD, "words": "a\n\0\n"}, ["--vocab", "words", "text"], "words:2: a NUL byte"),
@@ -216,7 +231,10 @@ def test_step_script_with_mdi(tmp_path):
     assert done.stderr.startswith(f"{SCRIPT} --backend mdi --order 2")
     assert train("--order", 2, "--vocab", VOCAB, IN, tmp_path / "y.arpa.gz") == 0
     assert data_of(tmp_path / "x.arpa.gz") == data_of(tmp_path / "y.arpa.gz")
-    for args, message in ((["nothing", "x.arpa"], "nothing: no such file"), ([IN, "no/x.arpa"], "its folder does not exist")):
+    for args, message in (
+        (["nothing", "x.arpa"], "nothing: no such file"),
+        ([IN, "no/x.arpa"], "its folder does not exist"),
+    ):
         failed = step(*args)
         assert failed.returncode == 1
         assert message in failed.stderr
@@ -225,7 +243,12 @@ def test_step_script_with_mdi(tmp_path):
 @pytest.mark.parametrize(
     ("backend", "tool", "options", "asked"),
     [
-        ("srilm", "ngram-count", ["--order", 4], "-text - -order 4 -unk -kndiscount -gt1min 1 -gt2min 1 -gt3min 2 -gt4min 2 -lm"),
+        (
+            "srilm",
+            "ngram-count",
+            ["--order", 4],
+            "-text - -order 4 -unk -kndiscount -gt1min 1 -gt2min 1 -gt3min 2 -gt4min 2 -lm",
+        ),
         (
             "srilm",
             "ngram-count",

@@ -11,7 +11,7 @@ import pytest
 from mdi.adaptation.adapter import Adapter
 from mdi.cli import main
 from mdi.lm.arpa import read_arpa
-from mdi.lm.model import worst_sum
+from mdi.lm.normalise import worst_sum
 from mdi.lm.perplexity import perplexity
 
 DATA = Path(__file__).parent / "data"
@@ -22,9 +22,10 @@ SETS = ["2-2-2", "5-3-2", "6-4-3"]
 
 
 def test_nested_sets_and_warm_starts() -> None:
-    """The constraints of higher thresholds are among those of lower ones; a path gives what single runs give, sooner."""
+    """The constraints of higher thresholds are among those of lower ones; a path gives what single runs give,
+    sooner."""
     adapter = Adapter(read_arpa(BACKGROUND), IN_DOMAIN)
-    path = {adapted.problem.min_counts: adapted for adapted in adapter.path(SETS, tolerance=1e-5)}
+    path = {adapted.problem.min_counts: adapted for adapted in adapter.sweep(SETS, tolerance=1e-5)}
     assert list(path) == ["6-4-3", "5-3-2", "2-2-2"]  # from few constraints to many
     alone = {text: adapter.adapt(text, tolerance=1e-5) for text in SETS}
     for text in SETS:
@@ -95,7 +96,9 @@ def test_a_grid(tmp_path: Path) -> None:
         ([BACKGROUND, IN_DOMAIN, str(DATA / "kaldi" / "words.txt"), "OUT"], None),
     ],
 )
-def test_bad_usage(arguments: list[str], message: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage(
+    arguments: list[str], message: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "strange").write_text("none of these\nis known\n")
     if message is None:
         arguments = [BACKGROUND, IN_DOMAIN, str(tmp_path / "strange"), "OUT"]

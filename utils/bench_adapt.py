@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Times `mdi adapt`, everything included, on a synthetic background against loading the same ARPA file with KenLM.
 
-    bench_adapt.py [--ngrams 14.2e6] [--order 3] [--repeat 3] [--gzip] [--kenlm-python PYTHON] [--results RESULTS.md] FOLDER
+    bench_adapt.py [--ngrams 14.2e6] [--order 3] [--repeat 3] [--gzip] [--kenlm-python PYTHON] [--results RESULTS.md]
+    FOLDER
 
-FOLDER keeps the generated model (as text and, with --gzip, packed) and text between runs. KenLM is its PyPI module, taken from
-this Python or from the one given; without it the ratio is left out. Runs alternate and the fastest of each counts; processor time
-is printed too, since it is what a busy machine leaves comparable. Memory beyond the interpreter is the peak less that of the same
-command on a model of 2,000 n-grams.
+FOLDER keeps the generated model (as text and, with --gzip, packed) and text between runs. KenLM is its PyPI module,
+taken from this Python or from the one given; without it the ratio is left out. Runs alternate and the fastest of each
+counts; processor time is printed too, since it is what a busy machine leaves comparable. Memory beyond the interpreter
+is the peak less that of the same command on a model of 2,000 n-grams.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def run(command: list[str]) -> Run:
     seconds = time.perf_counter() - begin
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{said.decode(errors='replace')}")
-    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10))
+    return Run(
+        seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+    )
 
 
 def fastest(runs: list[Run]) -> Run:
@@ -98,7 +101,8 @@ def main() -> int:
     plain = (best["adapt"].peak_mb - interpreter()) * 2**20 / ngrams
     lines = [
         f"Background: {arpa.name}, {ngrams / 1e6:.1f}M n-grams, {arpa.stat().st_size / 1e6:.0f} MB; in-domain text: "
-        f"{args.text_words:,.0f} tokens; constraints 2-2-2, L1 <= 1e-3; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; "
+        f"{args.text_words:,.0f} tokens; constraints 2-2-2, L1 <= 1e-3; {os.cpu_count()} cores, load "
+        f"{os.getloadavg()[0]:.1f}; "
         f"fastest of {args.repeat} runs.",
         "",
         "| | seconds | processor seconds | peak MB |",
@@ -113,7 +117,8 @@ def main() -> int:
         lines.append(f"| {titles[kind]} | {found.seconds:.1f} | {found.cpu:.1f} | {found.peak_mb:,.0f} |")
     lines += [
         "",
-        f"Memory: {beyond:.0f} bytes per n-gram beyond the same command on a tiny model ({base.peak_mb:.0f} MB), {plain:.0f} "
+        f"Memory: {beyond:.0f} bytes per n-gram beyond the same command on a tiny model ({base.peak_mb:.0f} MB), "
+        f"{plain:.0f} "
         f"beyond the interpreter with NumPy and Numba ({interpreter():.0f} MB).",
     ]
     if kenlm:
@@ -125,7 +130,9 @@ def main() -> int:
         )
     print("\n".join(lines))
     if args.results:
-        command = f"utils/bench_adapt.py --ngrams {args.ngrams:g} --order {args.order}{' --gzip' if args.gzip else ''} FOLDER"
+        command = (
+            f"utils/bench_adapt.py --ngrams {args.ngrams:g} --order {args.order}{' --gzip' if args.gzip else ''} FOLDER"
+        )
         name = f"adapt-{args.ngrams:g}-{args.order}{suffix}"
         title = f"Adapting {ngrams / 1e6:.1f}M n-grams end to end{', gzipped' if args.gzip else ''}"
         replace_section(args.results, name, title, f"`{command}`", "\n".join(lines))

@@ -3,8 +3,9 @@
 
     utils/bench_lm.py [--order 3] [--vocab WORDS] [--repeat 3] [--kenlm-python PYTHON] TEXT[.gz]
 
-Training: wall-clock seconds and peak memory of each program from plain text to a plain ARPA file, the fastest of the repeats;
-mdi's kernels are compiled before. Loading: the model just trained, read by mdi and by kenlm. A ratio is ours over theirs.
+Training: wall-clock seconds and peak memory of each program from plain text to a plain ARPA file, the fastest of the
+repeats; mdi's kernels are compiled before. Loading: the model just trained, read by mdi and by kenlm. A ratio is ours
+over theirs.
 """
 
 from __future__ import annotations

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Seconds per iteration against the number of n-grams and of constraints: the paper's Figure 1, with its peers in the same run.
+"""Seconds per iteration against the number of n-grams and of constraints: the paper's Figure 1, with its peers in the
+same run.
 
     bench_scale.py [--ngrams 1e6,3e6,10e6,30e6] [--figure utils/figures/scale] [--results RESULTS.md] FOLDER
 
-FOLDER keeps the synthetic models (ARPA files, see make_synthetic_lm.py) between runs. Needs the package's extra `bench`.
+FOLDER keeps the synthetic models (ARPA files, see make_synthetic_lm.py) between runs. Needs the package's extra
+`bench`.
 
-- ours: one evaluation of the dual, Z of every history and the marginals of all constraints; every history carries mass, so that
+- ours: one evaluation of the dual, Z of every history and the marginals of all constraints; every history carries
+mass, so that
   every n-gram of the model is passed through, with one thread and with two;
-- ours, histories of the text: the same with maximum-likelihood p~(h), as `mdi adapt` does it;
-- pandas: the same sums as the paper describes them, "with group-by operation for summing up probabilities of n-grams of the same
+- ours, histories of the text: the same with maximum-likelihood p~(h), as `mdi adapt` does it; - pandas: the same sums
+as the paper describes them, "with group-by operation for summing up probabilities of n-grams of the same
   suffix", over integer keys that were joined beforehand; its marginals must agree with ours;
 - naive: Z(h) = sum over the whole vocabulary for every history, compiled, on the smallest models only.
 """
@@ -35,7 +38,8 @@ from bench_adapt import make
 from results_section import replace_section
 
 from mdi.adaptation.adapter import Adapter
-from mdi.adaptation.dual import Constraints, Dual
+from mdi.adaptation.constraints import Constraints
+from mdi.adaptation.dual import Dual
 from mdi.lm.arpa import read_arpa
 from mdi.lm.model import NgramModel
 from mdi.lm.trie import NONE
@@ -69,7 +73,13 @@ class PandasPeer:
             below = np.ones(len(rows)) if k == 0 else c[k - 1].to_numpy()[rows.s]
             here = pd.Series(np.where(rows.con >= 0, scale[rows.con], below))
             c.append(here)
-            seen = (rows.p * here).groupby(rows.h, sort=False).sum().reindex(range(len(self.bow[k])), fill_value=0.0).to_numpy()
+            seen = (
+                (rows.p * here)
+                .groupby(rows.h, sort=False)
+                .sum()
+                .reindex(range(len(self.bow[k])), fill_value=0.0)
+                .to_numpy()
+            )
             if k == 0:
                 z[0] = seen
                 continue
@@ -191,7 +201,9 @@ def random_constraints(model: NgramModel, share: float, rng: np.random.Generator
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ngrams", default="1e6,3e6,10e6,30e6")
-    parser.add_argument("--constraints-at", type=float, default=10e6, help="size of the model on which constraints are varied")
+    parser.add_argument(
+        "--constraints-at", type=float, default=10e6, help="size of the model on which constraints are varied"
+    )
     parser.add_argument("--pandas-up-to", type=float, default=30e6)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--figure", default="utils/figures/scale")
@@ -200,7 +212,11 @@ def main() -> int:
     args = parser.parse_args()
     sizes = [float(size) for size in args.ngrams.split(",")]
     one, two = Line("ours, 1 thread", "C0o-"), Line("ours, 2 threads", "C1s-")
-    text, pandas, naive = Line("ours, histories of the text", "C2^-"), Line("pandas group-by", "C3D-"), Line("naive", "C4x--")
+    text, pandas, naive = (
+        Line("ours, histories of the text", "C2^-"),
+        Line("pandas group-by", "C3D-"),
+        Line("naive", "C4x--"),
+    )
     by_constraints, pandas_by_constraints = Line("ours, 1 thread", "C0o-"), Line("pandas group-by", "C3D-")
     active: list[str] = []
 
@@ -237,7 +253,9 @@ def main() -> int:
             dual = Dual(model, mass, constraints, 1)
             by_constraints.add(constraints.total, fastest(dual.evaluate, args.repeat, mu))
             if share in (1e-4, 1e-2, 0.3):
-                pandas_by_constraints.add(constraints.total, fastest(PandasPeer(model, mass, constraints).evaluate, 1, mu))
+                pandas_by_constraints.add(
+                    constraints.total, fastest(PandasPeer(model, mass, constraints).evaluate, 1, mu)
+                )
             del dual
 
     draw(args.figure, [one, two, text, pandas, naive], [by_constraints, pandas_by_constraints], args.constraints_at)
@@ -256,7 +274,9 @@ def draw(name: str, left: list[Line], right: list[Line], at: float) -> None:
     for axes, lines in ((a, left), (b, right)):
         for line in lines:
             slope = line.slope()[0]
-            label = f"{line.label}: {slope:.{1 if slope < 10 else 0}f} ns per n-gram" if line in left[:-1] else line.label
+            label = (
+                f"{line.label}: {slope:.{1 if slope < 10 else 0}f} ns per n-gram" if line in left[:-1] else line.label
+            )
             axes.loglog(line.x, line.y, line.style, label=label)
         axes.grid(True, which="major", alpha=0.3)
         axes.legend(fontsize=8, loc="upper left")
@@ -273,7 +293,8 @@ def table(lines: list[Line], by_constraints: list[Line], active: list[str], args
     sizes = sorted({x for line in lines for x in line.x})
     load = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
     out = [
-        f"{load}; fastest of {args.repeat} (pandas, naive: one) by processor time, two threads by the clock of 4 times as many.",
+        f"{load}; fastest of {args.repeat} (pandas, naive: one) by processor time, two threads by the clock of 4 "
+        f"times as many.",
         "",
     ]
     out += [f"![seconds per iteration]({args.figure}.svg)", ""]
@@ -290,10 +311,14 @@ def table(lines: list[Line], by_constraints: list[Line], active: list[str], args
     out += ["", f"Pandas takes {ratios} times as long as ours on one thread at {at} n-grams."]
     out += [
         "",
-        "With the histories of 800,000 tokens of text (constraints 2-2-2) just their rows are passed through; entries are",
+        "With the histories of 800,000 tokens of text (constraints 2-2-2) just their rows are passed through; "
+        "entries are",
     ]
     out += ["those whose scale can differ from 1:", ""]
-    out += ["| n-grams | constraints | active rows | entries | 1 thread: s | ns per active row | 2 threads: s | ns per row |"]
+    out += [
+        "| n-grams | constraints | active rows | entries | 1 thread: s | ns per active row | 2 threads: s | ns per "
+        "row |"
+    ]
     out += ["|---" * 8 + "|", *active, ""]
     if by_constraints[0].x:
         out += [f"Against the number of constraints, on {args.constraints_at / 1e6:g}M n-grams:", ""]

@@ -3,8 +3,8 @@
 
     utils/bench_solvers.py BACKGROUND.arpa.gz TEXT.gz [--min-counts 2-2-2,5-3-2,6-4-3] [--max-iters 60]
 
-Prints, as a Markdown table, D after 5, 10, 20 and so many iterations, and the iterations to an L1 distance of 1e-3 of targets
-and marginals. An iteration is one evaluation of the dual, which costs the same for all.
+Prints, as a Markdown table, D after 5, 10, 20 and so many iterations, and the iterations to an L1 distance of 1e-3 of
+targets and marginals. An iteration is one evaluation of the dual, which costs the same for all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from mdi.adaptation.adapter import Adapter, solve_problem
+from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.solver import Step
 from mdi.lm.arpa import read_arpa
 
@@ -46,11 +46,13 @@ def main() -> None:
     marks = [5, 10, 20, args.max_iters]
     for thresholds in args.min_counts.split(","):
         problem = adapter.pose(thresholds)
-        print(f"\nmin-counts {thresholds}, {problem.constraints.total:,} constraints; D (L1) after so many iterations\n")
+        print(
+            f"\nmin-counts {thresholds}, {problem.constraints.total:,} constraints; D (L1) after so many iterations\n"
+        )
         print(f"| update | {' | '.join(map(str, marks))} | to L1 <= {TOLERANCE:g} | ms per iteration |")
         print(f"|---{'|---' * (len(marks) + 2)}|")
         for solver, name in NAMES.items():
-            steps = solve_problem(problem, solver=solver, tolerance=TOLERANCE, max_iters=args.max_iters).steps
+            steps = problem.solve(solver=solver, tolerance=TOLERANCE, max_iters=args.max_iters).steps
             done = next((str(step.iteration) for step in steps if step.l1 <= TOLERANCE), f"> {len(steps)}")
             cost = 1000 * (steps[-1].seconds - steps[0].seconds) / max(1, len(steps) - 1)
             print(f"| {name} | {' | '.join(cell(steps, mark) for mark in marks)} | {done} | {cost:.0f} |", flush=True)

@@ -3,8 +3,9 @@
 
     utils/bench_speech.py [--new-lm ARPA] [--lexicon FILE] [--beam 12] [--lattice-beam 6] [--nj 1] LM DATA
 
-LM is the first-pass ARPA model, DATA a Kaldi data folder with speech; --new-lm rescores (LM itself without it). Seconds are
-wall-clock and of the processor; memory is the largest process. Kernels are compiled before anything is timed.
+LM is the first-pass ARPA model, DATA a Kaldi data folder with speech; --new-lm rescores (LM itself without it).
+Seconds are wall-clock and of the processor; memory is the largest process. Kernels are compiled before anything is
+timed.
 """
 
 from __future__ import annotations
@@ -67,7 +68,10 @@ def main() -> None:
         scored = timed("score", "score", "--words", words, args.data, second)
         print(re.findall(r"mdi decode: (.* real time .*)", decoded)[0])
         per_lattice = float(re.findall(r"([\d.]+) ms a lattice", rescored)[0])
-        print(f"rescoring {per_lattice / 2:.2f} ms an utterance and model, at {arcs_per_word(first, text):.1f} arcs a word")
+        print(
+            f"rescoring {per_lattice / 2:.2f} ms an utterance and model, at {arcs_per_word(first, text):.1f} arcs a "
+            f"word"
+        )
         print(re.findall(r"%WER .*\]", scored)[0])
 
 

@@ -3,13 +3,14 @@
 
     make_synthetic_lm.py [--ngrams 14e6] [--order 3] [--seed 1] [--text OUT.txt[.gz] --text-words 800000] OUT.arpa[.gz]
 
-Words are Zipfian. A history draws words until it has met as many different ones as its own frequency allows (Heaps), partly
-from the whole language and partly from favourites of its own; how often it drew each is the count. An n-gram of order 3 and
-more draws among the words that follow its suffix, so the model is closed like an unpruned one. Probabilities are interpolated
-absolute discounting, p(w|h) = (c(hw) - D) / c(h) + D n(h) / c(h) p(w|h'), which sums to one by construction.
+Words are Zipfian. A history draws words until it has met as many different ones as its own frequency allows (Heaps),
+partly from the whole language and partly from favourites of its own; how often it drew each is the count. An n-gram of
+order 3 and more draws among the words that follow its suffix, so the model is closed like an unpruned one.
+Probabilities are interpolated absolute discounting, p(w|h) = (c(hw) - D) / c(h) + D n(h) / c(h) p(w|h'), which sums to
+one by construction.
 
-The text is drawn from the model with a bias: every word of a random quarter of the vocabulary is accepted, of the others one
-in three.
+The text is drawn from the model with a bias: every word of a random quarter of the vocabulary is accepted, of the
+others one in three.
 """
 
 from __future__ import annotations
@@ -256,9 +257,11 @@ def _row(state, begin, total, h):
 
 
 @njit
-def sample(seed, cumulated, word_of_rank, begin, word, total, begin3, word3, suffix3, total3, bow, bow3, as_hist, liked, out):
-    """A walk through the model's first three orders: an interpolated model is a mixture of them at every step. Words that are
-    not liked are accepted one in three."""
+def sample(
+    seed, cumulated, word_of_rank, begin, word, total, begin3, word3, suffix3, total3, bow, bow3, as_hist, liked, out
+):
+    """A walk through the model's first three orders: an interpolated model is a mixture of them at every step. Words
+    that are not liked are accepted one in three."""
     state = np.array([seed], np.uint64)
     h, h3, length = BOS_ID, -1, 0
     out[0] = BOS_ID
@@ -300,7 +303,8 @@ def write_text(model: NgramModel, counts: list[np.ndarray], n_words: int, seed: 
     liked = rng.random(trie.n_words) < 0.25
     liked[EOS_ID] = True
     sample(
-        seed + 50, np.cumsum(model.p[1][by_p]), by_p, trie.begin[2], trie.word[2], total[0], *third, model.bow[1], weight,
+        seed + 50, np.cumsum(model.p[1][by_p]), by_p, trie.begin[2], trie.word[2], total[0], *third, model.bow[1],
+        weight,
         as_hist, liked, tokens,
     )  # fmt: skip
     tokens[-1] = EOS_ID

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Written text to the words that people say, as for LibriSpeech's language models: numbers and abbreviations in words, no
-punctuation, one sentence a line.
+"""Written text to the words that people say, as for LibriSpeech's language models: numbers and abbreviations in words,
+no punctuation, one sentence a line.
 
     utils/normalize_text.py [--case upper|lower] [--sentences true|false] [--nj N] TEXT[.gz]... OUT[.gz]
 
-A TEXT may be a folder (One Billion Word's training-monolingual...shuffled): its files are read in the order of their names.
+A TEXT may be a folder (One Billion Word's training-monolingual...shuffled): its files are read in the order of their
+names.
 """
 
 from __future__ import annotations
@@ -29,18 +30,29 @@ from mdi.progress import Progress, say
 # Titles and such, after which a full stop ends no sentence. Written with a capital they stand before a name.
 ABBREVIATIONS = {
     "mr": "mister", "mrs": "missus", "ms": "miz", "dr": "doctor", "prof": "professor", "st": "saint", "sen": "senator",
-    "rep": "representative", "gov": "governor", "gen": "general", "col": "colonel", "capt": "captain", "lt": "lieutenant",
-    "sgt": "sergeant", "rev": "reverend", "hon": "honourable", "rt": "right", "jr": "junior", "sr": "senior", "vs": "versus",
+    "rep": "representative", "gov": "governor", "gen": "general", "col": "colonel", "capt": "captain",
+    "lt": "lieutenant",
+    "sgt": "sergeant", "rev": "reverend", "hon": "honourable", "rt": "right", "jr": "junior", "sr": "senior",
+    "vs": "versus",
     "etc": "etcetera", "co": "company", "inc": "incorporated", "corp": "corporation", "ltd": "limited",
     "jan": "january", "feb": "february", "aug": "august", "sept": "september", "oct": "october", "nov": "november",
     "dec": "december", "approx": "approximately", "dept": "department",
 }  # fmt: skip
 CURRENCIES = {"$": ("dollar", "dollars"), "£": ("pound", "pounds"), "€": ("euro", "euros"), "¥": ("yen", "yen")}
 SCALES = {"k": "thousand", "m": "million", "bn": "billion", "tn": "trillion"}
-UNITS = {"%": "percent", "°": "degrees", "km": "kilometers", "kg": "kilograms", "cm": "centimeters", "mm": "millimeters"}
+UNITS = {
+    "%": "percent",
+    "°": "degrees",
+    "km": "kilometers",
+    "kg": "kilograms",
+    "cm": "centimeters",
+    "mm": "millimeters",
+}
 SYMBOLS = str.maketrans({
-    "’": "'", "‘": "'", "ʼ": "'", "´": "'", "`": "'", "“": '"', "”": '"', "–": " - ", "—": " - ", "…": ". ", "&": " and ",
-    "\u00a0": " ", "@": " at ", "ﬁ": "fi", "ﬂ": "fl", "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "+": " plus ",
+    "’": "'", "‘": "'", "ʼ": "'", "´": "'", "`": "'", "“": '"', "”": '"', "–": " - ", "—": " - ", "…": ". ",
+    "&": " and ",
+    "\u00a0": " ", "@": " at ", "ﬁ": "fi", "ﬂ": "fl", "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l",
+    "+": " plus ",
 })  # fmt: skip
 
 _WORD = r"(?:million|billion|trillion|thousand|hundred|bn|tn|m|k)"
@@ -200,12 +212,20 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("texts", metavar="TEXT", nargs="+", help="plain or gzipped, or a folder of such files")
     parser.add_argument("out", metavar="OUT")
-    parser.add_argument("--case", choices=("upper", "lower"), default="lower", help="as in the corpus to adapt to (lower)")
-    parser.add_argument("--sentences", type=boolean, default=True, metavar="true|false", help="split lines into sentences (true)")
+    parser.add_argument(
+        "--case", choices=("upper", "lower"), default="lower", help="as in the corpus to adapt to (lower)"
+    )
+    parser.add_argument(
+        "--sentences", type=boolean, default=True, metavar="true|false", help="split lines into sentences (true)"
+    )
     parser.add_argument("--nj", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (all cores)")
     args = parser.parse_args(argv)
     try:
-        files = [str(path) for text in args.texts for path in (sorted(Path(text).glob("*")) if Path(text).is_dir() else [text])]
+        files = [
+            str(path)
+            for text in args.texts
+            for path in (sorted(Path(text).glob("*")) if Path(text).is_dir() else [text])
+        ]
         check_output(args.out, files)
         total = normalize_files(files, args.out, args.case, args.sentences, args.nj)
         if not total:

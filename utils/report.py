@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""A finished recipe as one page: the table, convergence, perplexity along the thresholds, WER, what moved most, certificates.
+"""A finished recipe as one page: the table, convergence, perplexity along the thresholds, WER, what moved most,
+certificates.
 
     utils/report.py [--corpus NAME] [--synthetic true|false] EXP... DIR
 
-DIR gets index.html, which needs no other file and no network, and the table as table.txt, table.csv, table.md and table.tex.
+DIR gets index.html, which needs no other file and no network, and the table as table.txt, table.csv, table.md and
+table.tex.
 """
 
 from __future__ import annotations
@@ -106,7 +108,9 @@ def convergence_charts(certificates: dict[str, dict]) -> list[str]:
         steps = [step for step in certificate.get("steps", []) if step["l1"] and step["l1"] > 0]
         if len(steps) > 1:
             x = [step["iteration"] for step in steps]
-            gaps.append(Line(name, x, [math.log10(step["l1"]) for step in steps], [f"{name}: L1 {s['l1']:.3g}" for s in steps]))
+            gaps.append(
+                Line(name, x, [math.log10(step["l1"]) for step in steps], [f"{name}: L1 {s['l1']:.3g}" for s in steps])
+            )
             values.append(Line(name, x, [step["objective"] for step in steps]))
     if not gaps:
         return []
@@ -117,10 +121,13 @@ def convergence_charts(certificates: dict[str, dict]) -> list[str]:
 
 
 def threshold_charts(part: Path, results: Results, certificates: dict[str, dict]) -> list[str]:
-    """Perplexity of the sweep against the number of constraints, other models as levels; what the search for the best tried."""
+    """Perplexity of the sweep against the number of constraints, other models as levels; what the search for the best
+    tried."""
     rows = [row for row in results.rows if row.part == part.name]
     out = []
-    names = [column.name for column in results.columns if column.name.startswith("mdi.") and column.name in certificates]
+    names = [
+        column.name for column in results.columns if column.name.startswith("mdi.") and column.name in certificates
+    ]
     for row in rows:
         shown = sorted((certificates[name]["constraints"], name) for name in names if name in row.ppl)
         levels = {
@@ -129,8 +136,14 @@ def threshold_charts(part: Path, results: Results, certificates: dict[str, dict]
             if column.name in ("interpolated", "prior", "best") and column.name in row.ppl
         }
         if len(shown) > 1:
-            line = Line("MDI", [n for n, _ in shown], [row.ppl[name] for _, name in shown], [f"{k}: {n:,}" for n, k in shown])
-            out.append(chart(f"Perplexity of {row.part} {row.test_set}", "constraints", "perplexity", [line], levels, log_x=True))
+            line = Line(
+                "MDI", [n for n, _ in shown], [row.ppl[name] for _, name in shown], [f"{k}: {n:,}" for n, k in shown]
+            )
+            out.append(
+                chart(
+                    f"Perplexity of {row.part} {row.test_set}", "constraints", "perplexity", [line], levels, log_x=True
+                )
+            )
     searched = part / "mdi" / "best.arpa.gz.path.svg"
     if searched.exists():
         out.append(searched.read_text())
@@ -164,7 +177,9 @@ def wer_chart(row: Row, results: Results) -> str:
         label = f"first pass: {column.label}" if column.group == FIRST else column.label
         out.append(f'<text x="{left - 10}" y="{y + 4:.1f}" text-anchor="end">{escape(label)}</text>')
         if wer.low is not None:
-            out.append(f'<path d="M{place(wer.low):.1f} {y}H{place(wer.high):.1f}" stroke="{colour}" stroke-width="3"/>')
+            out.append(
+                f'<path d="M{place(wer.low):.1f} {y}H{place(wer.high):.1f}" stroke="{colour}" stroke-width="3"/>'
+            )
         p = f", p = {wer.p:.3g}" if wer.p is not None else ""
         out.append(
             f'<circle cx="{place(wer.rate):.1f}" cy="{y}" r="5" fill="{colour}"><title>{wer.rate:.2f}%{p}</title></circle>'
@@ -180,20 +195,34 @@ def moved_table(part: Path) -> str:
         return ""
     rows = [to_str(line).split("\t") for line in islice(read_lines(str(path)), SHOWN + 1)]
     name = path.name.removeprefix("constraints.").removesuffix(".tsv.gz")
-    out = [f"<h3>What moved most (MDI {escape(name)})</h3>", '<div class="wide"><table><thead><tr><th class="name">n-gram</th>']
-    out.append("<th>count</th><th>target</th><th>in the background</th><th>after</th><th>factor</th><th>lambda</th></tr></thead>")
+    out = [
+        f"<h3>What moved most (MDI {escape(name)})</h3>",
+        '<div class="wide"><table><thead><tr><th class="name">n-gram</th>',
+    ]
+    out.append(
+        "<th>count</th><th>target</th><th>in the "
+        "background</th><th>after</th><th>factor</th><th>lambda</th></tr></thead>"
+    )
     for ngram, _, count, target, before, after, lam in rows[1:]:
         factor = f"{float(after) / float(before):.3g}" if float(before) > 0 else "-"
-        cells = (f"{float(count):g}", *(f"{float(x):.3g}" for x in (target, before, after)), factor, f"{float(lam):.3f}")
+        cells = (
+            f"{float(count):g}",
+            *(f"{float(x):.3g}" for x in (target, before, after)),
+            factor,
+            f"{float(lam):.3f}",
+        )
         out.append(f'<tr><td class="name">{escape(ngram)}</td>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>')
     return "".join([*out, "</table></div>"])
 
 
 def certificate_table(part: Path) -> str:
     """One line a model, and the whole certificates to unfold."""
-    out = ['<div class="wide"><table><thead><tr><th class="name">model</th><th class="name">made by</th><th>n-grams</th>']
+    out = [
+        '<div class="wide"><table><thead><tr><th class="name">model</th><th class="name">made by</th><th>n-grams</th>'
+    ]
     out.append(
-        "<th>worst |sum p - 1|</th><th>constraints</th><th>dropped</th><th>iterations</th><th>L1</th><th>KL to background</th>"
+        "<th>worst |sum p - 1|</th><th>constraints</th><th>dropped</th><th>iterations</th><th>L1</th><th>KL to "
+        "background</th>"
     )
     out.append("<th>seconds</th><th>MB</th></tr></thead>")
     whole = []
@@ -245,7 +274,9 @@ def page(results: Results, parts: list[Path]) -> str:
             ("Convergence", convergence_charts(certificates)),
         ):
             if charts:
-                out.append(f'<h3>{title}</h3><div class="charts">{"".join(f"<div>{svg}</div>" for svg in charts)}</div>')
+                out.append(
+                    f'<h3>{title}</h3><div class="charts">{"".join(f"<div>{svg}</div>" for svg in charts)}</div>'
+                )
         out += [moved_table(part), "<h3>Certificates</h3>", certificate_table(part)]
     return "\n".join([*out, "</body></html>", ""])
 
@@ -255,7 +286,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("parts", metavar="EXP", nargs="+", help="folder of a finished recipe")
     parser.add_argument("out", metavar="DIR", help="folder of the report; made if need be")
     parser.add_argument("--corpus", default="", help="ami, swbd or wsj: the paper's figures too (the folder's name)")
-    parser.add_argument("--synthetic", type=boolean, default=False, metavar="true|false", help="the speech is synthetic (false)")
+    parser.add_argument(
+        "--synthetic", type=boolean, default=False, metavar="true|false", help="the speech is synthetic (false)"
+    )
     args = parser.parse_args(argv)
     parts, out = [Path(part) for part in args.parts], Path(args.out)
     try:

@@ -3,8 +3,8 @@
 
     utils/results.py [--corpus NAME] [--format text|csv|markdown|latex] [--synthetic true|false] EXP...
 
-EXP are folders such as exp/ami, or exp/demo/commons exp/demo/news. For ami, swbd and wsj the figures of the paper's Table 1
-stand below ours, with the differences.
+EXP are folders such as exp/ami, or exp/demo/commons exp/demo/news. For ami, swbd and wsj the figures of the paper's
+Table 1 stand below ours, with the differences.
 """
 
 from __future__ import annotations
@@ -35,7 +35,15 @@ PAPER: dict[str, dict[str, list[tuple[float, float | None]]]] = {
     },
     "swbd": {
         "dev": [(98.6, 12.5), (96.9, 12.0), (411.0, None), (92.7, 11.4), (94.5, 11.7), (95.1, 11.7), (95.8, 11.6)],
-        "eval2000": [(179.2, 14.2), (117.5, 14.0), (161.6, None), (85.6, 13.4), (88.9, 13.2), (89.4, 13.2), (89.4, 13.2)],
+        "eval2000": [
+            (179.2, 14.2),
+            (117.5, 14.0),
+            (161.6, None),
+            (85.6, 13.4),
+            (88.9, 13.2),
+            (89.4, 13.2),
+            (89.4, 13.2),
+        ],
         "rt03": [(167.8, 17.3), (109.0, 17.2), (149.4, None), (78.6, 16.3), (82.2, 16.2), (82.7, 16.1), (82.7, 16.1)],
     },
     "wsj": {
@@ -142,7 +150,10 @@ def read_wer(folder: Path) -> Wer | None:
         if tested:
             difference, p, test = float(tested[1]), float(tested[2]), "paired permutation test"
         elif better and len(means) == 2:  # Kaldi's compute-wer-bootci: how often of 100 the second was better
-            difference, p = float(means[1]) - float(means[0]), min(1.0, 2 * min(float(better[1]), 100 - float(better[1])) / 100)
+            difference, p = (
+                float(means[1]) - float(means[0]),
+                min(1.0, 2 * min(float(better[1]), 100 - float(better[1])) / 100),
+            )
             test = "paired bootstrap"
     return Wer(float(match[1]), low, high, difference, p, scorer, unit, test)
 
@@ -183,7 +194,9 @@ def collect(corpus: str, parts: list[Path], synthetic: bool = False) -> Results:
                 entry = json.loads(line)
                 ppl.setdefault(Path(entry["text"]).name.split(".")[0], {})[column.name] = entry
         for test_set, found in ppl.items():
-            wers = {column.name: read_wer(scored_folder(part, column.name, test_set)) for column in chosen if column.wer}
+            wers = {
+                column.name: read_wer(scored_folder(part, column.name, test_set)) for column in chosen if column.wer
+            }
             some = next(iter(found.values()))
             rows.append(
                 Row(
@@ -263,38 +276,47 @@ def _told(results: Results, what: str) -> str:
     for row in results.rows:
         for value in {getattr(wer, what) for wer in row.wer.values()} - {""}:
             sets.setdefault(value, []).append(row.test_set)
-    return " and ".join(sets) if len(sets) < 2 else " and ".join(f"{v} ({', '.join(names)})" for v, names in sets.items())
+    return (
+        " and ".join(sets) if len(sets) < 2 else " and ".join(f"{v} ({', '.join(names)})" for v, names in sets.items())
+    )
 
 
 def notes(results: Results) -> list[str]:
     out = []
     if any(row.wer for row in results.rows):
         out.append(
-            f"WER in %, counted as by {_told(results, 'scorer')}, LM weight and penalty chosen on {results.rows[0].test_set}; 95%"
+            f"WER in %, counted as by {_told(results, 'scorer')}, LM weight and penalty chosen on "
+            f"{results.rows[0].test_set}; 95%"
             f" intervals by bootstrap over {_told(results, 'unit')}."
         )
         if tested := _told(results, "test"):
             out[-1] += (
-                f" + significantly better than the baseline (interpolation; in the first pass the default), - significantly"
+                f" + significantly better than the baseline (interpolation; in the first pass the default), - "
+                f"significantly"
                 f" worse: {tested}, p < {SIGNIFICANT}, not corrected for the number of comparisons."
             )
         if results.synthetic:
             out.append(
-                "The speech is SYNTHETIC (text to speech): these WERs compare language models, and say nothing of real speech."
+                "The speech is SYNTHETIC (text to speech): these WERs compare language models, and say nothing of "
+                "real speech."
             )
     if any(column.name == "first.best" for column in results.columns):
         out.append(
-            "First pass: MDI has the n-grams of the default model and the marginals of the interpolated one (mdi match); Best is"
+            "First pass: MDI has the n-grams of the default model and the marginals of the interpolated one (mdi "
+            "match); Best is"
             " the best model below, cut down to that size (mdi prune) and matched to itself as it was."
         )
         if results.rescored:
             out[-1] += (
-                " Their WERs are of the default model's lattices with these models in it: there was nothing to decode with."
+                " Their WERs are of the default model's lattices with these models in it: there was nothing to "
+                "decode with."
             )
     if any(column.name == "best" for column in results.columns):
         out.append(
-            "MDI, prior: all n-grams constrained, Gaussian prior on lambda. Best: thresholds, prior and mixture with in-domain"
-            " and background models chosen on the development text (mdi tune), so its development figures are tuned ones."
+            "MDI, prior: all n-grams constrained, Gaussian prior on lambda. Best: thresholds, prior and mixture "
+            "with in-domain"
+            " and background models chosen on the development text (mdi tune), so its development figures are "
+            "tuned ones."
         )
     if results.corpus in PAPER:
         out.append("paper: Huang et al., Interspeech 2020, Table 1.")
@@ -306,7 +328,10 @@ def notes(results: Results) -> list[str]:
 def as_text(results: Results) -> str:
     head, body = _headers(results), lines(results)
     table = [*head, *body]
-    widths = [max(len(row[i]) for row in table if not (row is head[0] or row is head[1]) or i < 2) for i in range(len(table[0]))]
+    widths = [
+        max(len(row[i]) for row in table if not (row is head[0] or row is head[1]) or i < 2)
+        for i in range(len(table[0]))
+    ]
     spans = _spans(results)
     # a label that spans two columns must fit over them
     for start, stop, label in spans:
@@ -321,12 +346,16 @@ def as_text(results: Results) -> str:
     out.append(_laid_out([(0, 2, "")] + [(a, b, group) for group, (a, b) in groups.items()], widths))
     out.append(_laid_out([(0, 2, ""), *spans], widths))
     out.append(
-        " ".join(f"{cell:<{w}}" if i < 2 else f"{cell:>{w}}" for i, (cell, w) in enumerate(zip(head[2], widths, strict=True)))
+        " ".join(
+            f"{cell:<{w}}" if i < 2 else f"{cell:>{w}}" for i, (cell, w) in enumerate(zip(head[2], widths, strict=True))
+        )
     )
     out.append("-" * len(out[-1]))
     for row in body:
         out.append(
-            " ".join(f"{c:<{w}}" if i < 2 else f"{c:>{w}}" for i, (c, w) in enumerate(zip(row, widths, strict=True))).rstrip()
+            " ".join(
+                f"{c:<{w}}" if i < 2 else f"{c:>{w}}" for i, (c, w) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
         )
     return "\n".join([*out, "", *notes(results)]) + "\n"
 
@@ -364,7 +393,20 @@ def as_csv(results: Results) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(
-        ["corpus", "test_set", "model", "label", "ngrams", "ppl", "wer", "wer_low", "wer_high", "p", "paper_ppl", "paper_wer"]
+        [
+            "corpus",
+            "test_set",
+            "model",
+            "label",
+            "ngrams",
+            "ppl",
+            "wer",
+            "wer_low",
+            "wer_high",
+            "p",
+            "paper_ppl",
+            "paper_wer",
+        ]
     )
     for row in results.rows:
         paper = paper_row(results, row) or {}
@@ -372,7 +414,8 @@ def as_csv(results: Results) -> str:
             wer = row.wer.get(column.name)
             writer.writerow([
                 row.part, row.test_set, column.name, f"{column.group}: {column.label}",
-                results.ngrams[row.part].get(column.name, ""), f"{row.ppl[column.name]:.4f}" if column.name in row.ppl else "",
+                results.ngrams[row.part].get(column.name, ""),
+                f"{row.ppl[column.name]:.4f}" if column.name in row.ppl else "",
                 *([f"{wer.rate:.2f}", _or_empty(wer.low), _or_empty(wer.high), _or_empty(wer.p, 4)] if wer else [""] * 4),
                 *("" if x is None else x for x in paper.get(column.name, (None, None))),
             ])  # fmt: skip
@@ -416,7 +459,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("parts", metavar="EXP", nargs="+", help="folder of a finished recipe")
     parser.add_argument("--corpus", default="", help="ami, swbd or wsj: the paper's figures too (the folder's name)")
     parser.add_argument("--format", choices=FORMATS, default="text", help="(text)")
-    parser.add_argument("--synthetic", type=boolean, default=False, metavar="true|false", help="the speech is synthetic (false)")
+    parser.add_argument(
+        "--synthetic", type=boolean, default=False, metavar="true|false", help="the speech is synthetic (false)"
+    )
     args = parser.parse_args(argv)
     parts = [Path(part) for part in args.parts]
 

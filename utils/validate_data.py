@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What utils/validate_data.sh checks: its --help says what a data folder has. Every offence is named, then the exit code is 1."""
+"""What utils/validate_data.sh checks: its --help says what a data folder has. Every offence is named, then the exit
+code is 1."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def check_text(path: Path, vocabulary: set[str], wrong: list[str], most_lines: i
             wrong.append(f"{path}: is an ARPA model; expected text. Name it background.arpa.gz")
             return
         if MARKS & set(words):
-            wrong.append(f"{path}:{number}: has <s> or </s>; expected a sentence without. Remove them: sed 's/<\\/*s>//g'")
+            wrong.append(
+                f"{path}:{number}: has <s> or </s>; expected a sentence without. Remove them: sed 's/<\\/*s>//g'"
+            )
             return
         n += len(words)
         missing = [word for word in words if word not in vocabulary]
@@ -41,7 +44,8 @@ def check_text(path: Path, vocabulary: set[str], wrong: list[str], most_lines: i
         wrong.append(f"{path}: no words in it; expected one sentence a line")
     elif vocabulary and unknown > MOST_UNKNOWN * n:
         wrong.append(
-            f"{path}: {unknown:,} of {n:,} words are not in vocab.txt, such as {examples(strange)}; expected most of them there. "
+            f"{path}: {unknown:,} of {n:,} words are not in vocab.txt, such as {examples(strange)}; expected most "
+            f"of them there. "
             f"Are both in the same letter case, and without utterance names at the beginning of lines?"
         )
 
@@ -73,7 +77,9 @@ def check_lattices(folder: Path, text: Path, wrong: list[str]) -> None:
     found = [next(read_lattices(str(path)), None) for path in sorted(folder.glob("lat.*.gz"))]
     strange = [lattice.utterance for lattice in found if lattice is not None and lattice.utterance not in known]
     if strange:
-        wrong.append(f"{folder}: lattices of {examples(strange)}, which {text} has not; expected those of the same test set")
+        wrong.append(
+            f"{folder}: lattices of {examples(strange)}, which {text} has not; expected those of the same test set"
+        )
 
 
 def check_speech(folder: Path, words: set[str], wrong: list[str]) -> None:
@@ -98,7 +104,9 @@ def check_speech(folder: Path, words: set[str], wrong: list[str]) -> None:
             said = [word for row in tables["text"].values() for word in row]
             unknown = [word for word in said if word not in words]
             if len(unknown) > MOST_UNKNOWN * len(said):
-                wrong.append(f"{folder}/text: {len(unknown):,} of {len(said):,} words are not in words.txt: {examples(unknown)}")
+                wrong.append(
+                    f"{folder}/text: {len(unknown):,} of {len(said):,} words are not in words.txt: {examples(unknown)}"
+                )
 
 
 def check(folder: Path) -> list[str]:

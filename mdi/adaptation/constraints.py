@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdi.adaptation.dual import Constraints, Dual
 from mdi.errors import MdiError
 from mdi.kernels.model import add_at
 from mdi.lm.counts import Counts
 from mdi.lm.trie import NONE, Array, Trie, from_ngrams
+
+if TYPE_CHECKING:
+    from mdi.adaptation.dual import Dual
 
 # Residual targets below this share of their constraint's target are zero up to rounding.
 ROUNDING = 1e-9
@@ -19,6 +23,63 @@ IMPLIED = "implied by longer constraints (their targets use up its own)"
 NO_MASS_LEFT = "rarest words, given up so that words without a constraint keep some probability"
 IMPOSSIBLE = "impossible: no event of its own has a probability in the background"
 NO_TARGET = "without a target: the model that gives the targets has no probability for it"
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Constrained rows, ascending, by order ([0] is a filler). Constraint number first[k] + i is row[k][i]."""
+
+    row: list[Array]
+
+    @cached_property
+    def first(self) -> list[int]:
+        return [0, *np.cumsum([0, *(len(rows) for rows in self.row[1:])]).tolist()]
+
+    @property
+    def total(self) -> int:
+        return self.first[-1]
+
+    @property
+    def order(self) -> int:
+        return len(self.row) - 1
+
+    @cached_property
+    def order_of(self) -> Array:
+        return np.repeat(np.arange(1, self.order + 1), [len(rows) for rows in self.row[1:]])
+
+    def keep(self, kept: Array) -> Constraints:
+        """The constraints whose flag is set."""
+        parts = [kept[self.first[k] : self.first[k + 1]] for k in range(1, self.order + 1)]
+        return Constraints([NONE, *(rows[part] for rows, part in zip(self.row[1:], parts, strict=True))])
+
+    def flags_of(self, some: Constraints) -> Array:
+        """Which of these constraints are among `some`, all of which are among these."""
+        by_order = zip(self.row[1:], some.row[1:], strict=True)
+        return np.concatenate(
+            [np.zeros(0, bool), *(np.isin(mine, theirs, assume_unique=True) for mine, theirs in by_order)]
+        )
+
+    def nearest(self, trie: Trie, k: int, rows: Array) -> Array:
+        """The longest constraint that is a suffix of each of the given rows of order k (the row itself included), or
+        -1."""
+        found = np.full(len(rows), -1, np.int32)
+        left = np.arange(len(rows))
+        for below in range(k, 0, -1):
+            if below <= self.order:
+                at = np.searchsorted(self.row[below], rows)
+                here = at < len(self.row[below])
+                here[here] = self.row[below][at[here]] == rows[here]
+                found[left[here]] = self.first[below] + at[here]
+                left, rows = left[~here], rows[~here]
+            rows = trie.suffix[below][rows]
+        return found
+
+    def parents(self, trie: Trie) -> Array:
+        """The longest constraint among the proper suffixes of each, or -1."""
+        parts = [np.full(len(self.row[1]), -1, np.int32)]
+        for k in range(2, self.order + 1):
+            parts.append(self.nearest(trie, k - 1, trie.suffix[k][self.row[k]]))
+        return np.concatenate(parts)
 
 
 def parse_thresholds(text: str, order: int) -> list[int | float]:
@@ -54,7 +115,9 @@ def as_trie(trie: Trie, constraints: Constraints) -> Trie:
 
 def values(counts: Counts, constraints: Constraints) -> Array:
     """The count of each constraint."""
-    return np.concatenate([np.zeros(0), *(counts.count[k][constraints.row[k]] for k in range(1, constraints.order + 1))])
+    return np.concatenate(
+        [np.zeros(0), *(counts.count[k][constraints.row[k]] for k in range(1, constraints.order + 1))]
+    )
 
 
 @dataclass
@@ -70,13 +133,15 @@ class Dropped:
         return number > 0
 
 
-def drop_degenerate(trie: Trie, constraints: Constraints, target: Array, events_elsewhere: bool, dropped: Dropped) -> Array:
+def drop_degenerate(
+    trie: Trie, constraints: Constraints, target: Array, events_elsewhere: bool, dropped: Dropped
+) -> Array:
     """Flags of the constraints to keep.
 
-    A constraint whose longer constraints use up its whole target has a cell with target 0: the optimum would lie at infinity
-    and give every other event of the cell probability 0. It is implied by them, so nothing is lost by dropping it. If nothing is
-    left for the words without a constraint (and there are such words), the unigram constraints with the smallest target are
-    dropped: Good and Turing would give unseen words the mass of the rarest.
+    A constraint whose longer constraints use up its whole target has a cell with target 0: the optimum would lie at
+    infinity and give every other event of the cell probability 0. It is implied by them, so nothing is lost by
+    dropping it. If nothing is left for the words without a constraint (and there are such words), the unigram
+    constraints with the smallest target are dropped: Good and Turing would give unseen words the mass of the rarest.
     """
     keep = np.ones(constraints.total, bool)
     while True:
@@ -101,8 +166,9 @@ def drop_degenerate(trie: Trie, constraints: Constraints, target: Array, events_
 def impossible(dual: Dual, trie: Trie, mass: list[Array], cells: Array) -> Array:
     """Flags of constraints with no event of their own that has a probability: no scaling can raise them.
 
-    Events of a constraint hw lie after the histories that end in h and carry mass, unless a longer constraint covers them;
-    counting those histories is exact where `cells`, the background's marginals, would only be zero up to rounding.
+    Events of a constraint hw lie after the histories that end in h and carry mass, unless a longer constraint covers
+    them; counting those histories is exact where `cells`, the background's marginals, would only be zero up to
+    rounding.
     """
     constraints, parent = dual.constraints, dual.parent
     carrying = [(part > 0).astype(float) for part in mass]

@@ -1,11 +1,12 @@
 """The dual problem of MDI adaptation: its value and the marginals at given parameters, in linear time.
 
-Constraints are rows of the model. They are nested by suffix, so every event (h, w) has one most specific constraint, and the
-events that share it form a *cell*; events without any form the slack cell. With mu_i = lam_i + mu_parent(i) all events of a
-cell have c(hw) = exp(mu_i), so the cells' targets r_i (target_i less those of the constraints right below it) and marginals
-R_i give
+Constraints are rows of the model. They are nested by suffix, so every event (h, w) has one most specific constraint,
+and the events that share it form a *cell*; events without any form the slack cell. With mu_i = lam_i + mu_parent(i)
+all events of a cell have c(hw) = exp(mu_i), so the cells' targets r_i (target_i less those of the constraints right
+below it) and marginals R_i give
 
-    D(mu) = sum_i lam_i target_i - sum_h p~(h) log Z(h) = sum_i mu_i r_i - sum_h p~(h) log Z(h),      dD/dmu_i = r_i - R_i.
+    D(mu) = sum_i lam_i target_i - sum_h p~(h) log Z(h) = sum_i mu_i r_i - sum_h p~(h) log Z(h),      dD/dmu_i = r_i -
+    R_i.
 
 Upwards (Sigma_L, the paper's section 3.2), with rows(h) the explicit hw:
 
@@ -17,27 +18,28 @@ Downwards (Sigma_R; the reverse sweep of the first, the paper's g is the adjoint
     B(hw) = G(h) p(w|h) + sum_{rows xw with suffix hw} ([xw not constrained] B(xw) - G(x) bow(x) p(w|h))
     R_i = c(hw) B(hw) for the constraint i = hw;  the marginal of i is R_i plus those of the constraints right below it.
 
-Both are linear in c: a row hw without a constraint adds d(hw) c(h'w) to Z(h), d(hw) = p(w|h) - bow(h) p(w|h'), and c(h'w) is the
-scale of the cell i of (h', w); a constrained one adds p(w|h) c(hw) and takes away bow(h) p(w|h') c(h'w). So a history is a list
-of *entries* (cell, a), and what falls on the slack cell, whose c is 1, is one number per history, `fixed`:
+Both are linear in c: a row hw without a constraint adds d(hw) c(h'w) to Z(h), d(hw) = p(w|h) - bow(h) p(w|h'), and
+c(h'w) is the scale of the cell i of (h', w); a constrained one adds p(w|h) c(hw) and takes away bow(h) p(w|h') c(h'w).
+So a history is a list of *entries* (cell, a), and what falls on the slack cell, whose c is 1, is one number per
+history, `fixed`:
 
     Z(h) = bow(h) Z(h') + fixed(h) + sum_entries a exp(mu_cell)
     R_i = exp(mu_i) sum_h G(h) a(h, i),        R_slack = sum_h G(h) fixed(h)
 
-An iteration reads every entry twice, once up and once down, with no row of another order in between. Only histories that carry
-mass and have rows, and those they back off to, have entries. They are kept by their last word v: all that back off to each other
-are side by side, the short ones first, and the cells of n-grams of order 2 and more are touched by the histories of one v only.
-So threads can share the words v; each has its own sums for the cells of order 1.
+An iteration reads every entry twice, once up and once down, with no row of another order in between. Only histories
+that carry mass and have rows, and those they back off to, have entries. They are kept by their last word v: all that
+back off to each other are side by side, the short ones first, and the cells of n-grams of order 2 and more are touched
+by the histories of one v only. So threads can share the words v; each has its own sums for the cells of order 1.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from mdi.adaptation.constraints import Constraints
 from mdi.kernels import dual as kernels
 from mdi.lm.model import NgramModel
 from mdi.lm.trie import NONE, Array, Trie
@@ -45,60 +47,6 @@ from mdi.lm.trie import NONE, Array, Trie
 # Work is split into blocks, this many at most, whatever the number of threads, so that results do not depend on it.
 BLOCKS = 16
 SMALL_BLOCK = 1 << 14
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """Constrained rows, ascending, by order ([0] is a filler). Constraint number first[k] + i is row[k][i]."""
-
-    row: list[Array]
-
-    @cached_property
-    def first(self) -> list[int]:
-        return [0, *np.cumsum([0, *(len(rows) for rows in self.row[1:])]).tolist()]
-
-    @property
-    def total(self) -> int:
-        return self.first[-1]
-
-    @property
-    def order(self) -> int:
-        return len(self.row) - 1
-
-    @cached_property
-    def order_of(self) -> Array:
-        return np.repeat(np.arange(1, self.order + 1), [len(rows) for rows in self.row[1:]])
-
-    def keep(self, kept: Array) -> Constraints:
-        """The constraints whose flag is set."""
-        parts = [kept[self.first[k] : self.first[k + 1]] for k in range(1, self.order + 1)]
-        return Constraints([NONE, *(rows[part] for rows, part in zip(self.row[1:], parts, strict=True))])
-
-    def flags_of(self, some: Constraints) -> Array:
-        """Which of these constraints are among `some`, all of which are among these."""
-        by_order = zip(self.row[1:], some.row[1:], strict=True)
-        return np.concatenate([np.zeros(0, bool), *(np.isin(mine, theirs, assume_unique=True) for mine, theirs in by_order)])
-
-    def nearest(self, trie: Trie, k: int, rows: Array) -> Array:
-        """The longest constraint that is a suffix of each of the given rows of order k (the row itself included), or -1."""
-        found = np.full(len(rows), -1, np.int32)
-        left = np.arange(len(rows))
-        for below in range(k, 0, -1):
-            if below <= self.order:
-                at = np.searchsorted(self.row[below], rows)
-                here = at < len(self.row[below])
-                here[here] = self.row[below][at[here]] == rows[here]
-                found[left[here]] = self.first[below] + at[here]
-                left, rows = left[~here], rows[~here]
-            rows = trie.suffix[below][rows]
-        return found
-
-    def parents(self, trie: Trie) -> Array:
-        """The longest constraint among the proper suffixes of each, or -1."""
-        parts = [np.full(len(self.row[1]), -1, np.int32)]
-        for k in range(2, self.order + 1):
-            parts.append(self.nearest(trie, k - 1, trie.suffix[k][self.row[k]]))
-        return np.concatenate(parts)
 
 
 @dataclass(frozen=True)
@@ -114,8 +62,8 @@ class Evaluation:
 class _Histories:
     """The active histories, by last word, then length, then as in the trie; number 0 is the empty one.
 
-    Those of the g-th word are first[g] .. first[g+1], and the longest among them begin at top[g]. The entries of history h are
-    begin[h] .. begin[h+1]."""
+    Those of the g-th word are first[g] .. first[g+1], and the longest among them begin at top[g]. The entries of
+    history h are begin[h] .. begin[h+1]."""
 
     first: Array
     top: Array
@@ -149,7 +97,8 @@ class Dual:
 
     @property
     def entries(self) -> int:
-        """What one evaluation passes through: rows of active histories, without those whose scale is 1 whatever mu is."""
+        """What one evaluation passes through: rows of active histories, without those whose scale is 1 whatever mu
+        is."""
         return len(self.word_p) + len(self.histories.cell)
 
     def evaluate(self, mu: Array) -> Evaluation:
@@ -166,7 +115,9 @@ class Dual:
 
         def block(b: int) -> tuple[float, float, float]:
             shifts = b * n_words, (n_blocks - 1) * n_words
-            return kernels.up_and_down(self.bounds[b], self.bounds[b + 1], *arrays, scale, n_words, *shifts, z, g, total)
+            return kernels.up_and_down(
+                self.bounds[b], self.bounds[b + 1], *arrays, scale, n_words, *shifts, z, g, total
+            )
 
         parts = list((self.pool.map if self.pool else map)(block, range(n_blocks)))
         log_z, weight, slack = np.array(parts).reshape(n_blocks, 3).sum(axis=0)
@@ -174,7 +125,9 @@ class Dual:
         cells = scale * total[max(0, n_blocks - 1) * n_words :] if n_blocks else np.zeros(len(mu))
         words = total[: n_blocks * n_words].reshape(n_blocks, n_words).sum(axis=0)
         cells[:n_words] = scale[:n_words] * (weight * self.word_p + words)
-        return Evaluation(cells, float(slack + weight * self.word_fixed), float(log_z + self.log_fixed + self.mass0 * np.log(z0)))
+        return Evaluation(
+            cells, float(slack + weight * self.word_fixed), float(log_z + self.log_fixed + self.mass0 * np.log(z0))
+        )
 
     def marginals(self, cells: Array) -> Array:
         """The marginal of each constraint from those of the cells."""
@@ -198,9 +151,9 @@ class Dual:
         return mu - np.where(self.parent >= 0, mu[self.parent], 0.0)
 
 
-class Within(Dual):
-    """The dual of some of another's constraints, over the same entries: the cell of a constraint that is left out becomes a part
-    of the next shorter one's, or of the slack cell. Costs next to nothing to set up."""
+class SubsetDual(Dual):
+    """The dual of some of another's constraints, over the same entries: the cell of a constraint that is left out
+    becomes a part of the next shorter one's, or of the slack cell. Costs next to nothing to set up."""
 
     def __init__(self, whole: Dual, kept: Array) -> None:
         self.whole, self.constraints, self.active_rows = whole, whole.constraints.keep(kept), whole.active_rows
@@ -221,8 +174,8 @@ class Within(Dual):
 
 
 def _folded(model: NgramModel, mass: list[Array]) -> tuple[list[Array], float]:
-    """A history without rows has Z(h) = bow(h) Z(h') whatever mu is: its mass is as good on h', where it is added (and left here,
-    as such histories are not active). Returns (mass, what is left of sum p~(h) log Z(h))."""
+    """A history without rows has Z(h) = bow(h) Z(h') whatever mu is: its mass is as good on h', where it is added (and
+    left here, as such histories are not active). Returns (mass, what is left of sum p~(h) log Z(h))."""
     trie = model.trie
     folded = [*(part.copy() for part in mass[: trie.order - 1]), mass[trie.order - 1]]
     log_fixed = 0.0

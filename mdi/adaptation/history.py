@@ -1,7 +1,7 @@
 """The history distribution p~(h), with its mass on histories of a trie.
 
-The mass of a history stands for all full histories whose longest suffix in the trie it is: they have the same p(.|h) and the
-same Z. So one array per length serves every kind of p~, and sweeps over the trie stay linear.
+The mass of a history stands for all full histories whose longest suffix in the trie it is: they have the same p(.|h)
+and the same Z. So one array per length serves every kind of p~, and sweeps over the trie stay linear.
 """
 
 from __future__ import annotations
@@ -10,15 +10,35 @@ from dataclasses import replace
 
 import numpy as np
 
-from mdi.adaptation.dual import Constraints, Dual
+from mdi.adaptation.constraints import Constraints
+from mdi.adaptation.dual import Dual
+from mdi.errors import MdiError
 from mdi.kernels import model as sweeps
 from mdi.lm.counts import Counts, unextended
 from mdi.lm.model import NgramModel, extend, first_orders
 from mdi.lm.trie import NONE, Array, Trie, locate, lowest, with_histories, with_order
 
 
+class History:
+    """p~(h): of the in-domain text, or of a back-off model; asked for its mass on the histories of any trie."""
+
+    def __init__(self, counts: Counts, model: NgramModel | None = None) -> None:
+        self.counts, self.model = counts, model
+        self.ml, self.events = ml_history(counts)
+        if not self.events > 0:
+            raise MdiError(
+                "the in-domain counts have no events; expected text with words of the background's vocabulary"
+            )
+
+    def on(self, trie: Trie) -> list[Array]:
+        if self.model is not None:
+            return move_mass(*smoothed_history(self.model, trie, self.counts.order - 1), trie)
+        return [part / self.events for part in move_mass(self.counts.trie, self.ml, trie)]
+
+
 def ml_history(counts: Counts) -> tuple[list[Array], float]:
-    """Maximum likelihood: how often each history of the text was followed by something. Returns (counts by length, total).
+    """Maximum likelihood: how often each history of the text was followed by something. Returns (counts by length,
+    total).
 
     An event belongs to the longest history that the text gives it: n - 1 words, or fewer after <s>.
     """
@@ -28,12 +48,14 @@ def ml_history(counts: Counts) -> tuple[list[Array], float]:
 
 
 def smoothed_history(model: NgramModel, trie: Trie, longest: int) -> tuple[Trie, list[Array]]:
-    """The paper's second way (its missing appendix): p~(w1 .. wm) = p~(w1) p~(w2|w1) ..., m = `longest`, by a back-off model.
+    """The paper's second way (its missing appendix): p~(w1 .. wm) = p~(w1) p~(w2|w1) ..., m = `longest`, by a back-off
+    model.
 
-    Strings grow word by word. A string whose longest suffix in the trie is r continues with w as r does: by the row rw, or
-    by backing off; so the mass of the grown strings is the marginal of each row when every row is a cell of its own, which is
-    one sweep. <s> begins a string (as often as </s> is predicted) and a string that begins with <s> is a history at any length;
-    </s> is never in one. The model is first given the histories of `trie`, so that none of them is merged with another.
+    Strings grow word by word. A string whose longest suffix in the trie is r continues with w as r does: by the row
+    rw, or by backing off; so the mass of the grown strings is the marginal of each row when every row is a cell of its
+    own, which is one sweep. <s> begins a string (as often as </s> is predicted) and a string that begins with <s> is a
+    history at any length; </s> is never in one. The model is first given the histories of `trie`, so that none of them
+    is merged with another.
 
     Returns (trie, mass by length) to be carried over with `move_mass`.
     """
@@ -77,7 +99,8 @@ def _grow(model: NgramModel, strings: list[Array]) -> list[Array]:
 
 
 def move_mass(source: Trie, mass: list[Array], trie: Trie) -> list[Array]:
-    """Carries mass from histories of one trie to those of another (same words): each to its longest suffix that is there."""
+    """Carries mass from histories of one trie to those of another (same words): each to its longest suffix that is
+    there."""
     where = locate(source, trie)
     moved = [np.zeros(trie.n_hist(j)) for j in range(trie.order)]
     here = mass[-1]

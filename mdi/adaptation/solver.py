@@ -1,10 +1,12 @@
 """Maximises a concave dual whose features are disjoint cells. Knows nothing of n-grams.
 
-`partition`  full iterative scaling on the cells, mu_i += log(r_i / R_i): the features are disjoint, so GIS' constant is 1 and
-             the full step is monotone. The slack cell is scaled too (subtracting its step from all others, which changes
-             nothing else) and Anderson acceleration extrapolates over the last steps; a step that lowers D is taken back.
-`gis`        the paper's update in lam, divided by the constant that it needs: the number of constraints that fire at once.
-`paper`      the paper's update as printed, without the constant. Diverges; kept so that this can be shown.
+`partition`  full iterative scaling on the cells, mu_i += log(r_i / R_i): the features are disjoint, so GIS' constant
+is 1 and
+             the full step is monotone. The slack cell is scaled too (subtracting its step from all others, which
+             changes nothing else) and Anderson acceleration extrapolates over the last steps; a step that lowers D is
+             taken back.
+`gis`        the paper's update in lam, divided by the constant that it needs: the number of constraints that fire at
+once. `paper`      the paper's update as printed, without the constant. Diverges; kept so that this can be shown.
 `lbfgs`      SciPy's L-BFGS-B in lam, variables scaled by sqrt(target).
 
 All maximise D(mu) - sum_i lam_i^2 / (2 sigma2 N) if a variance sigma2 is given (N: number of in-domain events).
@@ -67,7 +69,8 @@ class _Objective:
         self.converged = False
 
     def __call__(self, mu: Array) -> tuple[float, Evaluation, Array, Array]:
-        """(D, evaluation, marginals, gradient in lam) at mu. Stops when the tolerance is met or the iterations are used up."""
+        """(D, evaluation, marginals, gradient in lam) at mu. Stops when the tolerance is met or the iterations are
+        used up."""
         if len(self.steps) >= self.max_iters:
             raise _Stop
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -224,7 +227,9 @@ def _gis(objective: _Objective, mu: Array, constant: float | None = None) -> str
             t = np.zeros_like(lam)
             for _ in range(50):
                 growth = marginal * np.exp(constant * t)
-                change = (growth + objective.penalty * (lam + t) - objective.target) / (constant * growth + objective.penalty)
+                change = (growth + objective.penalty * (lam + t) - objective.target) / (
+                    constant * growth + objective.penalty
+                )
                 t -= np.clip(change, -1.0, 1.0)
                 if np.abs(change).max(initial=0.0) < 1e-12:
                     break
@@ -244,7 +249,13 @@ def _lbfgs(objective: _Objective, mu: Array) -> str:
         value, _, _, gradient = objective(dual.mu_of(y / unit))
         return (-value if np.isfinite(value) else 1e300), -gradient / unit
 
-    options = {"maxiter": objective.max_iters, "maxcor": 10, "maxfun": 10 * objective.max_iters, "ftol": 0.0, "gtol": 0.0}
+    options = {
+        "maxiter": objective.max_iters,
+        "maxcor": 10,
+        "maxfun": 10 * objective.max_iters,
+        "ftol": 0.0,
+        "gtol": 0.0,
+    }
     y, last = dual.lam_of(mu) * unit, -np.inf
     while True:  # a line search that gives up is begun anew without the old curvature, for as long as that helps
         result = minimize(negative, y, jac=True, method="L-BFGS-B", options=options)

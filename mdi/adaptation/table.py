@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mdi.adaptation.adapter import Adapted
+from mdi.adaptation.adapted import Adapted
 from mdi.errors import MdiError
 from mdi.files import read_lines, writing
-from mdi.lm.model import worst_sum
+from mdi.lm.normalise import worst_sum
 from mdi.lm.vocabulary import to_str
 
 COLUMNS = ("ngram", "order", "count", "target", "marginal_before", "marginal_after", "lambda")
@@ -56,7 +56,14 @@ def certificate(adapted: Adapted) -> dict[str, Any]:
 def write_constraints(adapted: Adapted, path: str) -> None:
     """One line a constraint, those that moved most first."""
     problem, solution = adapted.problem, adapted.solution
-    columns = [problem.constraints.order_of, problem.count, problem.target, problem.before, solution.marginal, adapted.lam]
+    columns = [
+        problem.constraints.order_of,
+        problem.count,
+        problem.target,
+        problem.before,
+        solution.marginal,
+        adapted.lam,
+    ]
     ngrams = problem.ngrams()
     moved = np.argsort(-np.abs(solution.marginal - problem.before), kind="stable")
     with writing(path) as stream:

@@ -1,11 +1,12 @@
 """The best model that background, in-domain text and development text allow.
 
-An adapted background mixed with the in-domain model, and with the background itself so that plain interpolation is among
-the choices:
+An adapted background mixed with the in-domain model, and with the background itself so that plain interpolation is
+among the choices:
 
     p = w1 p_ad + w2 p_in + w3 p_bg
 
-Thresholds by order and the variance of the prior on lambda are searched on development text, the weights are EM's for each.
+Thresholds by order and the variance of the prior on lambda are searched on development text, the weights are EM's for
+each.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdi.adaptation.adapter import Adapted, Adapter
+from mdi.adaptation.adapted import Adapted
+from mdi.adaptation.adapter import Adapter
 from mdi.lm.mix import em_weights
 from mdi.lm.model import NgramModel
 from mdi.lm.perplexity import token_probs
@@ -47,7 +49,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Point:
+class Trial:
     """One setting: development perplexity of the adapted model alone and mixed."""
 
     setting: Setting
@@ -70,13 +72,13 @@ class Tuner:
         *,
         tolerance: float = 1e-3,
         max_iters: int = 200,
-        report: Callable[[Point], None] | None = None,
+        report: Callable[[Trial], None] | None = None,
     ) -> None:
         self.adapter, self.tolerance, self.max_iters, self.report = adapter, tolerance, max_iters, report
         bos = adapter.background.vocab.bos
         self.ids, self.predicted = development, (development >= 0) & (development != bos)
         self.others = [self._probs(model) for model in others]
-        self.points: dict[Setting, Point] = {}
+        self.points: dict[Setting, Trial] = {}
         self.best: tuple[float, Setting, Adapted] | None = None
         self.last: Adapted | None = None
 
@@ -109,7 +111,7 @@ class Tuner:
         alone, mixed, weights = self.weigh(adapted.model)
         seconds = time.perf_counter() - begun
         size, iterations = adapted.problem.constraints.total, adapted.solution.iterations
-        point = Point(setting, size, iterations, seconds, alone, mixed, weights)
+        point = Trial(setting, size, iterations, seconds, alone, mixed, weights)
         self.points[setting] = point
         if self.best is None or mixed < self.best[0]:
             self.best = (mixed, setting, adapted)
@@ -118,7 +120,8 @@ class Tuner:
         return mixed
 
     def search(self, most: int = 24) -> None:
-        """A path with equal thresholds, then one coordinate at a time for as long as it pays, in at most so many settings."""
+        """A path with equal thresholds, then one coordinate at a time for as long as it pays, in at most so many
+        settings."""
         order = self.adapter.background.order
         rarest = [float(self.adapter.counts.count[k].max(initial=0.0)) for k in range(1, order + 1)]
         for threshold in THRESHOLDS:

@@ -3,9 +3,10 @@
     mdi adapt [options] BACKGROUND.arpa[.gz] TEXT[.gz]... OUT.arpa[.gz]
     mdi adapt [options] --counts COUNTS BACKGROUND.arpa[.gz] OUT.arpa[.gz]
 
-Among all models that have the in-domain marginals of the chosen n-grams, the result is the closest to the background. It is
-written with a certificate, OUT.json. A sweep over several thresholds is one job: with --min-counts 2-2-2,5-3-2,6-4-3 the output's
-name must contain {}, which becomes the thresholds; the background is read once, and each set starts from the last solution.
+Among all models that have the in-domain marginals of the chosen n-grams, the result is the closest to the background.
+It is written with a certificate, OUT.json. A sweep over several thresholds is one job: with --min-counts
+2-2-2,5-3-2,6-4-3 the output's name must contain {}, which becomes the thresholds; the background is read once, and
+each set starts from the last solution.
 """
 
 from __future__ import annotations
@@ -15,26 +16,35 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from mdi.certificate import check_outputs, write_certificate
-from mdi.commands import in_domain
+from mdi.commands import options as shared
 from mdi.errors import MdiError
 
 if TYPE_CHECKING:
-    from mdi.adaptation.adapter import Adapted
+    from mdi.adaptation.adapted import Adapted
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="background, in-domain text(s), output")
     add = parser.add_argument
     add("--min-counts", default="2", metavar="N-N-N[,...]",
-        help="constrain n-grams seen so often, by order, such as 5-3-2; the last repeats; several: a sweep (2)")  # fmt: skip
-    add("--targets", choices=("ml", "smoothed"), default="ml", help="marginals: relative frequencies or Kneser-Ney's (ml)")
+        help="constrain n-grams seen so often, by order: 5-3-2; the last repeats; several: a sweep (2)")  # fmt: skip
+    add(
+        "--targets",
+        choices=("ml", "smoothed"),
+        default="ml",
+        help="marginals: relative frequencies or Kneser-Ney's (ml)",
+    )
     add("--targets-lm", metavar="LM", help="marginals of this model instead")
     add("--sigma2", type=float, metavar="V", help="variance of a Gaussian prior on lambda; 1 suits most (none)")
     add("--solver", choices=("partition", "gis", "lbfgs", "paper"), default="partition", help="(partition)")
     add("--init", metavar="TSV", help="start from the lambdas of an earlier --constraints-out")
-    add("--constraints-out", metavar="TSV", help="write n-gram, order, count, target, marginals before and after, lambda")
+    add(
+        "--constraints-out",
+        metavar="TSV",
+        help="write n-gram, order, count, target, marginals before and after, lambda",
+    )
     add("--ppl", metavar="TEXT", action="append", default=[], help="print the perplexity of this text; may be repeated")
-    in_domain.add_arguments(parser)
+    shared.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     background_path, *texts, out = args.files if len(args.files) > 1 else (*args.files, "")
     if not out or bool(texts) == bool(args.counts):
         raise MdiError("expected BACKGROUND TEXT OUT, or --counts COUNTS BACKGROUND OUT")
-    in_domain.check_options(args)
+    shared.check_options(args)
     if args.sigma2 is not None and not args.sigma2 > 0:
         raise MdiError(f"--sigma2 {args.sigma2}; expected a positive number")
     sets = args.min_counts.split(",")
@@ -60,29 +70,29 @@ def run(args: argparse.Namespace) -> int:
             check_output(table, [background_path, *texts])
 
     background = read_arpa(background_path)
-    in_domain.check_normalised(background_path, background, args.renormalize)
+    shared.check_normalised(background_path, background, args.renormalize)
     targets = read_arpa(args.targets_lm) if args.targets_lm else args.targets
     order = max(background.order, targets.order if args.targets_lm else 1)
-    counts = in_domain.read_in_domain(args, texts, background.vocab, order)
-    history = in_domain.read_history(args)
+    counts = shared.read_in_domain(args, texts, background.vocab, order)
+    history = shared.read_history(args)
     adapter = Adapter(background, counts, targets=targets, history=history, threads=args.threads, spend=len(sets) == 1)
     options = {"solver": args.solver, "tolerance": args.tolerance, "max_iters": args.max_iters, "sigma2": args.sigma2}
-    options["report"] = in_domain.say_step
+    options["report"] = shared.say_step
     if len(sets) > 1:
-        results = adapter.path(sets, **options)
+        results = adapter.sweep(sets, **options)
     else:
         start = read_lambda(args.init) if args.init else None
         results = iter([adapter.adapt(args.min_counts, start=start, **options)])
-    inputs = {"background": background_path, "in_domain": args.counts or texts, **in_domain.text_fields(counts)}
+    inputs = {"background": background_path, "in_domain": args.counts or texts, **shared.text_fields(counts)}
 
     def write(adapted: Adapted) -> str:
         """Writes a model and what belongs to it; returns the lines about its perplexities."""
         thresholds = adapted.problem.min_counts
         model_path, table = named[thresholds]
-        fields = in_domain.checked_fields(adapted)
+        fields = shared.checked_fields(adapted)
         fields["perplexity"] = {path: perplexity(adapted.whole, [path]).as_dict() for path in args.ppl}
         write_arpa(adapted.whole, model_path, adapted.problem.keep)
-        chosen = {**in_domain.options_of(args), "min_counts": thresholds}
+        chosen = {**shared.options_of(args), "min_counts": thresholds}
         write_certificate(model_path, {"command": "adapt", **inputs, "options": chosen, **fields})
         if table:
             write_constraints(adapted, table)
@@ -93,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         pending = []
         for adapted in results:
             pending.append(pool.submit(write, adapted))
-            converged &= in_domain.say_result(adapted, named[adapted.problem.min_counts][0])
+            converged &= shared.say_result(adapted, named[adapted.problem.min_counts][0])
         for job in pending:
             print(job.result(), end="", flush=True)
     return 0 if converged else 1

@@ -16,8 +16,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", metavar="DIR", help="folder for the lattices; made if need be")
     parser.add_argument("--nj", type=int, default=1, metavar="N", help="processes, one archive each (1)")
     parser.add_argument("--beam", type=float, default=12.0, help="search beam (12)")
-    parser.add_argument("--lattice-beam", type=float, default=6.0, help="paths worse than the best by more are left out (6)")
-    parser.add_argument("--text", type=boolean, default=False, metavar="true|false", help="write text, not binary (false)")
+    parser.add_argument(
+        "--lattice-beam", type=float, default=6.0, help="paths worse than the best by more are left out (6)"
+    )
+    parser.add_argument(
+        "--text", type=boolean, default=False, metavar="true|false", help="write text, not binary (false)"
+    )
     parser.add_argument("--acwt", type=float, default=0.1, help="scale of the acoustic scores in the search (0.1)")
 
 
@@ -35,7 +39,9 @@ def run(args: argparse.Namespace) -> None:
     graph, data, folder = Path(args.graph) / "HCLG.fst", Path(args.data), Path(args.out)
     for path in (graph, data / "wav.scp"):
         if not path.exists():
-            raise MdiError(f"{path}: not there; expected {'the output of mdi graph' if path == graph else 'a Kaldi data folder'}")
+            raise MdiError(
+                f"{path}: not there; expected {'the output of mdi graph' if path == graph else 'a Kaldi data folder'}"
+            )
     lists = [data / name for name in ("text", "utt2spk", "segments", "wav.scp") if (data / name).exists()]
     utterances = list(read_text(str(lists[0])))
     if args.nj < 1 or args.beam <= 0 or args.lattice_beam <= 0 or args.acwt <= 0:
@@ -53,15 +59,20 @@ def run(args: argparse.Namespace) -> None:
         stream.write(json.dumps(settings).encode())
     options = Options(args.beam, args.lattice_beam, args.acwt)
     n_senones = read_acoustic_model().n_senones
-    jobs = [Job(i + 1, str(data), str(graph), n_senones, str(folder), utterances[i::nj], options, args.text) for i in range(nj)]
+    jobs = [
+        Job(i + 1, str(data), str(graph), n_senones, str(folder), utterances[i::nj], options, args.text)
+        for i in range(nj)
+    ]
     total: Times = decode_jobs(jobs)
     (folder / "num_jobs").write_text(f"{nj}\n")
     if total.unfinished:
         say(f"mdi decode: {len(total.unfinished)} utterances ended inside a word: {examples(total.unfinished)}")
     if total.utterances:
         say(
-            f"mdi decode: {total.utterances:,} utterances, {total.speech:,.0f} s of speech, {total.real_time_factor:.3f} times"
-            f" real time (senones {total.senones / total.speech:.3f}, search {total.search / total.speech:.3f}, determinisation"
+            f"mdi decode: {total.utterances:,} utterances, {total.speech:,.0f} s of speech, "
+            f"{total.real_time_factor:.3f} times"
+            f" real time (senones {total.senones / total.speech:.3f}, search {total.search / total.speech:.3f}, "
+            f"determinisation"
             f" {1000 * total.determinization / total.utterances:.1f} ms an utterance)"
         )
     say(f"mdi decode: lattices of {len(utterances):,} utterances in {folder}")

@@ -1,7 +1,7 @@
 """HCLG.fst for the built-in English acoustic model, and beside it words.txt, phones.txt, L_disambig.fst and G.fst.
 
-LM is an ARPA model or a G.fst that was made with the same --words. Without --lexicon the pronunciations are those of CMU's
-dictionary; without --words the table has the words of the lexicon that the model knows.
+LM is an ARPA model or a G.fst that was made with the same --words. Without --lexicon the pronunciations are those of
+CMU's dictionary; without --words the table has the words of the lexicon that the model knows.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ def run(args: argparse.Namespace) -> None:
     pronounced = {word for word, _ in lexicon.entries}
     mute = [w for w in symbols.ids if w not in pronounced and w[0] not in "<#"]
     if mute:
-        say(f"mdi graph: {len(mute):,} words of the table have no pronunciation and cannot be recognised: {examples(mute)}")
+        say(
+            f"mdi graph: {len(mute):,} words of the table have no pronunciation and cannot be recognised: "
+            f"{examples(mute)}"
+        )
     folder = make_folder(args.out)
     with writing(str(folder / "words.txt")) as stream:
         stream.write("".join(f"{w} {i}\n" for w, i in symbols.ids.items()).encode("utf-8", "surrogateescape"))
@@ -63,4 +66,8 @@ def run(args: argparse.Namespace) -> None:
         stream.write(phone_table(spoken).encode())
     write_fst(spoken.arcs, str(folder / "L_disambig.fst"), "olabel")
     write_fst(acceptor, str(folder / "G.fst"))
-    write_fst(make_graph(spoken, from_bytes((folder / "G.fst").read_bytes()), acoustic), str(folder / "HCLG.fst"), kind="const")
+    write_fst(
+        make_graph(spoken, from_bytes((folder / "G.fst").read_bytes()), acoustic),
+        str(folder / "HCLG.fst"),
+        kind="const",
+    )

@@ -2,8 +2,8 @@
 
     mdi match [options] SMALL.arpa[.gz] LARGE.arpa[.gz] TEXT[.gz]... OUT.arpa[.gz]
 
-The constraints are all n-grams of the small model, the targets their marginals in the large one over the histories of the
-in-domain text. The output has exactly the n-grams of the small model.
+The constraints are all n-grams of the small model, the targets their marginals in the large one over the histories of
+the in-domain text. The output has exactly the n-grams of the small model.
 """
 
 from __future__ import annotations
@@ -11,42 +11,42 @@ from __future__ import annotations
 import argparse
 
 from mdi.certificate import check_outputs, write_certificate
-from mdi.commands import in_domain
+from mdi.commands import options as shared
 from mdi.errors import MdiError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="small model, large model, in-domain text(s), output")
-    in_domain.add_arguments(parser)
+    shared.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from mdi.adaptation.adapter import match
+    from mdi.adaptation.match import match
     from mdi.lm.arpa import read_arpa, write_arpa
-    from mdi.lm.model import close
+    from mdi.lm.model import with_suffixes
 
     files = args.files
     if len(files) < 3 or (len(files) == 3) != bool(args.counts):
         raise MdiError("expected SMALL LARGE TEXT OUT, or --counts COUNTS SMALL LARGE OUT")
     small_path, large_path, *texts, out = files
-    in_domain.check_options(args)
+    shared.check_options(args)
     check_outputs(out, [small_path, large_path, *texts])
     small = read_arpa(small_path, closed=False)
-    in_domain.check_normalised(small_path, close(small), args.renormalize)
+    shared.check_normalised(small_path, with_suffixes(small), args.renormalize)
     large = read_arpa(large_path)
-    counts = in_domain.read_in_domain(args, texts, small.vocab, max(small.order, large.order))
+    counts = shared.read_in_domain(args, texts, small.vocab, max(small.order, large.order))
     adapted = match(
         small,
         large,
         counts,
-        history=in_domain.read_history(args),
+        history=shared.read_history(args),
         threads=args.threads,
         tolerance=args.tolerance,
         max_iters=args.max_iters,
-        report=in_domain.say_step,
+        report=shared.say_step,
     )
-    fields = in_domain.checked_fields(adapted)
+    fields = shared.checked_fields(adapted)
     write_arpa(adapted.whole, out, adapted.problem.keep)
-    inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts, **in_domain.text_fields(counts)}
-    write_certificate(out, {"command": "match", **inputs, "options": in_domain.options_of(args), **fields})
-    return 0 if in_domain.say_result(adapted, out) else 1
+    inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts, **shared.text_fields(counts)}
+    write_certificate(out, {"command": "match", **inputs, "options": shared.options_of(args), **fields})
+    return 0 if shared.say_result(adapted, out) else 1

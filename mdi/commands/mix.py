@@ -1,8 +1,8 @@
 """Interpolates models linearly (SRILM's ngram -mix-lm): the n-grams of all, p = sum of weight x p, normalised.
 
---tune finds the weights under which development text is most likely, by expectation maximisation over its tokens (SRILM's
-compute-best-mix). Models may differ in order (the lower ones back off) and in words (a word has probability 0 where it is
-not known).
+--tune finds the weights under which development text is most likely, by expectation maximisation over its tokens
+(SRILM's compute-best-mix). Models may differ in order (the lower ones back off) and in words (a word has probability 0
+where it is not known).
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group(required=True)
-    how.add_argument("--tune", metavar="TEXT", action="append", help="development text to tune the weights on; may be repeated")
+    how.add_argument(
+        "--tune", metavar="TEXT", action="append", help="development text to tune the weights on; may be repeated"
+    )
     how.add_argument("--weights", metavar="A,B,...", help="weights of the models, which sum to 1")
     parser.add_argument("lms", metavar="LM", nargs="+", help="two or more ARPA models, plain or gzipped")
     parser.add_argument(
@@ -32,15 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from mdi.errors import MdiError
     from mdi.lm.arpa import read_arpa, write_arpa
-    from mdi.lm.mix import align, check_weights, mix
-    from mdi.lm.model import close
+    from mdi.lm.mix import check_weights, mix, over_one_vocabulary
+    from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import checked_sum, warn_unless_normalised
     from mdi.lm.perplexity import perplexity_of
     from mdi.progress import say
 
     texts = args.tune or []
     if len(args.lms) < 2:
-        raise MdiError(f"one model only ({args.lms[0]}) and the output {args.out}; expected two models or more, then the output")
+        raise MdiError(
+            f"one model only ({args.lms[0]}) and the output {args.out}; expected two models or more, then the output"
+        )
     check_outputs(args.out, [*args.lms, *texts])
     weights = None if texts else check_weights(_numbers(args.weights), len(args.lms))
     models = []
@@ -48,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
         models.append(read_arpa(path, closed=False))
         warn_unless_normalised(path, models[-1])
     _describe(args.lms, models)
-    models = align(models)
+    models = over_one_vocabulary(models)
     fields = {"command": "mix", "models": args.lms}
     if texts:
         ids, stats = _read_development(texts, models[0].vocab)
@@ -57,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
     model = mix(models, weights)
     fields |= {"weights": weights, "ngrams": model.trie.counts, "worst_sum_gap": checked_sum(model)}
     if texts:
-        result = perplexity_of(close(model), [ids], stats)
+        result = perplexity_of(with_suffixes(model), [ids], stats)
         fields["development"] = result.as_dict()
         say(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
     write_arpa(model, args.out)
@@ -94,7 +98,9 @@ def _describe(paths: list[str], models: list[NgramModel]) -> None:
     union = set().union(*words)
     for path, known in zip(paths, words, strict=True):
         if missing := sorted(union - known):
-            say(f"{path}: lacks {len(missing):,} of {len(union):,} words, with probability 0 in it: {examples(missing)}")
+            say(
+                f"{path}: lacks {len(missing):,} of {len(union):,} words, with probability 0 in it: {examples(missing)}"
+            )
 
 
 def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextStats]:
@@ -115,7 +121,10 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
         )
     if stats.oov:
         how = "taken as the unknown word" if vocab.unk >= 0 else "passed over"
-        say(f"development text: {stats.oov:,} of {stats.words:,} words are in no model, {how}: {examples(stats.oov_examples)}")
+        say(
+            f"development text: {stats.oov:,} of {stats.words:,} words are in no model, {how}: "
+            f"{examples(stats.oov_examples)}"
+        )
     return ids, stats
 
 
@@ -124,12 +133,12 @@ def _tune(models: list[NgramModel], ids: Array) -> tuple[Array, dict[str, float]
     import numpy as np
 
     from mdi.lm.mix import em_steps
-    from mdi.lm.model import close
+    from mdi.lm.model import with_suffixes
     from mdi.lm.perplexity import token_probs
     from mdi.progress import say
 
     predicted = (ids >= 0) & (ids != models[0].vocab.bos)
-    probs = [token_probs(close(model), ids)[0][predicted] for model in models]
+    probs = [token_probs(with_suffixes(model), ids)[0][predicted] for model in models]
     allowed = int((np.array(probs) > 0).any(axis=0).sum())
     for iteration, (weights, ppl) in enumerate(em_steps(probs), 1):
         line = f"iteration {iteration}, weights {' '.join(f'{w:.6f}' for w in weights)}, ppl {ppl:.6g}"

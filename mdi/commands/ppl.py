@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("lm", metavar="LM", help="ARPA model, plain or gzipped")
     parser.add_argument("texts", metavar="TEXT", nargs="+", help="one sentence a line, plain or gzipped")
-    parser.add_argument("--json", type=boolean, default=False, metavar="true|false", help="one JSON object a text (false)")
+    parser.add_argument(
+        "--json", type=boolean, default=False, metavar="true|false", help="one JSON object a text (false)"
+    )
     parser.add_argument(
         "--debug", type=int, choices=(0, 1, 2), default=0, help="1: each sentence, 2: each word, in SRILM's layout (0)"
     )

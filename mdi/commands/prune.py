@@ -1,7 +1,7 @@
 """Drops the n-grams that matter least: relative-entropy pruning, as SRILM's ngram -prune.
 
-An n-gram goes if the model's perplexity rises by less than the threshold, relatively, without it, and if no longer n-gram
-that stays begins with it. Back-off weights are computed anew, so every history still sums to one.
+An n-gram goes if the model's perplexity rises by less than the threshold, relatively, without it, and if no longer
+n-gram that stays begins with it. Back-off weights are computed anew, so every history still sums to one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--threshold", type=float, default=1e-8, help="smallest relative rise in perplexity that keeps an n-gram (1e-8)"
     )
-    how.add_argument("--max-ngrams", type=int, metavar="N", help="the smallest threshold that leaves at most N n-grams instead")
+    how.add_argument(
+        "--max-ngrams", type=int, metavar="N", help="the smallest threshold that leaves at most N n-grams instead"
+    )
     parser.add_argument("lm", metavar="LM", help="ARPA model, plain or gzipped")
     parser.add_argument(
-        "out", metavar="OUT", help="the pruned model (.gz by suffix, - for standard output); OUT.json says how it was made"
+        "out",
+        metavar="OUT",
+        help="the pruned model (.gz by suffix, - for standard output); OUT.json says how it was made",
     )
 
 

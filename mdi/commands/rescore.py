@@ -1,9 +1,9 @@
 """Exchanges the language model in lattices: the old model's scores out, the new one's in, exact along every path.
 
-IN and OUT are archives (text or binary, plain or .gz) or folders with lat.1.gz, lat.2.gz and so on.
---old-scores says how the old scores got in: 'cheapest' for lattices of a decoder, whose graph lets every n-gram be backed
-off from; 'exact' for lattices that were rescored with the model itself. Without --old-lm the new scores are added to what
-is there.
+IN and OUT are archives (text or binary, plain or .gz) or folders with lat.1.gz, lat.2.gz and so on. --old-scores says
+how the old scores got in: 'cheapest' for lattices of a decoder, whose graph lets every n-gram be backed off from;
+'exact' for lattices that were rescored with the model itself. Without --old-lm the new scores are added to what is
+there.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--old-lm", metavar="ARPA", help="the model whose scores are in the lattices")
     parser.add_argument("--new-lm", metavar="ARPA", help="the model whose scores go in")
     parser.add_argument("--old-scores", choices=("cheapest", "exact"), default="cheapest", help="see above (cheapest)")
-    parser.add_argument("--text", type=boolean, default=False, metavar="true|false", help="write text, not binary (false)")
-    parser.add_argument("--nj", type=int, default=1, metavar="N", help="archives worked on at a time (1); the models are shared")
+    parser.add_argument(
+        "--text", type=boolean, default=False, metavar="true|false", help="write text, not binary (false)"
+    )
+    parser.add_argument(
+        "--nj", type=int, default=1, metavar="N", help="archives worked on at a time (1); the models are shared"
+    )
 
 
 def run(args: argparse.Namespace) -> None:

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tuned-on", metavar="DIR", help="score only the point that was best in this folder")
     parser.add_argument("--compare-with", metavar="DIR", help="scored folder of another system on the same data")
     parser.add_argument("--mode", choices=("strict", "present", "all"), default="strict",
-                        help="an utterance without a lattice is an error, left out, or all deleted (strict)")  # fmt: skip
+                        help="an utterance without a lattice: an error, left out, or all deleted (strict)")  # fmt: skip
     parser.add_argument("--ref-filter", metavar="PROGRAM", help="a recipe's local/wer_ref_filter")
     parser.add_argument("--hyp-filter", metavar="PROGRAM", help="a recipe's local/wer_hyp_filter")
 
@@ -65,7 +65,8 @@ def run(args: argparse.Namespace) -> None:
     interval = confidence(result.errors)[0]
     say(
         f"mdi score: LM weight {result.point[0]}, penalty {result.point[1]}, 95% interval"
-        f" [{interval.mean - interval.half:.2f}, {interval.mean + interval.half:.2f}], oracle WER {found.oracle_rate:.2f},"
+        f" [{interval.mean - interval.half:.2f}, {interval.mean + interval.half:.2f}], oracle WER "
+        f"{found.oracle_rate:.2f},"
         f" depth {found.depth:.1f}"
     )
     weight, penalty = result.point

@@ -4,8 +4,8 @@
     mdi train [options] --counts COUNTS[.gz] OUT.arpa[.gz]
 
 kn is SRILM's -kndiscount (modified Kneser-Ney, back-off form); kn-interpolated its -kndiscount -interpolate, and with
---min-counts 1 and no --vocab the model of lmplz; wb is -wbdiscount. Every history of the model sums to one; a certificate,
-OUT.json, says what was done.
+--min-counts 1 and no --vocab the model of lmplz; wb is -wbdiscount. Every history of the model sums to one; a
+certificate, OUT.json, says what was done.
 """
 
 from __future__ import annotations
@@ -28,14 +28,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("texts", metavar="TEXT", nargs="*", help="one sentence a line, plain or gzipped; - is standard input")
     add("out", metavar="OUT", help="ARPA model to write, gzipped if it ends in .gz; - is standard output")
     add("--order", type=int, default=3, metavar="N", help="length of the longest n-grams (3)")
-    add("--vocab", metavar="WORDS", help="one word a line, or Kaldi's words.txt; other words are <unk> (every word of the text)")
+    add(
+        "--vocab",
+        metavar="WORDS",
+        help="one word a line, or Kaldi's words.txt; other words are <unk> (every word of the text)",
+    )
     add("--oov", choices=("map", "drop", "error"), default="map",
         help="words outside --vocab: map them to <unk>; drop them, for a model without <unk>; stop (map)")  # fmt: skip
     add("--smoothing", choices=("kn", "kn-interpolated", "wb"), default="kn", help="(kn)")
     add("--min-counts", metavar="N-N-N", help="keep n-grams seen so often, by order; the last repeats (1-1-2)")
     add("--memory", default="2G", metavar="SIZE",
-        help="for counting, such as 500M; what does not fit goes to disk. The counts of the orders below the highest, and the "
-             "model itself, take what they take (2G)")  # fmt: skip
+        help="for counting, such as 500M; what does not fit goes to disk. The counts of the orders below the highest, "
+             "and the model itself, take what they take (2G)")  # fmt: skip
     add("--tmp", metavar="DIR", help="folder for that (the system's)")
     add("--counts", metavar="FILE", help="SRILM count file, instead of text")
     add("--counts-out", metavar="FILE", help="write the counts too, in SRILM's format")
@@ -46,11 +50,10 @@ def run(args: argparse.Namespace) -> None:
     from mdi.lm.arpa import write_arpa
     from mdi.lm.counts import read_counts, stream_text, writing_counts
     from mdi.lm.estimate import checked, estimate
-    from mdi.lm.model import worst_sum
+    from mdi.lm.normalise import worst_sum
     from mdi.lm.text import SPECIAL
     from mdi.lm.trie import PADDED
-    from mdi.lm.vocabulary import GrowingVocabulary
-    from mdi.lm.wordlist import model_vocabulary, read_words
+    from mdi.lm.vocabulary import GrowingVocabulary, model_vocabulary, read_words
 
     if bool(args.texts) == bool(args.counts):
         raise MdiError("expected TEXT OUT, or --counts COUNTS OUT")
@@ -64,7 +67,9 @@ def run(args: argparse.Namespace) -> None:
     vocab = model_vocabulary(read_words(args.vocab), args.oov != "drop") if args.vocab else GrowingVocabulary(SPECIAL)
     with ExitStack() as stack:
         if args.counts:
-            counts = checked(read_counts(args.counts, vocab, args.order, args.oov), args.counts, args.smoothing).stream()
+            counts = checked(
+                read_counts(args.counts, vocab, args.order, args.oov), args.counts, args.smoothing
+            ).stream()
         else:
             counts = stack.enter_context(stream_text(args.texts, vocab, args.order, args.oov, memory, args.tmp))
         _say_text(counts, args)
@@ -80,13 +85,17 @@ def run(args: argparse.Namespace) -> None:
     write_arpa(model, args.out)
     write_certificate(args.out, {
         "command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab, "order": args.order,
-        "smoothing": args.smoothing, "min_counts": min_counts, "sentences": counts.stats.sentences, "words": counts.stats.words,
+        "smoothing": args.smoothing, "min_counts": min_counts, "sentences": counts.stats.sentences,
+        "words": counts.stats.words,
         "oov": counts.stats.oov, "oov_handling": args.oov if args.vocab else None, "ngrams": model.trie.counts,
         "discounts": [discount.as_dict() for discount in estimated.discounts],
         "left_over": {"probability": estimated.left_over, "words": estimated.sharing},
         "worst_sum_gap": gap, "worst_sum_history": where,
     })  # fmt: skip
-    say(f"mdi train: {', '.join(f'{n:,}' for n in model.trie.counts)} n-grams; sums to one within {gap:.1g} -> {args.out}")
+    say(
+        f"mdi train: {', '.join(f'{n:,}' for n in model.trie.counts)} n-grams; sums to one within {gap:.1g} -> "
+        f"{args.out}"
+    )
 
 
 def _say_text(counts, args: argparse.Namespace) -> None:

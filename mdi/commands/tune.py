@@ -2,9 +2,10 @@
 
     mdi tune [options] BACKGROUND.arpa[.gz] TEXT[.gz] DEV[.gz] OUT.arpa[.gz]
 
-The background is adapted (mdi adapt) with thresholds by order and a prior on lambda that are searched on the development text;
-for each choice the adapted model is mixed with the in-domain model and the background by EM's weights, so that plain
-interpolation is among the choices. OUT is the static mixture of the best. OUT.path.tsv and OUT.path.svg show what was tried.
+The background is adapted (mdi adapt) with thresholds by order and a prior on lambda that are searched on the
+development text; for each choice the adapted model is mixed with the in-domain model and the background by EM's
+weights, so that plain interpolation is among the choices. OUT is the static mixture of the best. OUT.path.tsv and
+OUT.path.svg show what was tried.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import argparse
 from typing import TYPE_CHECKING
 
 from mdi.certificate import check_outputs, write_certificate
-from mdi.commands import in_domain
+from mdi.commands import options as shared
 from mdi.errors import MdiError
 from mdi.progress import say
 
 if TYPE_CHECKING:
-    from mdi.adaptation.tune import Point, Tuner
+    from mdi.adaptation.tune import Trial, Tuner
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,21 +29,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="in-domain model(s) to mix with (an interpolated Kneser-Ney model of the in-domain text)")  # fmt: skip
     add("--min-counts", metavar="N-N-N[,...]", help="try just these thresholds (search)")
     add("--sigma2", metavar="V[,...]", help="try just these variances of the prior, such as 0.5,1,none (search)")
-    add("--targets", choices=("ml", "smoothed"), default="ml", help="marginals: relative frequencies or Kneser-Ney's (ml)")
+    add(
+        "--targets",
+        choices=("ml", "smoothed"),
+        default="ml",
+        help="marginals: relative frequencies or Kneser-Ney's (ml)",
+    )
     add("--max-settings", type=int, default=24, metavar="N", help="end the search after so many settings (24)")
-    in_domain.add_arguments(parser)
+    shared.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     import numpy as np
 
-    from mdi.adaptation.adapter import Adapter, onto
+    from mdi.adaptation.adapter import Adapter
     from mdi.adaptation.constraints import parse_thresholds
+    from mdi.adaptation.problem import onto
     from mdi.adaptation.tune import Tuner
     from mdi.lm.arpa import read_arpa, write_arpa
     from mdi.lm.estimate import estimate
     from mdi.lm.mix import mix
-    from mdi.lm.model import close
+    from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import checked_sum
     from mdi.lm.perplexity import perplexity
     from mdi.lm.text import Text
@@ -50,25 +57,30 @@ def run(args: argparse.Namespace) -> int:
     if len(args.files) != (3 if args.counts else 4):
         raise MdiError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")
     background_path, *texts, development_path, out = args.files
-    in_domain.check_options(args)
+    shared.check_options(args)
     if args.max_settings < 1 or out == "-":
         raise MdiError("expected a positive --max-settings and a file as output")
     for path in (out, f"{out}.path.tsv", f"{out}.path.svg"):
         check_outputs(path, [background_path, *texts, development_path, *args.mix_with])
     background = read_arpa(background_path)
-    in_domain.check_normalised(background_path, background, args.renormalize)
-    counts = in_domain.read_in_domain(args, texts, background.vocab, background.order)
-    adapter = Adapter(background, counts, targets=args.targets, history=in_domain.read_history(args), threads=args.threads)
+    shared.check_normalised(background_path, background, args.renormalize)
+    counts = shared.read_in_domain(args, texts, background.vocab, background.order)
+    adapter = Adapter(background, counts, targets=args.targets, history=shared.read_history(args), threads=args.threads)
     models = {path: onto(read_arpa(path), background.vocab, path) for path in args.mix_with}
     if not models:
-        models = {"interpolated Kneser-Ney of the in-domain text": estimate(counts, "kn-interpolated", [1] * counts.order).model}
+        models = {
+            "interpolated Kneser-Ney of the in-domain text": estimate(
+                counts, "kn-interpolated", [1] * counts.order
+            ).model
+        }
     models[background_path] = background
     text = Text([development_path], background.vocab)
     development = np.concatenate(list(text))
     if text.stats.oov == text.stats.words:
         raise MdiError(f"{development_path}: none of its words is in the background; check its case and normalisation")
     tuner = Tuner(
-        adapter, development, list(models.values()), tolerance=args.tolerance, max_iters=args.max_iters, report=_say_point
+        adapter, development, list(models.values()), tolerance=args.tolerance, max_iters=args.max_iters,
+        report=_say_point
     )  # fmt: skip
     baseline, weights = tuner.baseline
     say(f"plain interpolation, weights {_numbers(weights)}: development perplexity {baseline:.2f}")
@@ -80,10 +92,10 @@ def run(args: argparse.Namespace) -> int:
     else:
         tuner.search(args.max_settings)
     adapted, weights = tuner.finish()
-    fields = in_domain.checked_fields(adapted)
+    fields = shared.checked_fields(adapted)
     final = mix([adapted.model, *models.values()], weights)
     fields |= {"worst_sum_gap": checked_sum(final), "ngrams": final.trie.counts}
-    result = perplexity(close(final), [development_path])
+    result = perplexity(with_suffixes(final), [development_path])
     write_arpa(final, out)
     setting = tuner.best[1]
     inputs = {"background": background_path, "in_domain": args.counts or texts, "development": development_path}
@@ -92,17 +104,18 @@ def run(args: argparse.Namespace) -> int:
         "development_ppl": result.ppl, "interpolation_ppl": baseline,
         "why": f"lowest development perplexity of {len(tuner.points)} settings",
     }  # fmt: skip
-    options = in_domain.options_of(args)
+    options = shared.options_of(args)
     write_certificate(
-        out, {"command": "tune", **inputs, **in_domain.text_fields(counts), "choice": choice, "options": options, **fields}
+        out, {"command": "tune", **inputs, **shared.text_fields(counts), "choice": choice, "options": options, **fields}
     )  # fmt: skip
     _write_path(tuner, baseline, out)
     parts = ", ".join(f"{weight:.3f} {name}" for weight, name in zip(weights, ["adapted", *models], strict=True))
     say(f"chosen: {setting}; mixed: {parts}")
     say(
-        f"development perplexity {result.ppl:.2f}, plain interpolation {baseline:.2f} ({100 * (result.ppl / baseline - 1):+.1f}%)"
+        f"development perplexity {result.ppl:.2f}, plain interpolation {baseline:.2f} "
+        f"({100 * (result.ppl / baseline - 1):+.1f}%)"
     )
-    return 0 if in_domain.say_result(adapted, out) else 1
+    return 0 if shared.say_result(adapted, out) else 1
 
 
 def _numbers(weights: list[float]) -> str:
@@ -119,7 +132,7 @@ def _variances(text: str) -> list[float | None]:
     return values
 
 
-def _say_point(point: Point) -> None:
+def _say_point(point: Trial) -> None:
     say(
         f"{point.setting}: {point.constraints:,} constraints, {point.iterations} iterations, {point.seconds:.1f} s; "
         f"perplexity alone {point.ppl_alone:.2f}, mixed {point.ppl_mixed:.2f} ({_numbers(point.weights)})"

@@ -1,8 +1,8 @@
 """A back-off model as the weighted acceptor G.fst, arc for arc what Kaldi's `arpa2fst --disambig-symbol=#0` makes.
 
-A state is a history that something follows. One from which the model predicts nothing would only back off, so the arcs into
-it go on to the history it backs off to and carry its weight. `<s>` is the start state, an n-gram that ends in `</s>` is the
-final weight of its history, and backing off reads #0 and writes nothing. Weights are -ln p and -ln bow.
+A state is a history that something follows. One from which the model predicts nothing would only back off, so the arcs
+into it go on to the history it backs off to and carry its weight. `<s>` is the start state, an n-gram that ends in
+`</s>` is the final weight of its history, and backing off reads #0 and writes nothing. Weights are -ln p and -ln bow.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def _kept(trie: Trie, known: Array, bos: int, eos: int) -> list[Array]:
 
 
 def _longest_suffix(trie: Trie, ids: Array, resolved: list[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """State and cost of the longest proper suffix that the model has: for n-grams whose next shorter suffix was pruned away."""
+    """State and cost of the longest proper suffix that the model has: for n-grams whose next shorter suffix was pruned
+    away."""
     state, cost = np.full(len(ids), -1, np.int32), np.zeros(len(ids))
     for size in range(ids.shape[1] - 1, 0, -1):
         left = np.flatnonzero(state < 0)
@@ -105,7 +106,9 @@ def grammar(model: NgramModel, symbols: SymbolTable) -> Grammar:
     known = label > 0
     known[[vocab.bos, vocab.eos]] = True  # they become the start and the final weights: no label is needed
     if (label[known] == disambiguation).any() or (label == 0).any():
-        raise MdiError(f"the model has {DISAMBIGUATION} or <eps> as a word; expected neither, they are the table's own symbols")
+        raise MdiError(
+            f"the model has {DISAMBIGUATION} or <eps> as a word; expected neither, they are the table's own symbols"
+        )
     kept = _kept(trie, known, vocab.bos, vocab.eos)
     state, n_states = _number_states(trie, kept, vocab.bos)
     resolved = _resolve(trie, model.bow, state)
@@ -132,7 +135,9 @@ def grammar(model: NgramModel, symbols: SymbolTable) -> Grammar:
     source, ilabel, weight, dest = (np.concatenate(column) for column in zip(*pieces, strict=True))
     olabel = np.where(ilabel == disambiguation, 0, ilabel)
     start = int(state[1][trie.as_hist[1][vocab.bos]]) if trie.order > 1 else 0
-    ilabel = np.where((ilabel == disambiguation) & (source == start) & ~_has_others(source, final, n_states)[source], 0, ilabel)
+    ilabel = np.where(
+        (ilabel == disambiguation) & (source == start) & ~_has_others(source, final, n_states)[source], 0, ilabel
+    )
     total = sum(trie.counts)
     return Grammar(
         from_unsorted(start, n_states, source, ilabel, olabel, weight, dest, final),
@@ -171,22 +176,26 @@ def _back_off(trie: Trie, j: int, hist: Array, resolved: list[tuple[Array, Array
 
 
 def check_dropped(result: Grammar, lm: str, symbols: SymbolTable, most: float) -> str:
-    """What to tell about the n-grams that were dropped; refuses a model that lost more than the share `most` of them."""
+    """What to tell about the n-grams that were dropped; refuses a model that lost more than the share `most` of
+    them."""
     share = result.dropped / result.total
     text = (
-        f"{result.dropped:,} of {result.total:,} n-grams ({100 * share:.2f}%, {100 * result.mass_dropped:.2f}% of the 1-gram"
+        f"{result.dropped:,} of {result.total:,} n-grams ({100 * share:.2f}%, {100 * result.mass_dropped:.2f}% of "
+        f"the 1-gram"
         f" mass) have a word outside {symbols.path}: {examples(result.missing)}"
     )
     if share > most:
         raise MdiError(
-            f"{lm}: {text}; at most {100 * most:g}% may be dropped. Is it the right words.txt, and in the same letter case?"
+            f"{lm}: {text}; at most {100 * most:g}% may be dropped. Is it the right words.txt, and in the same "
+            f"letter case?"
             " Otherwise raise --max-dropped"
         )
     return text
 
 
 def write_fst(fst: Arcs, path: str, sort: str = "ilabel", kind: str = "vector") -> None:
-    """Hands the arcs to OpenFst, which trims and sorts them and writes its own file: vector, or const, which is read faster."""
+    """Hands the arcs to OpenFst, which trims and sorts them and writes its own file: vector, or const, which is read
+    faster."""
     import pywrapfst
 
     made = pywrapfst.Fst.read_from_string(to_bytes(fst))
@@ -194,7 +203,8 @@ def write_fst(fst: Arcs, path: str, sort: str = "ilabel", kind: str = "vector") 
     made.arcsort(sort)
     if made.num_states() == 0 or fst.n_arcs == 0:
         raise MdiError(
-            f"{path}: the acceptor is empty, no sentence has a probability; expected a model with </s> and words of the table"
+            f"{path}: the acceptor is empty, no sentence has a probability; expected a model with </s> and words of "
+            f"the table"
         )
     if kind != "vector":
         made = pywrapfst.convert(made, kind)

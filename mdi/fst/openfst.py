@@ -1,8 +1,8 @@
 """OpenFst's VectorFst as arrays, and the bytes of its file: millions of arcs go to and from OpenFst in one piece.
 
-The file: magic, type of FST, type of arc, version, flags, properties, start, states, arcs; then for each state its final
-weight, its number of arcs and the arcs. A weight is one float for the arc type "standard", two (graph, acoustic) for
-Kaldi's "lattice4".
+The file: magic, type of FST, type of arc, version, flags, properties, start, states, arcs; then for each state its
+final weight, its number of arcs and the arcs. A weight is one float for the arc type "standard", two (graph, acoustic)
+for Kaldi's "lattice4".
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class ByState:
 
 @dataclass(frozen=True)
 class Arcs(ByState):
-    """States 0 .. n-1 by their arcs: those of state s are begin[s] .. begin[s+1]. `weight` and `final` have one column a float;
-    a state that is not final has the final weight infinity."""
+    """States 0 .. n-1 by their arcs: those of state s are begin[s] .. begin[s+1]. `weight` and `final` have one column
+    a float; a state that is not final has the final weight infinity."""
 
     start: int
     begin: Array
@@ -74,7 +74,9 @@ def _places(begin: Array, floats: int) -> tuple[Array, Array, int]:
     """Where each state and each arc lies, in 4-byte words, and how many words there are."""
     n_arcs = np.diff(begin)
     states = np.arange(len(n_arcs), dtype=np.int64) * (floats + 2) + begin[:-1] * (floats + 3)
-    arcs = np.repeat(states + floats + 2, n_arcs) + (np.arange(begin[-1]) - np.repeat(begin[:-1], n_arcs)) * (floats + 3)
+    arcs = np.repeat(states + floats + 2, n_arcs) + (np.arange(begin[-1]) - np.repeat(begin[:-1], n_arcs)) * (
+        floats + 3
+    )
     return states, arcs, len(n_arcs) * (floats + 2) + int(begin[-1]) * (floats + 3)
 
 
@@ -109,7 +111,9 @@ def read_header(data: bytes, where: str) -> tuple[str, int, int, int]:
         raise MdiError(f"{where}: an FST of type {types[0]}; expected vector (run: fstconvert --fst_type=vector)")
     _, flags, _, start, n_states, _ = _HEADER.unpack_from(data, at)
     if flags:
-        raise MdiError(f"{where}: the FST holds its own symbol tables; expected none (write it with --keep_isymbols=false)")
+        raise MdiError(
+            f"{where}: the FST holds its own symbol tables; expected none (write it with --keep_isymbols=false)"
+        )
     return types[1], int(start), int(n_states), at + _HEADER.size
 
 

@@ -34,7 +34,8 @@ class SymbolTable:
     def require(self, word: str) -> int:
         if word not in self.ids:
             raise MdiError(
-                f"{self.path}: no symbol {word}; expected it in Kaldi's words.txt. Make the table with utils/prepare_lang.sh"
+                f"{self.path}: no symbol {word}; expected it in Kaldi's words.txt. Make the table with "
+                f"utils/prepare_lang.sh"
             )
         return self.ids[word]
 
@@ -43,7 +44,8 @@ class SymbolTable:
         return np.array([self.ids.get(word, -1) for word in vocab.words], np.int32)
 
     def words_of(self, vocab: Vocabulary, size: int) -> np.ndarray:
-        """The inverse, for numbers below `size`: the model's word; where it lacks the word its <unk>, or -1 without one."""
+        """The inverse, for numbers below `size`: the model's word; where it lacks the word its <unk>, or -1 without
+        one."""
         table = np.full(size, vocab.unk, np.int32)
         for word, i in self.ids.items():
             if i < size:
@@ -63,7 +65,9 @@ def read_symbols(path: str) -> SymbolTable:
             raise MdiError(f"{path}:{number}: '{to_str(line)}'; expected a word and its number, such as 'hello 12'")
         word, i = fields[0], int(fields[1])
         if word in ids or i in taken:
-            raise MdiError(f"{path}:{number}: the {'word ' + word if word in ids else f'number {i}'} stands twice; keep one")
+            raise MdiError(
+                f"{path}:{number}: the {'word ' + word if word in ids else f'number {i}'} stands twice; keep one"
+            )
         ids[word], taken[i] = i, word
     if ids.get(EPSILON) != 0:
         raise MdiError(f"{path}: {EPSILON} is not 0; expected Kaldi's words.txt, which begins with '{EPSILON} 0'")

@@ -122,9 +122,9 @@ def _plain_number(buf, i, end):
 
 @njit(cache=True, nogil=True)
 def _usual_lines(buf, i, end, order, line, value, back, word_a, word_b, word_hash):
-    """Takes apart lines as all tools write them, a number, single blanks, words, maybe a number, until the arrays are full or
-    another line comes: line[b] is where line b begins, buf[word_a[b, j]:word_b[b, j]] are its words. A word of the history that
-    stood at the same place in the line before has hash 0.
+    """Takes apart lines as all tools write them, a number, single blanks, words, maybe a number, until the arrays are
+    full or another line comes: line[b] is where line b begins, buf[word_a[b, j]:word_b[b, j]] are its words. A word of
+    the history that stood at the same place in the line before has hash 0.
 
     Returns (lines, where the next one begins)."""
     n = np.int64(0)
@@ -173,8 +173,8 @@ def _usual_lines(buf, i, end, order, line, value, back, word_a, word_b, word_has
 
 @njit(cache=True, nogil=True)
 def _look_up(buf, n, order, vocab, word_a, word_b, word_hash, guess, ids):
-    """The ids of the words of n lines, -1 for those that are not known. First all guesses, then all checks: the loads of one loop
-    do not wait for each other."""
+    """The ids of the words of n lines, -1 for those that are not known. First all guesses, then all checks: the loads
+    of one loop do not wait for each other."""
     table, blob, offset = vocab
     mask = np.uint64(table.shape[0] - 1)
     for b in range(n):
@@ -196,14 +196,16 @@ def _look_up(buf, n, order, vocab, word_a, word_b, word_hash, guess, ids):
                     for t in range(size):
                         same &= blob[start + t] == buf[word_a[b, j] + t]
             if not same:
-                w = max(np.int64(-1), find_hashed(word_hash[b, j], buf, word_a[b, j], word_b[b, j], table, blob, offset))
+                w = max(
+                    np.int64(-1), find_hashed(word_hash[b, j], buf, word_a[b, j], word_b[b, j], table, blob, offset)
+                )
             ids[b, j] = w
 
 
 @njit(cache=True, nogil=True)
 def _any_line(buf, i, stop, order, top, vocab, ids):
-    """The content of a line, buf[i:stop], whatever it looks like. Returns (DONE or what is wrong, byte of the field, log10 p,
-    log10 bow)."""
+    """The content of a line, buf[i:stop], whatever it looks like. Returns (DONE or what is wrong, byte of the field,
+    log10 p, log10 bow)."""
     table, blob, offset = vocab
     a = skip_blanks(buf, i, stop)
     b = field_end(buf, a, stop)
@@ -236,10 +238,10 @@ def _any_line(buf, i, stop, order, top, vocab, ids):
 
 @njit(cache=True, nogil=True)
 def _find_history(ids, length, level, begin, start, row_of, cursor):
-    """The history of the given words, or -1: prefix by prefix. The arrays hold one order after the other; level[j] says where the
-    j-th begins in each. Histories of length j + 1 that end in w are start[w] .. start[w+1], their rows row_of[..] ascend, and one
-    of them must be among the rows of the prefix h, begin[h] .. begin[h+1]. Files come in one order or another, so each search
-    begins where the last one ended."""
+    """The history of the given words, or -1: prefix by prefix. The arrays hold one order after the other; level[j]
+    says where the j-th begins in each. Histories of length j + 1 that end in w are start[w] .. start[w+1], their rows
+    row_of[..] ascend, and one of them must be among the rows of the prefix h, begin[h] .. begin[h+1]. Files come in
+    one order or another, so each search begins where the last one ended."""
     h = ids[0]
     for j in range(1, length):
         at_begin, at_start, at_row = level[j, 0], level[j, 1], level[j, 2]
@@ -265,8 +267,8 @@ BATCH = 64
 def parse_ngrams(buf, begin, end, order, top, limit, vocab, level, begins, starts, rows_of, row_hist, row_word, p, bow):
     """Reads lines of the given order (2 or more) into the arrays from 0 on, at most `limit`; the bytes end with a line.
 
-    `vocab` is (table, blob, offset); `level`, `begins`, `starts` and `rows_of` describe the orders below: see _find_history.
-    Returns (why it stopped, byte of the line, byte of the field, rows, lines passed).
+    `vocab` is (table, blob, offset); `level`, `begins`, `starts` and `rows_of` describe the orders below: see
+    _find_history. Returns (why it stopped, byte of the line, byte of the field, rows, lines passed).
     """
     i = begin
     lines = 0
@@ -350,13 +352,15 @@ def _any_kept(row, end, keep):
 
 @njit(cache=True, nogil=True)
 def format_ngrams(
-    order, top, row, end, keep, begin, word, level, prefix, last, p, bow, as_hist, longer, keep_longer, blob, offset, out
+    order, top, row, end, keep, begin, word, level, prefix, last, p, bow, as_hist, longer, keep_longer, blob, offset,
+    out
 ):  # fmt: skip
-    """Writes the rows row .. end, or those of them that are flagged in `keep`, until `out` is full. Returns (row, bytes).
+    """Writes the rows row .. end, or those of them that are flagged in `keep`, until `out` is full. Returns (row,
+    bytes).
 
-    last[h] is the last word of history h and prefix[h] the history before it; they hold the histories of one length after
-    the other, those of length j + 2 from level[j] on. `longer` is `begin` of the order above, `keep_longer` its flags: a row that
-    is somebody's history gets its back-off weight written even if that is 1.
+    last[h] is the last word of history h and prefix[h] the history before it; they hold the histories of one length
+    after the other, those of length j + 2 from level[j] on. `longer` is `begin` of the order above, `keep_longer` its
+    flags: a row that is somebody's history gets its back-off weight written even if that is 1.
     """
     n = np.int64(0)
     hist = np.searchsorted(begin, row, side="right") - 1

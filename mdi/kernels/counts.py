@@ -1,4 +1,5 @@
-"""Counting: n-grams of a token stream to sorted rows, and sorted runs to one. The layout is explained in mdi/lm/trie.py."""
+"""Counting: n-grams of a token stream to sorted rows, and sorted runs to one. The layout is explained in
+mdi/lm/trie.py."""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ BAD_COUNT = -1
 
 @njit(cache=True, nogil=True)
 def ngram_keys(ids, bos, as_hist, row_before, n_words, key, position):
-    """Keys (history of length k - 1, word) of the k-grams of a token stream. row_before[i] is the row of the (k-1)-gram that
-    ends at token i, or -1; as_hist ranks these rows as histories. Nothing crosses <s>, and a token -1 belongs to no n-gram.
-    Returns how many there are."""
+    """Keys (history of length k - 1, word) of the k-grams of a token stream. row_before[i] is the row of the
+    (k-1)-gram that ends at token i, or -1; as_hist ranks these rows as histories. Nothing crosses <s>, and a token -1
+    belongs to no n-gram. Returns how many there are."""
     n = 0
     for i in range(1, ids.shape[0]):
         if ids[i] >= 0 and ids[i] != bos and row_before[i - 1] >= 0:
@@ -41,7 +42,8 @@ def ngram_keys(ids, bos, as_hist, row_before, n_words, key, position):
 
 @njit(cache=True, nogil=True)
 def group_keys(key, position, n_words, n_hist, row_at):
-    """Sorted keys to rows: (begin, word, count). row_at[i] becomes the row of the k-gram that ends at token i, -1 elsewhere."""
+    """Sorted keys to rows: (begin, word, count). row_at[i] becomes the row of the k-gram that ends at token i, -1
+    elsewhere."""
     n = key.shape[0]
     rows = 0
     for i in range(n):
@@ -123,8 +125,9 @@ def merge_keys(key, index, count, n_words, n_hist):
 
 @njit(cache=True, nogil=True)
 def parse_counts(buf, begin, end, order, grow, unk, table, blob, offset, n_words, ids, size, number, unknown):
-    """Reads lines 'w1 .. wk count': ids[i, 0 .. k-1], size[i] = k, number[i]. Longer n-grams are passed over. With `grow`
-    new words join the vocabulary; otherwise they are `unk` (which may be -1), and unknown[0 .. 4] is where the first begin.
+    """Reads lines 'w1 .. wk count': ids[i, 0 .. k-1], size[i] = k, number[i]. Longer n-grams are passed over. With
+    `grow` new words join the vocabulary; otherwise they are `unk` (which may be -1), and unknown[0 .. 4] is where the
+    first begin.
 
     Returns (why it stopped, byte of the line, n-grams, words, lines passed, unknown words, sum of unknown 1-grams)."""
     i = begin
@@ -185,10 +188,12 @@ def parse_counts(buf, begin, end, order, grow, unk, table, blob, offset, n_words
 
 
 @njit(cache=True, nogil=True)
-def format_counts(order, row, hist, first, begin, word, count, prefix_hists, prefix_rows, prefix_words, blob, offset, ids, out):
-    """Writes lines 'w1 .. wk<tab>count' of the rows from `row` on, whose history is first + hist or a later one, until `out` is
-    full; rows that were not seen are left out. prefix_rows[j][h] is the row of history h of length j + 1 in its order,
-    prefix_hists[j] the history of that row and prefix_words[j] its word. Returns (row, hist, bytes)."""
+def format_counts(
+    order, row, hist, first, begin, word, count, prefix_hists, prefix_rows, prefix_words, blob, offset, ids, out
+):
+    """Writes lines 'w1 .. wk<tab>count' of the rows from `row` on, whose history is first + hist or a later one, until
+    `out` is full; rows that were not seen are left out. prefix_rows[j][h] is the row of history h of length j + 1 in
+    its order, prefix_hists[j] the history of that row and prefix_words[j] its word. Returns (row, hist, bytes)."""
     n = np.int64(0)
     spelled = np.int64(-1)
     room = np.int64(LINE_ROOM)

@@ -1,9 +1,9 @@
 """A decoder's state lattice to a lattice of words: for each word sequence within the beam its best path, once.
 
-Subsets of states, each with the cost it lags behind the best of them, as in Kaldi's lattice-determinize-pruned. The frames read
-since the subset's common beginning are a chain of nodes in one tree for the whole utterance (`parent`, `frame`, `depth`):
-their common beginning is a lowest common ancestor. Subsets are the same if they begin at the same frame with the same states
-and costs.
+Subsets of states, each with the cost it lags behind the best of them, as in Kaldi's lattice-determinize-pruned. The
+frames read since the subset's common beginning are a chain of nodes in one tree for the whole utterance (`parent`,
+`frame`, `depth`): their common beginning is a lowest common ancestor. Subsets are the same if they begin at the same
+frame with the same states and costs.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def _ancestor(a, b, parent, depth):
 def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, final_acoustic, beam, room):
     """States of the input are in topological order, 0 is the start; frame_label 0 and word 0 are epsilon.
 
-    Returns the arcs (source, word, graph, acoustic, destination, node of the tree where their frames begin, node where these
-    end), the finals (state, graph, acoustic, first and last node), the tree, the number of states, and whether `room`, for
-    nodes, elements and arcs each, was enough: where it was not, the worst paths are left out."""
+    Returns the arcs (source, word, graph, acoustic, destination, node of the tree where their frames begin, node where
+    these end), the finals (state, graph, acoustic, first and last node), the tree, the number of states, and whether
+    `room`, for nodes, elements and arcs each, was enough: where it was not, the worst paths are left out."""
     n = begin.shape[0] - 1
     inf = np.inf
     beta = np.empty(n)
@@ -80,7 +80,12 @@ def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, fi
     parent, frame, depth = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32)  # the tree
     parent[0], frame[0], depth[0] = -1, 0, 0
     nodes = 1
-    e_state, e_graph, e_acoustic, e_node = np.empty(room, np.int32), np.empty(room), np.empty(room), np.empty(room, np.int32)
+    e_state, e_graph, e_acoustic, e_node = (
+        np.empty(room, np.int32),
+        np.empty(room),
+        np.empty(room),
+        np.empty(room, np.int32),
+    )
     elements = 1  # of all subsets, end to end
     e_state[0], e_graph[0], e_acoustic[0], e_node[0] = 0, 0.0, 0.0, 0
     s_begin, s_end, s_root = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int32)
@@ -102,7 +107,12 @@ def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, fi
     # of the subset that is being worked on
     c_graph, c_acoustic, c_node, stamp = np.empty(n), np.empty(n), np.empty(n, np.int32), np.full(n, -1, np.int64)
     queue_cost, queue_item = np.empty(n), np.empty(n, np.int64)
-    w_key, w_graph, w_acoustic, w_node = np.empty(room, np.int64), np.empty(room), np.empty(room), np.empty(room, np.int32)
+    w_key, w_graph, w_acoustic, w_node = (
+        np.empty(room, np.int64),
+        np.empty(room),
+        np.empty(room),
+        np.empty(room, np.int32),
+    )
     spare = begin[n] + 1  # nodes, or elements, that one subset can need
 
     whole = True
@@ -197,7 +207,9 @@ def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, fi
                     for d in range(elements - first_element):
                         x, y = s_begin[other] + d, first_element + d
                         same = same and e_state[x] == e_state[y]
-                        same = same and abs(e_graph[x] - e_graph[y]) < DELTA and abs(e_acoustic[x] - e_acoustic[y]) < DELTA
+                        same = (
+                            same and abs(e_graph[x] - e_graph[y]) < DELTA and abs(e_acoustic[x] - e_acoustic[y]) < DELTA
+                        )
                     if same:
                         target = other
                         break
@@ -222,7 +234,15 @@ def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, fi
             a_first[arcs], a_last[arcs] = root, top
             arcs += 1
     return (
-        (a_source[:arcs], a_word[:arcs], a_graph[:arcs], a_acoustic[:arcs], a_dest[:arcs], a_first[:arcs], a_last[:arcs]),
+        (
+            a_source[:arcs],
+            a_word[:arcs],
+            a_graph[:arcs],
+            a_acoustic[:arcs],
+            a_dest[:arcs],
+            a_first[:arcs],
+            a_last[:arcs],
+        ),
         (f_state[:finals], f_graph[:finals], f_acoustic[:finals], f_first[:finals], f_last[:finals]),
         (parent[:nodes], frame[:nodes], depth[:nodes]),
         subsets,

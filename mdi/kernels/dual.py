@@ -1,4 +1,5 @@
-"""The sweeps of an iteration, up for Z and down for the marginals, and what they run over: see mdi/adaptation/dual.py."""
+"""The sweeps of an iteration, up for Z and down for the marginals, and what they run over: see
+mdi/adaptation/dual.py."""
 
 from __future__ import annotations
 
@@ -20,11 +21,14 @@ def fold_mass(begin, back, bow, mass, lower_mass):
 
 
 @njit(cache=True, nogil=True)
-def row_cells(hists, place, begin, suffix, back, lower_begin, new_hist, new_lower_begin, lower_cells, con_rows, con_first, count):
+def row_cells(
+    hists, place, begin, suffix, back, lower_begin, new_hist, new_lower_begin, lower_cells, con_rows, con_first, count
+):
     """The cell of each row of the given histories, -1 for the slack; count[place[i]] = number of entries of history i.
 
-    new_hist[b] numbers the given histories of the level below, whose rows' cells are lower_cells[new_lower_begin[..]..];
-    con_rows are the constrained rows, ascending. Returns (begin of each history's rows, cells)."""
+    new_hist[b] numbers the given histories of the level below, whose rows' cells are
+    lower_cells[new_lower_begin[..]..]; con_rows are the constrained rows, ascending. Returns (begin of each history's
+    rows, cells)."""
     new_begin = np.zeros(hists.shape[0] + 1, np.int64)
     for i in range(hists.shape[0]):
         new_begin[i + 1] = new_begin[i] + begin[hists[i] + 1] - begin[hists[i]]
@@ -85,9 +89,9 @@ def fill_entries(
 def up_and_down(
     lo, hi, first, top, back, bow, mass, fixed, begin, cell, a, scale, n_words, word_shift, other_shift, z, g, total
 ):  # fmt: skip
-    """Both sweeps over the histories of the words lo .. hi. z[0] is Z of the empty history; total[i + shift] += G(h) a for the
-    entries, with word_shift for the cells of order 1, i < n_words. For the longest histories G(h) = p~(h) / Z(h) is known as soon
-    as Z(h) is: up and down at once.
+    """Both sweeps over the histories of the words lo .. hi. z[0] is Z of the empty history; total[i + shift] += G(h) a
+    for the entries, with word_shift for the cells of order 1, i < n_words. For the longest histories G(h) = p~(h) /
+    Z(h) is known as soon as Z(h) is: up and down at once.
 
     Returns (sum of p~(h) log Z(h), G that goes to the empty history, marginal of the slack cell)."""
     log_z = 0.0

@@ -21,8 +21,8 @@ def add_preceding(suffix, count, preceding):
 
 @njit(cache=True, nogil=True)
 def adjusted_counts(preceding, count, begin, from_bos):
-    """Kneser-Ney's counts: N1+(. hw), or the plain count where the history begins with <s>, since nothing stands before <s>.
-    Takes `preceding` over."""
+    """Kneser-Ney's counts: N1+(. hw), or the plain count where the history begins with <s>, since nothing stands
+    before <s>. Takes `preceding` over."""
     adjusted = preceding
     for h in range(from_bos.shape[0]):
         if from_bos[h]:
@@ -50,7 +50,8 @@ def history_statistics(begin, word, count, bos, total, types, counts_of_counts):
 
 @njit(cache=True, nogil=True)
 def mark_needed(begin, suffix, row_of_hist, count, least, wanted, lower_wanted):
-    """Adds the rows with a count of at least `least` to `wanted`, and what they need to `lower_wanted`: prefix and suffix."""
+    """Adds the rows with a count of at least `least` to `wanted`, and what they need to `lower_wanted`: prefix and
+    suffix."""
     for h in range(begin.shape[0] - 1):
         used = False
         for r in range(begin[h], begin[h + 1]):
@@ -111,8 +112,8 @@ def _freed(total, types, discount, witten_bell):
 
 @njit(cache=True, nogil=True)
 def unigram_probs(count, least, total, types, bos, discount, witten_bell, interpolate):
-    """p(w) of all words. What the discounts leave over goes to the words without a probability or, if there are none, to all.
-    Returns (p, left-over mass, words that share it)."""
+    """p(w) of all words. What the discounts leave over goes to the words without a probability or, if there are none,
+    to all. Returns (p, left-over mass, words that share it)."""
     n_events = count.shape[0] - (1 if bos >= 0 else 0)
     kinds = types.sum()
     p = np.zeros(count.shape[0])
@@ -143,7 +144,8 @@ def unigram_probs(count, least, total, types, bos, discount, witten_bell, interp
 
 @njit(cache=True, nogil=True)
 def ngram_probs(begin, suffix, count, least, total, types, n_events, discount, witten_bell, interpolate, lower_p):
-    """(p of each row, bow of each history). A row with a count below `least` is there for closure alone: p = bow(h) p(w|h').
+    """(p of each row, bow of each history). A row with a count below `least` is there for closure alone: p = bow(h)
+    p(w|h').
 
     p(w|h)  = discounted(hw) [+ freed(h) p(w|h')]                                    brackets: if interpolated
     bow(h)  = (1 - sum p(w|h)) / (1 - sum p(w|h')),                                  sums over the words kept after h

@@ -1,7 +1,7 @@
 """Loops over one lattice: its text and its bytes, the order of its states, its best path, its oracle.
 
-Arcs of state s are begin[s] .. begin[s+1]; a state is final where final_graph is finite. Unless a kernel says otherwise,
-states are numbered so that every arc leads to a higher one, and 0 is the start.
+Arcs of state s are begin[s] .. begin[s+1]; a state is final where final_graph is finite. Unless a kernel says
+otherwise, states are numbered so that every arc leads to a higher one, and 0 is the start.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ def parse_text(
 
 @njit(cache=True, nogil=True)
 def measure_bytes(body, n_states, compact):
-    """(4-byte words, arcs, frames) of a binary lattice; (-1, ..) where the buffer ends before it does, -2 where it is damaged."""
+    """(4-byte words, arcs, frames) of a binary lattice; (-1, ..) where the buffer ends before it does, -2 where it is
+    damaged."""
     at, arcs, frames = 0, np.int64(0), np.int64(0)
     size = body.shape[0]
     for _ in range(n_states):
@@ -213,7 +214,20 @@ def parse_bytes(
 
 @njit(cache=True, nogil=True)
 def format_bytes(
-    begin, label, dest, graph, acoustic, first, stop, final_graph, final_acoustic, final_first, final_stop, frames, body, real
+    begin,
+    label,
+    dest,
+    graph,
+    acoustic,
+    first,
+    stop,
+    final_graph,
+    final_acoustic,
+    final_first,
+    final_stop,
+    frames,
+    body,
+    real,
 ):
     """The inverse of parse_bytes for a CompactLattice. Returns the number of words written."""
     at = 0
@@ -309,9 +323,11 @@ def follow(best, dest, label, path):
 
 @njit(cache=True, nogil=True)
 def oracle(begin, label, dest, final_graph, reference, back_arc, back_position):
-    """Fewest errors against the reference over all paths, a dynamic programme over (state, words of the reference used up).
+    """Fewest errors against the reference over all paths, a dynamic programme over (state, words of the reference used
+    up).
 
-    back_arc and back_position say how each cell was reached: arc -1 for a word left out. Returns (errors, last state)."""
+    back_arc and back_position say how each cell was reached: arc -1 for a word left out. Returns (errors, last
+    state)."""
     n, size = begin.shape[0] - 1, reference.shape[0] + 1
     far = np.int32(1 << 30)
     cost = np.full((n, size), far, np.int32)

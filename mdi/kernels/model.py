@@ -41,12 +41,13 @@ def history_sums(begin, suffix, back, bow, lower_sum, lower_p, p):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def rescaled(begin, suffix, back, bow, p, new_lower_p, lower_scale, lower_z, rows, scales, top, new_p, new_bow):
-    """One order of a model with p(w|h) times c(hw), c being scales[i] for the row rows[i] (ascending) and c(h'w) elsewhere:
+    """One order of a model with p(w|h) times c(hw), c being scales[i] for the row rows[i] (ascending) and c(h'w)
+    elsewhere:
 
         Z(h) = bow(h) (Z(h') - sum p(w|h') c(h'w)) + sum p(w|h) c(hw), sums over the rows of h,
 
-    p(w|h') c(h'w) = Z(h') times the new p(w|h'). Fills new_p = p c / Z and new_bow = bow Z(h') / Z, which may be p and bow
-    themselves; returns (Z, c) for the next order, nothing at the top."""
+    p(w|h') c(h'w) = Z(h') times the new p(w|h'). Fills new_p = p c / Z and new_bow = bow Z(h') / Z, which may be p and
+    bow themselves; returns (Z, c) for the next order, nothing at the top."""
     n_hist = bow.shape[0]
     z = np.empty(0 if top else n_hist)
     scale = np.empty(0 if top else p.shape[0])

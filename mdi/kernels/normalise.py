@@ -17,8 +17,8 @@ ROUNDING = 3e-6
 def backoff_weights(begin, suffix, lower_p, known, known_p):
     """bow(h) = (1 - sum p(w|h)) / (1 - sum p(w|h')), sums over the known rows of h (p = known_p[known[r]]).
 
-    Other rows, known[r] = -1, get their backed-off probability. Where there is nothing to back off to, or nothing left to
-    give, the rows are scaled to sum to one. Returns (p, bow).
+    Other rows, known[r] = -1, get their backed-off probability. Where there is nothing to back off to, or nothing left
+    to give, the rows are scaled to sum to one. Returns (p, bow).
     """
     p = np.empty(suffix.shape[0])
     bow = np.empty(begin.shape[0] - 1)

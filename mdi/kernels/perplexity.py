@@ -10,8 +10,9 @@ from numba import njit
 def score_tokens(ids, bos, order, begins, words, suffixes, as_hists, ps, bows, prob, used):
     """prob[i] = p(token i | what came before it in its sentence), used[i] = the order of the n-gram that gave it.
 
-    used[i] = 0 and prob[i] = 0 where token i is not predicted: <s>, or -1 for a word that the model does not know, after
-    which the history begins anew. Tuples are indexed from 0 for order 1; bows[0] belongs to histories of length 1.
+    used[i] = 0 and prob[i] = 0 where token i is not predicted: <s>, or -1 for a word that the model does not know,
+    after which the history begins anew. Tuples are indexed from 0 for order 1; bows[0] belongs to histories of length
+    1.
     """
     state = np.full(order, -1, np.int64)  # state[j]: the history of length j, or -1 where it is not in the model
     state[0] = 0

@@ -1,6 +1,7 @@
 """Walking through a lattice and a back-off model at once.
 
-Tuples are those of mdi/lm/trie.py without their filler: [0] belongs to order 1, and for bows and backs to histories of length 1.
+Tuples are those of mdi/lm/trie.py without their filler: [0] belongs to order 1, and for bows and backs to histories of
+length 1.
 """
 
 from __future__ import annotations
@@ -78,8 +79,9 @@ def _step(w, order, j, h, begins, words, suffixes, as_hists, backs, ps, bows):
 def _cheapest_step(w, last, order, j, h, residual, begins, words, suffixes, as_hists, backs, ps, bows, after):
     """The same when backing off is allowed everywhere, as on the epsilon arcs of a decoding graph.
 
-    residual[i] is the least cost, beyond the common part, of standing in the suffix of length i of the history. Fills `after`
-    with that of the next history (nothing where `last`, for </s>) and returns (common part, length, history)."""
+    residual[i] is the least cost, beyond the common part, of standing in the suffix of length i of the history. Fills
+    `after` with that of the next history (nothing where `last`, for </s>) and returns (common part, length,
+    history)."""
     after[:] = np.inf
     best, best_j, best_h = np.inf, -1, np.int64(0)
     while True:
@@ -151,11 +153,13 @@ def compose(
     begin, label, dest, is_final, word_of, cheapest, bos, eos, order,
     begins, words, suffixes, as_hists, backs, ps, bows, room, arc_room,
 ):  # fmt: skip
-    """The product of a lattice, its states in topological order, with a model: a state for each history it is reached with.
+    """The product of a lattice, its states in topological order, with a model: a state for each history it is reached
+    with.
 
     word_of[label] is the model's word, -1 where it has none: such arcs are dropped. Label 0 passes without a word.
-    Returns (begin, arc of the lattice, cost by the model, destination) of the arcs, (state of the lattice, cost of </s>)
-    of the states, and how many arcs were dropped, -1 where there was no room. States are in topological order again."""
+    Returns (begin, arc of the lattice, cost by the model, destination) of the arcs, (state of the lattice, cost of
+    </s>) of the states, and how many arcs were dropped, -1 where there was no room. States are in topological order
+    again."""
     state_of, length_of = np.empty(room, np.int32), np.empty(room, np.int8)
     history_of, hashes = np.empty(room, np.int64), np.empty(room, np.uint64)
     residual_of, steps_of = np.empty((room, order)), np.empty((room, order), np.int64)

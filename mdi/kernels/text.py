@@ -234,15 +234,16 @@ PAIRS = np.frombuffer("".join(f"{i:02d}" for i in range(100)).encode(), np.uint8
 
 @njit(cache=True, nogil=True, inline="always")
 def put_number(out, n, value):
-    """Writes seven significant digits like C's %.7g, and at least seven decimals: sums over a history stay within 1e-6 of one,
-    and what has been read with seven digits is written as it was. Returns the new length."""
+    """Writes seven significant digits like C's %.7g, and at least seven decimals: sums over a history stay within 1e-6
+    of one, and what has been read with seven digits is written as it was. Returns the new length."""
     end = _put_usual(out, n, value)
     return end if end >= 0 else _put_any(out, n, value)
 
 
 @njit(cache=True, nogil=True)
 def _put_usual(out, n, value):
-    """-1 for what is left to _put_any. With a call of that in it the compiler would not inline this, which doubles its time."""
+    """-1 for what is left to _put_any. With a call of that in it the compiler would not inline this, which doubles its
+    time."""
     size = abs(value)
     if not 0.01 <= size < 99.0 or 0.0999999 < size < 0.1:
         return np.int64(-1)
@@ -269,7 +270,11 @@ def _put_usual(out, n, value):
         out[n + 1] = 46
         out[n + 2] = 48
         n += 3
-    a, b, c = part // np.uint32(100_000), part // np.uint32(1_000) % np.uint32(100), part // np.uint32(10) % np.uint32(100)
+    a, b, c = (
+        part // np.uint32(100_000),
+        part // np.uint32(1_000) % np.uint32(100),
+        part // np.uint32(10) % np.uint32(100),
+    )
     out[n], out[n + 1] = PAIRS[2 * a], PAIRS[2 * a + 1]
     out[n + 2], out[n + 3] = PAIRS[2 * b], PAIRS[2 * b + 1]
     out[n + 4], out[n + 5] = PAIRS[2 * c], PAIRS[2 * c + 1]

@@ -141,7 +141,8 @@ def scattered(value, place):
 
 @njit(cache=True, nogil=True, inline="always")
 def gallop(values, lo, end, least):
-    """The first place in lo .. end of ascending values that is not below `least`: in longer and longer steps, then by halves."""
+    """The first place in lo .. end of ascending values that is not below `least`: in longer and longer steps, then by
+    halves."""
     step = np.int64(1)
     hi = lo
     while hi < end and values[hi] < least:
@@ -250,7 +251,8 @@ def find_rows(ids, begins, words, as_hists, out):
 
 @njit(cache=True, nogil=True)
 def map_histories(rows, as_hist, other_as_hist):
-    """What each history is in another trie, or -1: the history that stands in row r stands in the other's row rows[r]."""
+    """What each history is in another trie, or -1: the history that stands in row r stands in the other's row
+    rows[r]."""
     out = np.empty(rows.shape[0], np.int32)
     for r in range(rows.shape[0]):
         out[as_hist[r]] = other_as_hist[rows[r]] if rows[r] >= 0 else -1
@@ -259,8 +261,8 @@ def map_histories(rows, as_hist, other_as_hist):
 
 @njit(cache=True, nogil=True)
 def keep_level(begin, word, suffix, keep, lower, row_of_hist):
-    """The rows marked in `keep`: (begin, word, suffix, new number of each row, -1 where it goes). `lower` are the new numbers of
-    the order below, whose rows are the histories and the suffixes."""
+    """The rows marked in `keep`: (begin, word, suffix, new number of each row, -1 where it goes). `lower` are the new
+    numbers of the order below, whose rows are the histories and the suffixes."""
     n = 0
     for r in range(word.shape[0]):
         n += keep[r]

@@ -1,4 +1,5 @@
-"""Resampling with the C library's random numbers: the figures are those of Kaldi's compute-wer-bootci, digit for digit."""
+"""Resampling with the C library's random numbers: the figures are those of Kaldi's compute-wer-bootci, digit for
+digit."""
 
 from __future__ import annotations
 
@@ -30,8 +31,9 @@ def _next(ring, at):
 
 @njit(cache=True, nogil=True)
 def bootstrap(errors, words, other, replications, result):
-    """result = mean and half width of the WER's interval, then those of the other system and the share of replications in
-    which it makes fewer errors. Single precision and one stream of random numbers, as in Kaldi. `other` may be empty."""
+    """result = mean and half width of the WER's interval, then those of the other system and the share of replications
+    in which it makes fewer errors. Single precision and one stream of random numbers, as in Kaldi. `other` may be
+    empty."""
     ring = np.zeros(34, np.uint32)
     at = _seed(ring)
     n = errors.shape[0]

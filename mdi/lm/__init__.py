@@ -1,1 +1,2 @@
-"""Back-off n-gram models: words, rows, text and counts in, probabilities out; reading, writing, mixing, pruning, checking."""
+"""Back-off n-gram models: words, rows, text and counts in, probabilities out; reading, writing, mixing, pruning,
+checking."""

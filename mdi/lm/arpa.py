@@ -22,7 +22,7 @@ from mdi.kernels import arpa as arpas
 from mdi.kernels import text as lexing
 from mdi.kernels import trie as tries
 from mdi.lm import cache
-from mdi.lm.model import NgramModel, close
+from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.trie import MAX_ROWS, NONE, Array, Trie, add_order, sort_rows, unigram_trie, with_histories
 from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, to_str
 from mdi.progress import Progress, say
@@ -53,7 +53,8 @@ class _Window:
 
 
 class _Lines:
-    """The file as windows of whole lines, and the number of the line that is next. Windows may be looked at before their turn."""
+    """The file as windows of whole lines, and the number of the line that is next. Windows may be looked at before
+    their turn."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -65,7 +66,8 @@ class _Lines:
         self.failure: MdiError | None = None
 
     def ahead(self, i: int) -> _Window | None:
-        """The i-th window from here, None beyond the end of the file. What is wrong there is said when its turn comes."""
+        """The i-th window from here, None beyond the end of the file. What is wrong there is said when its turn
+        comes."""
         while len(self.windows) <= i and not self.ended:
             try:
                 self._load()
@@ -127,8 +129,8 @@ class _Lines:
 def read_arpa(path: str, *, quiet: bool = False, closed: bool = True) -> NgramModel:
     """Reads a model and closes its trie. Probabilities are those of the file; `<s>` is never predicted.
 
-    With `closed` false the n-grams are the file's own, and suffixes that were pruned away stay missing (-1 in the trie). With
-    MDI_CACHE set, what has been read before is loaded from there: see mdi/lm/cache.py.
+    With `closed` false the n-grams are the file's own, and suffixes that were pruned away stay missing (-1 in the
+    trie). With MDI_CACHE set, what has been read before is loaded from there: see mdi/lm/cache.py.
     """
     kept = cache.cache_file(path, closed)
     if kept is not None and os.path.exists(path):
@@ -137,10 +139,13 @@ def read_arpa(path: str, *, quiet: bool = False, closed: bool = True) -> NgramMo
             return model
     model = _read_text(path)
     if closed:
-        whole = close(model)
+        whole = with_suffixes(model)
         added = sum(whole.trie.counts) - sum(model.trie.counts)
         if added and not quiet:
-            say(f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off probabilities")
+            say(
+                f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
+                f"probabilities"
+            )
         model = whole
     if kept is not None:
         cache.save(model, path, kept)
@@ -163,7 +168,9 @@ def _read_text(path: str) -> NgramModel:
             vocab = words.freeze()
             for marker in (BOS, EOS):
                 if vocab.id(marker) < 0:
-                    raise MdiError(f"{path}: no {marker} among the 1-grams; expected it, a model without it scores no sentence")
+                    raise MdiError(
+                        f"{path}: no {marker} among the 1-grams; expected it, a model without it scores no sentence"
+                    )
             row_p[vocab.bos] = 0.0  # <s> is never predicted; files say -99 or 0
             trie = unigram_trie(len(vocab))
         else:
@@ -200,14 +207,20 @@ def _read_header(lines: _Lines) -> list[int]:
             break
         match = _COUNT.match(text)
         if not match:
-            raise lines.error(f"'{to_str(text)}' in the header; expected 'ngram {len(counts) + 1}=COUNT' or \\1-grams:", number)
+            raise lines.error(
+                f"'{to_str(text)}' in the header; expected 'ngram {len(counts) + 1}=COUNT' or \\1-grams:", number
+            )
         k, count = int(match[1]), int(match[2])
         if k != len(counts) + 1:
-            raise lines.error(f"'{to_str(text)}' in the header; expected the line of order {len(counts) + 1} here", number)
+            raise lines.error(
+                f"'{to_str(text)}' in the header; expected the line of order {len(counts) + 1} here", number
+            )
         if count < 0 or (k == 1 and count == 0):
             raise lines.error(f"'{to_str(text)}' in the header; expected a positive count", number)
         if size is not None and count > (size * _DEFLATE_MOST) // _SHORTEST_LINE + 1:
-            raise lines.error(f"the header announces {count:,} {k}-grams, more than a file of {size:,} bytes can hold", number)
+            raise lines.error(
+                f"the header announces {count:,} {k}-grams, more than a file of {size:,} bytes can hold", number
+            )
         counts.append(count)
     if not counts:
         raise lines.error(f"'{to_str(text)}' in the header; expected 'ngram 1=COUNT'", number)
@@ -231,8 +244,8 @@ def _grown(array: np.ndarray, size: int) -> np.ndarray:
 
 
 def _room(count: int, have: int) -> int:
-    """The header may lie, so arrays grow towards what it announces instead of starting there. Room that is not used costs
-    nothing: pages come into being when they are written."""
+    """The header may lie, so arrays grow towards what it announces instead of starting there. Room that is not used
+    costs nothing: pages come into being when they are written."""
     return min(count, max(1 << 24, 2 * have))
 
 
@@ -320,8 +333,9 @@ def _read_order(lines, vocab, trie: Trie, prefixes: _Prefixes, k: int, counts: l
 
 
 def _parsed(lines: _Lines, k: int, top: bool, shared: tuple) -> Iterator[tuple]:
-    """What parse_ngrams found in each window up to the end of the section, with the arrays it filled; in the file's order, but
-    several windows are worked on at a time. What has been parsed beyond the section's end is parsed again by the next one."""
+    """What parse_ngrams found in each window up to the end of the section, with the arrays it filled; in the file's
+    order, but several windows are worked on at a time. What has been parsed beyond the section's end is parsed again
+    by the next one."""
     spare: list[tuple] = []
     jobs: deque = deque()
 
@@ -335,7 +349,12 @@ def _parsed(lines: _Lines, k: int, top: bool, shared: tuple) -> Iterator[tuple]:
                 part = spare.pop() if spare else (NONE, NONE, NONE, NONE)
                 if len(part[0]) < room:
                     room += room // 8
-                    part = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room), np.empty(0 if top else room)
+                    part = (
+                        np.empty(room, np.int32),
+                        np.empty(room, np.int32),
+                        np.empty(room),
+                        np.empty(0 if top else room),
+                    )
                 jobs.append(pool.submit(parse, window, part))
             found = jobs.popleft().result()
             yield found
@@ -377,7 +396,9 @@ def _fail(lines: _Lines, why: int, at: int, k: int, count: int, found: int) -> N
         plural = "word" if n_words == 1 else "words"
         message = f"{max(0, n_words)} {plural} in the {k}-gram section: '{whole}'; expected {k}"
     elif why == arpas.BAD_BOW:
-        message = f"'{text}' after the {k}-gram in '{whole}'; expected {k} words and then nothing or a finite back-off weight"
+        message = (
+            f"'{text}' after the {k}-gram in '{whole}'; expected {k} words and then nothing or a finite back-off weight"
+        )
     elif why == arpas.TOP_BOW:
         message = f"a back-off weight of {text} in '{whole}'; expected none, {k} is the highest order"
     elif why == arpas.UNKNOWN_WORD:
@@ -393,8 +414,8 @@ def _fail(lines: _Lines, why: int, at: int, k: int, count: int, found: int) -> N
 
 
 def write_arpa(model: NgramModel, path: str, keep: list[Array] | None = None) -> None:
-    """Writes seven significant digits, as SRILM does, in SRILM's order. With `keep` only the rows whose flags are set; those left
-    out must be what backing off gives."""
+    """Writes seven significant digits, as SRILM does, in SRILM's order. With `keep` only the rows whose flags are set;
+    those left out must be what backing off gives."""
     trie = model.trie
     counts = trie.counts if keep is None else [int(part.sum()) for part in keep[1:]]
     progress = Progress(f"writing {path}", sum(trie.counts), "n-grams")
@@ -415,7 +436,8 @@ def write_arpa(model: NgramModel, path: str, keep: list[Array] | None = None) ->
 
 
 def _spelling(trie: Trie) -> tuple[np.ndarray, ...]:
-    """(level, prefix, last) of all histories of two words and more that have rows: see format_ngrams in mdi/kernels/arpa.py."""
+    """(level, prefix, last) of all histories of two words and more that have rows: see format_ngrams in
+    mdi/kernels/arpa.py."""
     lengths = range(2, trie.order)
     level = np.cumsum([0, *(trie.rows(j) for j in lengths)])
     prefix, last = np.empty(level[-1], np.int32), np.empty(level[-1], np.int32)
@@ -438,7 +460,8 @@ def _format(
         out = _thread.out = np.empty(_BLOCK * (lexing.LINE_ROOM + 8 * k), np.uint8)
     while True:
         reached, size = arpas.format_ngrams(
-            k, top, row, end, flags, trie.begin[k], trie.word[k], *spelling, model.p[k], *above, flags_above, vocab.blob,
+            k, top, row, end, flags, trie.begin[k], trie.word[k], *spelling, model.p[k], *above, flags_above,
+            vocab.blob,
             vocab.offset, out,
         )  # fmt: skip
         if reached == end and not pieces:

@@ -1,8 +1,9 @@
 """Models that have been read before, as arrays on disk: loaded in a fraction of the time that text takes.
 
-Off unless asked for: set MDI_CACHE to a folder. Every model read from a file is then kept there, in a file of its own, whose name
-comes from the path and whose head says what it was made from; it counts only while the source has the same size and time. What
-is stale, damaged or of another version is made anew, with a message. Nothing in it is code: a head in JSON, then the arrays.
+Off unless asked for: set MDI_CACHE to a folder. Every model read from a file is then kept there, in a file of its own,
+whose name comes from the path and whose head says what it was made from; it counts only while the source has the same
+size and time. What is stale, damaged or of another version is made anew, with a message. Nothing in it is code: a head
+in JSON, then the arrays.
 
     8 bytes "MDICACHE", 8 bytes size of the head, the head, the arrays, each at a multiple of 64 bytes
 
@@ -42,7 +43,10 @@ def cache_file(path: str, closed: bool) -> Path | None:
     if not Path(folder).is_dir():
         raise MdiError(f"{VARIABLE}={folder}: no such folder; make it first, or unset {VARIABLE}")
     whole = os.path.realpath(path)
-    return Path(folder) / f"{Path(path).name}.{hashlib.sha256(whole.encode()).hexdigest()[:16]}{'' if closed else '.open'}.mdi"
+    return (
+        Path(folder)
+        / f"{Path(path).name}.{hashlib.sha256(whole.encode()).hexdigest()[:16]}{'' if closed else '.open'}.mdi"
+    )
 
 
 def _source(path: str) -> dict[str, object]:

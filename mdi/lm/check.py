@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdi.errors import examples
-from mdi.lm.model import NgramModel, close, sum_gaps, worst_gap
+from mdi.lm.model import NgramModel, with_suffixes
+from mdi.lm.normalise import sum_gaps, worst_gap
 from mdi.lm.trie import Array
 from mdi.lm.vocabulary import UNKNOWN
 
@@ -28,7 +29,7 @@ def examine(model: NgramModel, words: list[str] | None = None) -> Iterator[Findi
     """Findings about a model read with its own n-grams only (`closed=False`)."""
     yield from _symbols(model)
     yield from _rows(model)
-    yield from _sums(close(model))
+    yield from _sums(with_suffixes(model))
     if words is not None:
         yield from _against_words(model, words)
 
@@ -49,7 +50,9 @@ def _symbols(model: NgramModel) -> Iterator[Finding]:
         yield Finding("ok", f"<s>, </s> and {has[0]} are there")
     for word in ("<eps>", "#0"):
         if vocab.id(word) >= 0:
-            yield Finding("error", f"'{word}' is a word of the model: arpa2fst and const-arpa reserve it; rename the word")
+            yield Finding(
+                "error", f"'{word}' is a word of the model: arpa2fst and const-arpa reserve it; rename the word"
+            )
 
 
 def _rows(model: NgramModel) -> Iterator[Finding]:
@@ -58,7 +61,8 @@ def _rows(model: NgramModel) -> Iterator[Finding]:
     if any(map(len, lost.values())):
         k = next(k for k, rows in lost.items() if len(rows))
         total = sum(map(len, lost.values()))
-        text = f"{total:,} n-grams lack their suffix, such as {_spelled(model, k, lost[k])}: a pruned model, read rightly here"
+        text = f"{total:,} n-grams lack their suffix, such as {_spelled(model, k, lost[k])}: "
+        text += "a pruned model, read rightly here"
         yield Finding("ok", text)
     for k in range(1, trie.order + 1):
         zero = model.p[k] == 0
@@ -70,12 +74,15 @@ def _rows(model: NgramModel) -> Iterator[Finding]:
         if k > 1:
             rows = np.flatnonzero(trie.word[k] == vocab.bos)
             if len(rows):
-                yield Finding("error", f"{len(rows):,} {k}-grams predict <s>: {_spelled(model, k, rows)}; arpa2fst skips them")
+                yield Finding(
+                    "error", f"{len(rows):,} {k}-grams predict <s>: {_spelled(model, k, rows)}; arpa2fst skips them"
+                )
             after_end = np.flatnonzero(trie.word[k - 1][trie.row_of_hist[k - 1]][trie.hist_of_rows(k)] == vocab.eos)
             if len(after_end):
                 shown = _spelled(model, k, after_end)
                 yield Finding(
-                    "error", f"{len(after_end):,} {k}-grams have </s> in their history: {shown}; Kaldi cannot follow them"
+                    "error",
+                    f"{len(after_end):,} {k}-grams have </s> in their history: {shown}; Kaldi cannot follow them",
                 )
         if k < trie.order:
             heavy = np.flatnonzero(model.bow[k] > LARGE_BOW)
@@ -91,9 +98,8 @@ def _sums(model: NgramModel) -> Iterator[Finding]:
     level = "ok" if worst <= SUM_WARNING else "warning" if worst <= SUM_ERROR else "error"
     text = f"worst |sum of p - 1| over all {sum(map(len, gaps)):,} histories: {worst:.2g} (after {where})"
     if off:
-        text += (
-            f"; {off:,} are off by more than {SUM_ERROR:g}: not a probability model. Build it again, or adapt with --renormalize"
-        )
+        text += f"; {off:,} are off by more than {SUM_ERROR:g}: not a probability model. "
+        text += "Build it again, or adapt with --renormalize"
     yield Finding(level, text)
 
 
@@ -106,7 +112,9 @@ def _against_words(model: NgramModel, words: list[str]) -> Iterator[Finding]:
     unlisted[[vocab.bos, vocab.eos]] = False  # arpa2fst needs no symbol for them
     missing = [word for word in ("<s>", "</s>") if word not in table]
     if missing:
-        yield Finding("warning", f"words.txt has no {' and no '.join(missing)}: arpa-to-const-arpa needs both, arpa2fst does not")
+        yield Finding(
+            "warning", f"words.txt has no {' and no '.join(missing)}: arpa-to-const-arpa needs both, arpa2fst does not"
+        )
     total = int(unlisted.sum())
     dropped = 0
     bad = np.zeros(1, bool)
@@ -120,11 +128,19 @@ def _against_words(model: NgramModel, words: list[str]) -> Iterator[Finding]:
         share = 100.0 * dropped / sum(trie.counts)
         names = examples([vocab.words[w] for w in np.flatnonzero(unlisted)])
         level = "warning" if share < 50 else "error"
-        yield Finding(level, f"{total:,} words are not in words.txt: {names}; arpa2fst drops {dropped:,} n-grams ({share:.2g}%)")
+        yield Finding(
+            level, f"{total:,} words are not in words.txt: {names}; arpa2fst drops {dropped:,} n-grams ({share:.2g}%)"
+        )
     else:
         yield Finding("ok", "every word is in words.txt")
     known = set(vocab.words)
-    strange = [word for word in words if word not in known and word not in ("<eps>", "<s>", "</s>") and not word.startswith("#")]
+    strange = [
+        word
+        for word in words
+        if word not in known and word not in ("<eps>", "<s>", "</s>") and not word.startswith("#")
+    ]
     if strange:
-        note = f"{len(strange):,} words of words.txt are not in the model ({examples(strange)}): they cannot be recognised"
+        note = (
+            f"{len(strange):,} words of words.txt are not in the model ({examples(strange)}): they cannot be recognised"
+        )
         yield Finding("warning", note)

@@ -20,7 +20,7 @@ from mdi.files import read_chunks, writing
 from mdi.kernels import counts as kernels
 from mdi.kernels import model as sweeps
 from mdi.kernels.text import FULL
-from mdi.lm.external import Rows, Runs
+from mdi.lm.external import ExternalCounter, Rows
 from mdi.lm.text import LONGEST_LINE, Text, TextStats
 from mdi.lm.trie import NONE, Array, Trie, add_order, from_ngrams, missing_suffixes, padded, unigram_trie, union
 from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, to_str
@@ -89,9 +89,10 @@ def stream_text(
     memory: int = MEMORY,
     folder: str | None = None,
 ) -> Iterator[CountStream]:
-    """Counts the n-grams of text files in about so many bytes of memory; what does not fit goes to `folder` for the while."""
+    """Counts the n-grams of text files in about so many bytes of memory; what does not fit goes to `folder` for the
+    while."""
     grows = isinstance(vocab, GrowingVocabulary)
-    with Runs(order, 0 if grows else vocab.bos, memory, folder) as runs:
+    with ExternalCounter(order, 0 if grows else vocab.bos, memory, folder) as runs:
         text = Text(paths, vocab, oov, runs.block)
         waiting: list[Array] = []
         for ids in text:
@@ -114,13 +115,16 @@ def count_text(
 
 
 def read_counts(path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oov: str = "map") -> Counts:
-    """Reads an SRILM count file: the words of an n-gram, a tab, a count (whole or fractional). Longer n-grams are passed over.
+    """Reads an SRILM count file: the words of an n-gram, a tab, a count (whole or fractional). Longer n-grams are
+    passed over.
 
     Words outside the vocabulary: "map" adds the n-gram to that of <unk>, "drop" leaves it out, "error" stops.
     """
     ngrams, number, stats = _CountReader(path, vocab, order, oov).read()
     if not sum(map(len, ngrams[0])):
-        raise MdiError(f"{path}: no 1-grams; expected counts of all orders from 1 to {order}, as from ngram-count -write")
+        raise MdiError(
+            f"{path}: no 1-grams; expected counts of all orders from 1 to {order}, as from ngram-count -write"
+        )
     final = vocab.freeze() if isinstance(vocab, GrowingVocabulary) else vocab
     counts = counts_of(final, [np.concatenate(part) for part in ngrams], [np.concatenate(part) for part in number])
     predicted = counts.count[1].sum() - (counts.count[1][final.bos] if final.bos >= 0 else 0)
@@ -146,7 +150,9 @@ class _CountReader:
             cut = data.rfind(b"\n") + 1
             rest = data[cut:]
             if len(rest) > LONGEST_LINE:
-                raise MdiError(f"{self.path}: a line of over {LONGEST_LINE:,} bytes; expected an n-gram and its count a line")
+                raise MdiError(
+                    f"{self.path}: a line of over {LONGEST_LINE:,} bytes; expected an n-gram and its count a line"
+                )
             line = self._lines(data[:cut], line)
         if rest:
             self._lines(rest + b"\n", line)
@@ -155,7 +161,11 @@ class _CountReader:
     def _lines(self, data: bytes, line: int) -> int:
         buffer, vocab = np.frombuffer(data, np.uint8), self.vocab
         unk = -1 if self.grows or self.oov != "map" else vocab.unk
-        ids, size, number = np.empty((self.ROOM, self.order), np.int32), np.empty(self.ROOM, np.int8), np.empty(self.ROOM)
+        ids, size, number = (
+            np.empty((self.ROOM, self.order), np.int32),
+            np.empty(self.ROOM, np.int8),
+            np.empty(self.ROOM),
+        )
         unknown = np.empty(5, np.int64)
         at = 0
         while at < len(buffer):
@@ -173,10 +183,14 @@ class _CountReader:
             self.stats.oov += int(lost)
             if n_unknown and self.oov == "error":
                 words = examples(self.stats.oov_examples)
-                raise MdiError(f"{self.path}: words outside the vocabulary, such as {words}; add them, or use --oov map or drop")
+                raise MdiError(
+                    f"{self.path}: words outside the vocabulary, such as {words}; add them, or use --oov map or drop"
+                )
             if why == kernels.BAD_COUNT:
                 found = to_str(data[at:].split(b"\n", 1)[0])
-                raise MdiError(f"{self.path}:{line}: '{found[:80]}'; expected the words of an n-gram and a count of 0 or more")
+                raise MdiError(
+                    f"{self.path}:{line}: '{found[:80]}'; expected the words of an n-gram and a count of 0 or more"
+                )
             good = (number[:n] > 0) & (np.where(np.arange(self.order) < size[:n, None], ids[:n], 0) >= 0).all(axis=1)
             for k in range(1, self.order + 1):
                 mine = np.flatnonzero(good & (size[:n] == k))
@@ -216,7 +230,18 @@ class _CountWriter:
         while row < len(rows.word):
             before = row
             row, hist, size = kernels.format_counts(
-                k, row, hist, rows.first, rows.begin, rows.word, count, *self.prefixes, vocab.blob, vocab.offset, ids, self.out
+                k,
+                row,
+                hist,
+                rows.first,
+                rows.begin,
+                rows.word,
+                count,
+                *self.prefixes,
+                vocab.blob,
+                vocab.offset,
+                ids,
+                self.out,
             )
             if row == before:  # a word longer than all of `out`
                 self.out = np.empty(2 * len(self.out), np.uint8)
@@ -225,8 +250,8 @@ class _CountWriter:
 
 @contextlib.contextmanager
 def writing_counts(counts: CountStream, path: str) -> Iterator[CountStream]:
-    """The same counts, written to `path` (SRILM's format, by order) as they are used: all of them once the highest order
-    has passed by."""
+    """The same counts, written to `path` (SRILM's format, by order) as they are used: all of them once the highest
+    order has passed by."""
     with writing(path) as stream:
         writer = _CountWriter(counts, stream)
         for k in range(1, max(2, counts.order)):

@@ -1,16 +1,17 @@
 """Counts to a back-off model: modified Kneser-Ney and Witten-Bell, as SRILM and KenLM estimate them.
 
-    kn                p(w|h) = (c(hw) - D(c(hw))) / c(h.)                          SRILM's -kndiscount
-    kn-interpolated   p(w|h) = (c(hw) - D(c(hw))) / c(h.) + g(h) p(w|h')           -kndiscount -interpolate; KenLM's lmplz
-    wb                p(w|h) = c(hw) / (c(h.) + N1+(h.))                           -wbdiscount
+    kn                p(w|h) = (c(hw) - D(c(hw))) / c(h.)                          SRILM's -kndiscount kn-interpolated
+    p(w|h) = (c(hw) - D(c(hw))) / c(h.) + g(h) p(w|h')           -kndiscount -interpolate; KenLM's lmplz wb
+    p(w|h) = c(hw) / (c(h.) + N1+(h.))                           -wbdiscount
 
-c is the plain count in the highest order and, in Kneser-Ney, the number of words seen before hw below it (n-grams that begin
-with <s> keep their counts); g(h) is what the discounts D free after h. D comes from the counts of counts (Chen and Goodman):
+c is the plain count in the highest order and, in Kneser-Ney, the number of words seen before hw below it (n-grams that
+begin with <s> keep their counts); g(h) is what the discounts D free after h. D comes from the counts of counts (Chen
+and Goodman):
 
     Y = n1 / (n1 + 2 n2),   D1 = 1 - 2 Y n2/n1,   D2 = 2 - 3 Y n3/n2,   D3+ = 3 - 4 Y n4/n3
 
-before n-grams seen less often than the order's least count are left out. Back-off weights then make every history sum to
-one; what the unigrams leave over is shared by the words not seen.
+before n-grams seen less often than the order's least count are left out. Back-off weights then make every history sum
+to one; what the unigrams leave over is shared by the words not seen.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ FALLBACK = (0.5, 1.0, 1.5)
 
 @dataclass(frozen=True)
 class Discount:
-    """D1, D2, D3+ of one order and the counts of counts n1 .. n4 behind them. `problem` says why they are the fall-back."""
+    """D1, D2, D3+ of one order and the counts of counts n1 .. n4 behind them. `problem` says why they are the
+    fall-back."""
 
     n: tuple[int, int, int, int]
     d: tuple[float, float, float]
@@ -52,14 +54,15 @@ class Discount:
 
 
 @dataclass(frozen=True)
-class After:
-    """What was seen after the histories of one length: total[h] events; types[h, 0..2] words once, twice, more often."""
+class HistoryStatistics:
+    """What was seen after the histories of one length: total[h] events; types[h, 0..2] words once, twice, more
+    often."""
 
     total: Array
     types: Array
 
     @classmethod
-    def nothing(cls, n_hist: int) -> After:
+    def nothing(cls, n_hist: int) -> HistoryStatistics:
         return cls(np.zeros(n_hist), np.zeros((n_hist, 3), np.int32))
 
     def add(self, first: int, begin: Array, word: Array, count: Array, bos: int, counts_of_counts: Array) -> None:
@@ -67,18 +70,18 @@ class After:
         part = slice(first, first + len(begin) - 1)
         kernels.history_statistics(begin, word, count, bos, self.total[part], self.types[part], counts_of_counts)
 
-    def only(self, wanted: Array) -> After:
-        return After(self.total[wanted], self.types[wanted])
+    def only(self, wanted: Array) -> HistoryStatistics:
+        return HistoryStatistics(self.total[wanted], self.types[wanted])
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What an estimate needs of the counts: the rows that are kept and those that close the trie, with their counts, and
-    of all rows, kept or not, what was seen after each history and the counts of counts."""
+    """What an estimate needs of the counts: the rows that are kept and those that close the trie, with their counts,
+    and of all rows, kept or not, what was seen after each history and the counts of counts."""
 
     trie: Trie
     count: list[Array]  # count[k][r], k = 1..n
-    after: list[After]  # [j], j = 0..n-1
+    after: list[HistoryStatistics]  # [j], j = 0..n-1
     counts_of_counts: list[Array]  # [k][i], i = 1..4; [k][0] is the number of k-grams
 
 
@@ -96,7 +99,8 @@ def default_min_counts(order: int) -> list[float]:
 
 
 def discount_of(n: Array) -> Discount:
-    """D1, D2, D3+ from n[1..4] where these allow it, as KenLM decides. Without any n-grams, n[0] = 0, nothing is wrong."""
+    """D1, D2, D3+ from n[1..4] where these allow it, as KenLM decides. Without any n-grams, n[0] = 0, nothing is
+    wrong."""
     counts = tuple(int(value) for value in n[1:5])
     if not n[0]:
         return Discount(counts, FALLBACK)
@@ -116,13 +120,16 @@ def checked(counts: Counts, path: str, smoothing: str) -> Counts:
     for k in range(2, counts.order + 1):
         if not trie.rows(k):
             raise MdiError(
-                f"{path}: no {k}-grams; expected counts of all orders up to {counts.order}. Count again, or lower --order"
+                f"{path}: no {k}-grams; expected counts of all orders up to {counts.order}. Count again, or lower "
+                f"--order"
             )
         ended = trie.as_hist[k - 1][trie.word[k - 1] == vocab.eos]
         bad = [*np.flatnonzero(trie.word[k] == vocab.bos), *trie.begin[k][ended[np.diff(trie.begin[k])[ended] > 0]]]
         if bad:
             ngram = vocab.spell(trie.ngrams(k, np.array(bad[:1]))[0])
-            raise MdiError(f"{path}: the {k}-gram '{ngram}'; expected <s> only as a first word and </s> only as a last one")
+            raise MdiError(
+                f"{path}: the {k}-gram '{ngram}'; expected <s> only as a first word and </s> only as a last one"
+            )
     if smoothing != "wb" and any(bool((c != np.floor(c)).any()) for c in counts.count[1:]):
         raise MdiError(f"{path}: counts that are not whole; Kneser-Ney needs counts of counts, use --smoothing wb")
     return counts
@@ -144,13 +151,14 @@ def _from_bos(trie: Trie, bos: int) -> list[Array]:
 
 
 class _Top:
-    """Takes the rows of the highest order, a piece at a time: adds to the statistics and keeps the rows seen often enough."""
+    """Takes the rows of the highest order, a piece at a time: adds to the statistics and keeps the rows seen often
+    enough."""
 
     def __init__(self, counts: CountStream, least: float) -> None:
         self.trie, self.least, self.bos = counts.trie, least, counts.vocab.bos
         j = counts.order - 1
         self.preceding = np.zeros(self.trie.rows(j))  # N1+(. hw) of the rows of order n-1
-        self.after = After.nothing(self.trie.n_hist(j))
+        self.after = HistoryStatistics.nothing(self.trie.n_hist(j))
         self.n = np.zeros(5, np.int64)
         self.begin: list[Array] = [np.zeros(1, np.int32)]
         self.kept: list[list[Array]] = [[], [], []]
@@ -182,7 +190,7 @@ def statistics(counts: CountStream, smoothing: str, min_counts: list[float]) -> 
     least = _least(min_counts)
     n = [np.zeros(5, np.int64) for _ in range(order + 1)]
     if order == 1:
-        after = After.nothing(1)
+        after = HistoryStatistics.nothing(1)
         after.add(0, trie.begin[1], trie.word[1], counts.count[1], bos, n[1])
         return Statistics(unigram_trie(trie.n_words), counts.count, [after], n)
     top = _Top(counts, least[-1])
@@ -196,7 +204,7 @@ def statistics(counts: CountStream, smoothing: str, min_counts: list[float]) -> 
                 preceding = np.zeros(trie.rows(k))
                 kernels.add_preceding(trie.suffix[k + 1], counts.count[k + 1], preceding)
             count[k] = kernels.adjusted_counts(preceding, counts.count[k], trie.begin[k], from_bos[k - 1])
-    after = [After.nothing(trie.n_hist(k - 1)) for k in range(1, order)] + [top.after]
+    after = [HistoryStatistics.nothing(trie.n_hist(k - 1)) for k in range(1, order)] + [top.after]
     for k in range(1, order):
         after[k - 1].add(0, trie.begin[k], trie.word[k], count[k], bos, n[k])
     rows = [*([trie.begin[k], trie.word[k], trie.suffix[k], count[k]] for k in range(order)), top.rows()]
@@ -222,7 +230,8 @@ def statistics(counts: CountStream, smoothing: str, min_counts: list[float]) -> 
 
 
 def estimate(counts: Counts | CountStream, smoothing: str = "kn", min_counts: list[float] | None = None) -> Estimated:
-    """A closed model that sums to one. Only n-grams seen at least `min_counts[k - 1]` times keep a probability of their own."""
+    """A closed model that sums to one. Only n-grams seen at least `min_counts[k - 1]` times keep a probability of
+    their own."""
     counts = counts.stream() if isinstance(counts, Counts) else counts
     min_counts = default_min_counts(counts.order) if min_counts is None else min_counts
     return estimate_from(statistics(counts, smoothing, min_counts), counts.vocab, smoothing, min_counts)
@@ -239,13 +248,21 @@ def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_coun
     d = [np.zeros(4) if witten_bell else np.array([0.0, *discounts[k].d]) for k in range(trie.order)]
     least = _least(min_counts)
     p1, left_over, sharing = kernels.unigram_probs(
-        stats.count[1], least[0], stats.after[0].total[0], stats.after[0].types[0], vocab.bos, d[0], witten_bell, interpolate
+        stats.count[1],
+        least[0],
+        stats.after[0].total[0],
+        stats.after[0].types[0],
+        vocab.bos,
+        d[0],
+        witten_bell,
+        interpolate,
     )
     p, bow = [NONE, p1], [np.ones(1)]
     n_events = trie.n_words - (vocab.bos >= 0)
     for k in range(2, trie.order + 1):
         p_k, bow_k = kernels.ngram_probs(
-            trie.begin[k], trie.suffix[k], stats.count[k], least[k - 1], stats.after[k - 1].total, stats.after[k - 1].types,
+            trie.begin[k], trie.suffix[k], stats.count[k], least[k - 1], stats.after[k - 1].total,
+            stats.after[k - 1].types,
             n_events, d[k - 1], witten_bell, interpolate, p[k - 1],
         )  # fmt: skip
         p.append(p_k)

@@ -1,8 +1,8 @@
 """Sorted runs: how the n-grams of more text than fits in memory are counted.
 
 A block of text is counted by sorting its n-grams: that is a run. Every run has its rows in the order of a trie (see
-mdi/lm/trie.py), so runs are merged by going through them side by side, in pieces. Beyond their share of the memory, the runs
-so far are merged into one on disk.
+mdi/lm/trie.py), so runs are merged by going through them side by side, in pieces. Beyond their share of the memory,
+the runs so far are merged into one on disk.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Rows:
     count: Array
 
 
-class Stored:
+class FileArray:
     """An array of 32-bit integers in a file, read by the slice."""
 
     def __init__(self, path: str, size: int) -> None:
@@ -60,19 +60,19 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Run:
+class SortedRun:
     """begin, word and count as in a trie, for the orders 2 to n; unigrams have only counts, count[1]."""
 
-    begin: list[Array | Stored]
-    word: list[Array | Stored]
-    count: list[Array | Stored]
+    begin: list[Array | FileArray]
+    word: list[Array | FileArray]
+    count: list[Array | FileArray]
 
     @property
     def nbytes(self) -> int:
         return sum(part.nbytes for arrays in (self.begin, self.word, self.count) for part in arrays)
 
 
-def count_block(ids: Array, order: int, n_words: int, bos: int) -> Run:
+def count_block(ids: Array, order: int, n_words: int, bos: int) -> SortedRun:
     """Counts whole sentences. The k-grams are sorted by (history, word), which is the order of the trie's rows."""
     begin, word, count = [NONE, NONE], [NONE, NONE], [NONE, np.bincount(ids[ids >= 0], minlength=n_words)]
     as_hist = np.arange(n_words, dtype=np.int32)
@@ -87,13 +87,13 @@ def count_block(ids: Array, order: int, n_words: int, bos: int) -> Run:
             arrays.append(part)
         if k < order:
             as_hist = rank_as_histories(word[k], n_words)
-    return Run(begin, word, count)
+    return SortedRun(begin, word, count)
 
 
-class Merge:
+class MergedRuns:
     """The sum of runs: the orders below the highest as a trie with counts, the rows of the highest as a stream."""
 
-    def __init__(self, runs: list[Run], order: int, n_words: int, piece: int = PIECE) -> None:
+    def __init__(self, runs: list[SortedRun], order: int, n_words: int, piece: int = PIECE) -> None:
         self.runs, self.order, self.piece = runs, order, piece
         unigrams = np.zeros(n_words)
         for run in runs:
@@ -121,7 +121,9 @@ class Merge:
         self.count.append(np.concatenate(count))
         for i, run in enumerate(self.runs):
             union_hist = np.empty(len(run.word[k]), np.int32)
-            union_hist[rank_as_histories(run.word[k][:], self.trie.n_words)] = self.trie.as_hist[k][np.concatenate(numbers[i])]
+            union_hist[rank_as_histories(run.word[k][:], self.trie.n_words)] = self.trie.as_hist[k][
+                np.concatenate(numbers[i])
+            ]
             self.union_hist[i] = union_hist
 
     def top(self) -> Iterator[Rows]:
@@ -156,7 +158,7 @@ class Merge:
         progress.close()
 
 
-class Runs:
+class ExternalCounter:
     """Takes blocks of ids and gives their merged counts. `memory` is in bytes; `folder` is for what does not fit."""
 
     def __init__(self, order: int, bos: int, memory: int, folder: str | None = None, block: int = BLOCK) -> None:
@@ -164,14 +166,14 @@ class Runs:
         # three blocks are under way at a time: one being read, one waiting and one being counted
         self.block = max(1, min(block, memory // (6 * _BLOCK_BYTES)))
         self.piece = max(1, min(PIECE, memory // (4 * _PIECE_BYTES)))
-        self.in_memory: list[Run] = []
-        self.on_disk: list[Run] = []
+        self.in_memory: list[SortedRun] = []
+        self.on_disk: list[SortedRun] = []
         self.n_words = 0
         self._disk: tempfile.TemporaryDirectory | None = None
         self._worker = ThreadPoolExecutor(1)
-        self._pending: list[Future[Run]] = []
+        self._pending: list[Future[SortedRun]] = []
 
-    def __enter__(self) -> Runs:
+    def __enter__(self) -> ExternalCounter:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -191,25 +193,27 @@ class Runs:
             if sum(run.nbytes for run in self.in_memory) > self.memory // 3:
                 self._spill()
 
-    def merge(self) -> Merge:
+    def merge(self) -> MergedRuns:
         self._collect(0)
         runs, self.in_memory = self.on_disk + self.in_memory, []
-        return Merge(runs, self.order, self.n_words, self.piece)
+        return MergedRuns(runs, self.order, self.n_words, self.piece)
 
     def _spill(self) -> None:
         """Merges the runs that are in memory into one on disk."""
-        merge = Merge(self.in_memory, self.order, self.n_words, self.piece)
+        merge = MergedRuns(self.in_memory, self.order, self.n_words, self.piece)
         try:
             if self._disk is None:
                 self._disk = tempfile.TemporaryDirectory(prefix="mdi-counts-", dir=self.folder)
             self.on_disk.append(store(merge, os.path.join(self._disk.name, str(len(self.on_disk)))))
         except OSError as error:
             where = self._disk.name if self._disk else self.folder
-            raise MdiError(f"{where}: cannot write counts: {error.strerror}; use another --tmp or more --memory") from error
+            raise MdiError(
+                f"{where}: cannot write counts: {error.strerror}; use another --tmp or more --memory"
+            ) from error
         self.in_memory.clear()
 
 
-def store(merge: Merge, prefix: str) -> Run:
+def store(merge: MergedRuns, prefix: str) -> SortedRun:
     """Writes merged counts to files whose names begin with `prefix`."""
     begin, word, count = [NONE, NONE], [NONE, NONE], [NONE, merge.count[1]]
     for k in range(2, merge.order + 1):
@@ -224,5 +228,5 @@ def store(merge: Merge, prefix: str) -> Run:
                 rows.count.astype(np.int32).tofile(counts)
                 n_hist, n_rows = n_hist + len(rows.begin) - 1, n_rows + len(rows.word)
         for arrays, path, size in zip((begin, word, count), paths, (n_hist + 1, n_rows, n_rows), strict=True):
-            arrays.append(Stored(path, size))
-    return Run(begin, word, count)
+            arrays.append(FileArray(path, size))
+    return SortedRun(begin, word, count)

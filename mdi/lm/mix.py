@@ -2,9 +2,9 @@
 
     p_mix(w|h) = sum_i weight_i p_i(w|h)      for every n-gram hw of any of the models (backed off where one lacks it)
 
-and back-off weights that make every history sum to one, as SRILM's `ngram -mix-lm` does. Models of lower order back off. A
-word that a model does not know has probability 0 in it: the mixture then sums to one, which spreading the model's <unk> over
-the others' words would spoil.
+and back-off weights that make every history sum to one, as SRILM's `ngram -mix-lm` does. Models of lower order back
+off. A word that a model does not know has probability 0 in it: the mixture then sums to one, which spreading the
+model's <unk> over the others' words would spoil.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.kernels import model as sweeps
-from mdi.lm.model import NgramModel
+from mdi.lm.model import NgramModel, over_vocabulary
 from mdi.lm.normalise import backoff_model, closure
-from mdi.lm.relabel import join_vocabularies, relabel
 from mdi.lm.trie import NONE, Array, Trie, locate, union
+from mdi.lm.vocabulary import join_vocabularies
 
 # No weight moves by more than this in the last iteration.
 PRECISION = 1e-7
@@ -67,16 +67,16 @@ def check_weights(weights: list[float] | Array, models: int) -> Array:
     return array / array.sum()
 
 
-def align(models: list[NgramModel]) -> list[NgramModel]:
+def over_one_vocabulary(models: list[NgramModel]) -> list[NgramModel]:
     """The models over the union of their vocabularies."""
     vocab, ids = join_vocabularies([model.vocab for model in models])
-    return [relabel(model, vocab, labels) for model, labels in zip(models, ids, strict=True)]
+    return [over_vocabulary(model, vocab, labels) for model, labels in zip(models, ids, strict=True)]
 
 
 def mix(models: list[NgramModel], weights: list[float] | Array) -> NgramModel:
     """The interpolated model. Its n-grams are those of the models, so its trie is closed if theirs are."""
     weights = check_weights(weights, len(models))
-    models = align(models)
+    models = over_one_vocabulary(models)
     ngrams = reduce(lambda trie, model: union(trie, model.trie).trie, models[1:], models[0].trie)
     whole, known = closure(ngrams)
     lower = [model.p[1] for model in models]  # p_i of the order below
@@ -92,7 +92,8 @@ def mix(models: list[NgramModel], weights: list[float] | Array) -> NgramModel:
 
 
 def _widened(model: NgramModel, trie: Trie, where: list[Array], k: int, lower_p: Array) -> Array:
-    """p(w|h) by the model for every k-gram of a larger trie. where[k][r]: its row r there; lower_p: the same of order k - 1."""
+    """p(w|h) by the model for every k-gram of a larger trie. where[k][r]: its row r there; lower_p: the same of order
+    k - 1."""
     bow, known, own_p = np.ones(trie.rows(k - 1)), np.full(trie.rows(k), -1, np.int32), np.zeros(0)
     if k <= model.order:
         bow[trie.as_hist[k - 1][where[k - 1]]] = model.bow[k - 1][model.trie.as_hist[k - 1]]

@@ -25,6 +25,7 @@ from mdi.lm.trie import (
     lowest,
     merge_order,
     missing_suffixes,
+    sort_rows,
     unigram_trie,
     with_histories,
     with_order,
@@ -65,8 +66,9 @@ class NgramModel:
 def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramModel:
     """The same distribution with more rows: those of `ngrams` (over the same words) and whatever closes these.
 
-    A new row gets its backed-off probability and, as a history, the weight 1. If the model's trie is closed, so is the result's.
-    With `spend` the model is used up: the arrays of its orders 2 and more go as the new ones come, so memory holds one model.
+    A new row gets its backed-off probability and, as a history, the weight 1. If the model's trie is closed, so is the
+    result's. With `spend` the model is used up: the arrays of its orders 2 and more go as the new ones come, so memory
+    holds one model.
     """
     order = max(model.order, ngrams.order)
     old, new = with_order(model.trie, order), with_order(closed(ngrams), order)
@@ -109,10 +111,12 @@ def without(model: NgramModel, keep: list[Array]) -> NgramModel:
     """The model with the flagged rows only. Those left out must be what backing off gives."""
     trie = model.trie
     bow = [model.bow[0], *(model.bow[j][keep[j][trie.row_of_hist[j]]] for j in range(1, trie.order))]
-    return NgramModel(model.vocab, kept_rows(trie, keep), [NONE, *(model.p[k][keep[k]] for k in range(1, trie.order + 1))], bow)
+    return NgramModel(
+        model.vocab, kept_rows(trie, keep), [NONE, *(model.p[k][keep[k]] for k in range(1, trie.order + 1))], bow
+    )
 
 
-def close(model: NgramModel) -> NgramModel:
+def with_suffixes(model: NgramModel) -> NgramModel:
     """Adds the rows that a pruned model lacks (the paper's "suffix is not seen"); no probability changes."""
     if is_closed(model.trie):
         return model
@@ -120,10 +124,11 @@ def close(model: NgramModel) -> NgramModel:
 
 
 def rescaled(model: NgramModel, rows: list[Array], scales: list[Array], *, spend: bool = False) -> NgramModel:
-    """p(w|h) c(hw) / Z(h), where c(hw) is scales[k][i] for hw = rows[k][i] (ascending) and otherwise c(h'w), or 1 for words.
+    """p(w|h) c(hw) / Z(h), where c(hw) is scales[k][i] for hw = rows[k][i] (ascending) and otherwise c(h'w), or 1 for
+    words.
 
-    Z(h) = sum_w p(w|h) c(hw) is the paper's Sigma_L (Eq. 6), order by order: one pass over each. With `spend` the model's own
-    arrays take the result.
+    Z(h) = sum_w p(w|h) c(hw) is the paper's Sigma_L (Eq. 6), order by order: one pass over each. With `spend` the
+    model's own arrays take the result.
     """
     trie = model.trie
     scale = np.ones(trie.n_words)
@@ -132,7 +137,9 @@ def rescaled(model: NgramModel, rows: list[Array], scales: list[Array], *, spend
     p, bow = [NONE, model.p[1] * scale / z[0]], [model.bow[0]]
     for k in range(2, trie.order + 1):
         own = (rows[k], scales[k]) if k < len(rows) else (NONE, np.zeros(0))
-        new_p, new_bow = (model.p[k], model.bow[k - 1]) if spend else (np.empty(trie.rows(k)), np.empty(trie.n_hist(k - 1)))
+        new_p, new_bow = (
+            (model.p[k], model.bow[k - 1]) if spend else (np.empty(trie.rows(k)), np.empty(trie.n_hist(k - 1)))
+        )
         z, scale = sweeps.rescaled(
             trie.begin[k], trie.suffix[k], trie.back[k - 1], model.bow[k - 1], model.p[k], p[k - 1], scale, z, *own,
             k == trie.order, new_p, new_bow,
@@ -142,37 +149,28 @@ def rescaled(model: NgramModel, rows: list[Array], scales: list[Array], *, spend
     return NgramModel(model.vocab, trie, p, bow)
 
 
-def history_sums(model: NgramModel) -> list[Array]:
-    """sum_w p(w|h) for every history h of every length: 1 wherever the model is right."""
-    trie = model.trie
-    sums = [np.array([float(model.p[1].sum())])]
-    for k in range(2, trie.order + 1):
-        j = k - 1
-        weights = model.bow[j], sums[j - 1], model.p[j], model.p[k]
-        sums.append(sweeps.history_sums(trie.begin[k], trie.suffix[k], trie.back[j], *weights))
-    return sums
-
-
-def sum_gaps(model: NgramModel) -> list[Array]:
-    """|sum_w p(w|h) - 1| for every history h of every length. </s> is never a history: 0."""
-    gaps = history_sums(model)
-    for gap in gaps:
-        gap -= 1.0
-        np.abs(gap, out=gap)
-    for j in range(1, model.order):
-        gaps[j][model.trie.as_hist[j][model.trie.word[j] == model.vocab.eos]] = 0.0
-    return gaps
-
-
-def worst_gap(model: NgramModel, gaps: list[Array]) -> tuple[float, str]:
-    """The largest gap and the history that has it."""
-    j = max(range(len(gaps)), key=lambda j: gaps[j].max(initial=0.0))
-    h = int(gaps[j].argmax())
-    if j == 0:
-        return float(gaps[0][0]), "the empty history"
-    return float(gaps[j][h]), f"'{model.vocab.spell(model.trie.words_of_hist(j, h))}'"
-
-
-def worst_sum(model: NgramModel) -> tuple[float, str]:
-    """The largest |sum_w p(w|h) - 1| over all histories, and the history."""
-    return worst_gap(model, sum_gaps(model))
+def over_vocabulary(model: NgramModel, vocab: Vocabulary, ids: Array) -> NgramModel:
+    """The model over another vocabulary, word w becoming ids[w]. Words that it does not know have probability 0."""
+    if len(ids) == len(vocab) and np.array_equal(ids, np.arange(len(ids))):
+        return NgramModel(vocab, model.trie, model.p, model.bow)
+    old, trie = model.trie, unigram_trie(len(vocab))
+    unigram = np.zeros(len(vocab))
+    unigram[ids] = model.p[1]
+    p, bow, row = [NONE, unigram], [model.bow[0]], ids  # row[r]: what row r has become
+    for k in range(2, old.order + 1):
+        trie = with_histories(trie)
+        hist = trie.as_hist[k - 1][row][old.row_of_hist[k - 1]]
+        weight = np.ones(trie.rows(k - 1))
+        weight[hist] = model.bow[k - 1]
+        bow.append(weight)
+        row_hist, row_word = np.repeat(hist, np.diff(old.begin[k])), ids[old.word[k]]
+        begin, perm, _ = sort_rows(row_hist, row_word, trie.n_hist(k - 1))
+        row = np.arange(len(row_word), dtype=np.int32)
+        if perm is None:
+            trie = add_order(trie, begin, row_word)
+            p.append(model.p[k])
+        else:
+            row[perm] = np.arange(len(perm), dtype=np.int32)
+            trie = add_order(trie, begin, row_word[perm])
+            p.append(model.p[k][perm])
+    return NgramModel(vocab, trie, p, bow)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from mdi.errors import MdiError
+from mdi.kernels import model as sweeps
 from mdi.kernels import normalise as kernels
-from mdi.lm.model import NgramModel, close, worst_sum
-from mdi.lm.trie import NONE, Array, Trie, from_ngrams, is_closed, missing_suffixes, union
+from mdi.lm.model import NgramModel, with_suffixes
+from mdi.lm.trie import NONE, Array, Trie, closure
 from mdi.lm.vocabulary import Vocabulary
 from mdi.progress import say
 
@@ -15,14 +16,6 @@ from mdi.progress import say
 ROUNDING = 1e-4
 # What a model that this program makes must keep to.
 TOLERANCE = 1e-9
-
-
-def closure(trie: Trie) -> tuple[Trie, list[Array]]:
-    """The trie with the suffixes that it lacks, and the row in `trie` of each of its rows, -1 for a new one."""
-    if is_closed(trie):
-        return trie, [NONE, *(np.arange(trie.rows(k), dtype=np.int32) for k in range(1, trie.order + 1))]
-    joined = union(trie, from_ngrams(trie.n_words, missing_suffixes(trie)))
-    return joined.trie, joined.from_a
 
 
 def backoff_model(vocab: Vocabulary, trie: Trie, p: list[Array]) -> NgramModel:
@@ -46,16 +39,52 @@ def backoff_model(vocab: Vocabulary, trie: Trie, p: list[Array]) -> NgramModel:
     return NgramModel(vocab, trie, own_p, own_bow)
 
 
+def history_sums(model: NgramModel) -> list[Array]:
+    """sum_w p(w|h) for every history h of every length: 1 wherever the model is right."""
+    trie = model.trie
+    sums = [np.array([float(model.p[1].sum())])]
+    for k in range(2, trie.order + 1):
+        j = k - 1
+        weights = model.bow[j], sums[j - 1], model.p[j], model.p[k]
+        sums.append(sweeps.history_sums(trie.begin[k], trie.suffix[k], trie.back[j], *weights))
+    return sums
+
+
+def sum_gaps(model: NgramModel) -> list[Array]:
+    """|sum_w p(w|h) - 1| for every history h of every length. </s> is never a history: 0."""
+    gaps = history_sums(model)
+    for gap in gaps:
+        gap -= 1.0
+        np.abs(gap, out=gap)
+    for j in range(1, model.order):
+        gaps[j][model.trie.as_hist[j][model.trie.word[j] == model.vocab.eos]] = 0.0
+    return gaps
+
+
+def worst_gap(model: NgramModel, gaps: list[Array]) -> tuple[float, str]:
+    """The largest gap and the history that has it."""
+    j = max(range(len(gaps)), key=lambda j: gaps[j].max(initial=0.0))
+    h = int(gaps[j].argmax())
+    if j == 0:
+        return float(gaps[0][0]), "the empty history"
+    return float(gaps[j][h]), f"'{model.vocab.spell(model.trie.words_of_hist(j, h))}'"
+
+
+def worst_sum(model: NgramModel) -> tuple[float, str]:
+    """The largest |sum_w p(w|h) - 1| over all histories, and the history."""
+    return worst_gap(model, sum_gaps(model))
+
+
 def warn_unless_normalised(path: str, model: NgramModel) -> None:
     """Says how far off a model that was read is; what is made of it will be normalised."""
-    gap, where = worst_sum(close(model))
+    gap, where = worst_sum(with_suffixes(model))
     if gap > ROUNDING:
         say(f"{path}: the probabilities after {where} miss 1 by {gap:.3g}; the result is normalised again")
 
 
 def checked_sum(model: NgramModel) -> float:
     """Worst |sum p - 1| of a model about to be written; an error where it is not one."""
-    gap, where = worst_sum(close(model))
+    gap, where = worst_sum(with_suffixes(model))
     if not gap <= TOLERANCE:
         raise MdiError(
             f"the probabilities after {where} miss 1 by {gap:.3g}; expected a model that sums to one. Check the inputs"

@@ -16,7 +16,8 @@ from mdi.lm.vocabulary import UNKNOWN
 
 
 def token_probs(model: NgramModel, ids: Array) -> tuple[Array, Array]:
-    """(probability, order of the n-gram used) of each token; order 0 for <s> and for words that the model does not know."""
+    """(probability, order of the n-gram used) of each token; order 0 for <s> and for words that the model does not
+    know."""
     trie, n = model.trie, model.order
     prob, used = np.empty(len(ids)), np.empty(len(ids), np.int8)
     score_tokens(
@@ -30,7 +31,8 @@ def token_probs(model: NgramModel, ids: Array) -> tuple[Array, Array]:
 class Perplexity:
     """Sums over a text. `log_prob` is natural and leaves out zero probabilities and words without <unk>, as SRILM does.
 
-    `oov` counts the words outside the vocabulary: scored as <unk> where the model has one (`unk_scored`), skipped otherwise.
+    `oov` counts the words outside the vocabulary: scored as <unk> where the model has one (`unk_scored`), skipped
+    otherwise.
     """
 
     sentences: int = 0
@@ -122,7 +124,8 @@ class Sentence:
 def perplexity_of(
     model: NgramModel, blocks: Iterable[Array], stats: TextStats, each: Callable[[Sentence], None] | None = None
 ) -> Perplexity:
-    """Perplexity of blocks of sentences; `stats` must be complete once they are. `each` is called with every sentence."""
+    """Perplexity of blocks of sentences; `stats` must be complete once they are. `each` is called with every
+    sentence."""
     total = Perplexity(unk_scored=model.vocab.unk >= 0)
     for ids in blocks:
         prob, used = token_probs(model, ids)

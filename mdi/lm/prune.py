@@ -7,8 +7,8 @@ out. It goes if that is below the threshold, unless something that stays needs i
     need of h = max over its n-grams hw of need(hw), and over the longer histories xh of the need of xh
 
 All losses are those of the whole model, so one pass gives every n-gram the threshold up to which it stays: smaller
-thresholds keep all that larger ones do, and the threshold for a given size is the need at that rank. The histories of what
-stays always stay (arpa2fst and const-arpa want them); suffixes need not.
+thresholds keep all that larger ones do, and the threshold for a given size is the need at that rank. The histories of
+what stays always stay (arpa2fst and const-arpa want them); suffixes need not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.kernels import normalise as kernels
-from mdi.lm.model import NgramModel, close
+from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.normalise import backoff_model
 from mdi.lm.trie import NONE, Array, kept_rows, locate, lowest
 
@@ -39,11 +39,13 @@ def history_probs(model: NgramModel) -> list[Array]:
 
 def needs(model: NgramModel) -> list[Array]:
     """need[k][r] of each n-gram: it stays under every threshold up to that. Infinite for 1-grams."""
-    whole = close(model)
+    whole = with_suffixes(model)
     where, trie = locate(model.trie, whole.trie), whole.trie
     hist_prob = history_probs(whole)
     need: list[Array] = [NONE] * (model.order + 1)
-    by_hist = np.full(trie.n_hist(trie.order), -np.inf)  # of histories of length k; none is as long as the highest order
+    by_hist = np.full(
+        trie.n_hist(trie.order), -np.inf
+    )  # of histories of length k; none is as long as the highest order
     for k in range(trie.order, 1, -1):
         known = np.zeros(trie.rows(k), bool)
         known[where[k]] = True
@@ -67,7 +69,9 @@ def threshold_for(need: list[Array], most: int) -> float:
     pool = np.sort(np.concatenate(need[1:]))
     fixed = int(np.isinf(pool).sum())
     if most < fixed:
-        raise MdiError(f"at most {most:,} n-grams asked for, but {fixed:,} always stay, the words among them; expected no fewer")
+        raise MdiError(
+            f"at most {most:,} n-grams asked for, but {fixed:,} always stay, the words among them; expected no fewer"
+        )
     if most >= len(pool):
         return 0.0
     return float(np.nextafter(max(pool[len(pool) - most - 1], 0.0), np.inf))

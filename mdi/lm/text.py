@@ -35,11 +35,14 @@ class TextStats:
 class Text:
     """Iterates over blocks of ids; every line becomes <s> words </s>, blank lines are passed over.
 
-    A `GrowingVocabulary` takes every word. With a fixed `Vocabulary`, words outside it become its <unk> (`oov` = "map"), the
-    id -1, which belongs to no n-gram ("drop"), or an error ("error"). `stats` is complete once the iteration is.
+    A `GrowingVocabulary` takes every word. With a fixed `Vocabulary`, words outside it become its <unk> (`oov` =
+    "map"), the id -1, which belongs to no n-gram ("drop"), or an error ("error"). `stats` is complete once the
+    iteration is.
     """
 
-    def __init__(self, paths: list[str], vocab: Vocabulary | GrowingVocabulary, oov: str = "map", block: int = 1 << 22) -> None:
+    def __init__(
+        self, paths: list[str], vocab: Vocabulary | GrowingVocabulary, oov: str = "map", block: int = 1 << 22
+    ) -> None:
         self.paths, self.vocab, self.oov, self.block = paths, vocab, oov, block
         self.stats = TextStats()
         if isinstance(vocab, Vocabulary) and oov == "map" and vocab.unk < 0:
@@ -95,10 +98,14 @@ class Text:
             stats.oov += unknown
             if unknown and self.oov == "error":
                 words = examples(stats.oov_examples)
-                raise MdiError(f"{path}: words outside the vocabulary, the first: {words}; add them, or use --oov map or drop")
+                raise MdiError(
+                    f"{path}: words outside the vocabulary, the first: {words}; add them, or use --oov map or drop"
+                )
             if why == lexing.MARKER_INSIDE:
                 line = to_str(data[at_line:].split(b"\n", 1)[0])
-                raise MdiError(f"{path}:{number}: {BOS} or {EOS} inside the line '{line[:80]}'; expected only at its ends")
+                raise MdiError(
+                    f"{path}:{number}: {BOS} or {EOS} inside the line '{line[:80]}'; expected only at its ends"
+                )
             if n:
                 yield out[:n].copy()
             if why == lexing.FULL:

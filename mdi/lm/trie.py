@@ -13,7 +13,8 @@ Histories are sorted by their last word, then the one before, and so on, so hist
 side, and so do the rows h'w that they need: every sweep over the model is local. It is also the order in
 which SRILM writes ARPA files. Sorting rows as histories is a stable counting sort by w.
 
-A trie is *closed* if for every row its history and its suffix are rows too. Lists are indexed by order; [0] is a filler.
+A trie is *closed* if for every row its history and its suffix are rows too. Lists are indexed by order; [0] is a
+filler.
 """
 
 from __future__ import annotations
@@ -117,7 +118,9 @@ class Trie:
         rows = np.full(len(ids), -1, np.int32)
         if k > self.order or not len(ids):
             return rows
-        kernels.find_rows(ids, padded(self.begin[1 : k + 1]), padded(self.word[1 : k + 1]), padded(self.as_hist[1:k]), rows)
+        kernels.find_rows(
+            ids, padded(self.begin[1 : k + 1]), padded(self.word[1 : k + 1]), padded(self.as_hist[1:k]), rows
+        )
         rows[(ids < 0).any(axis=1)] = -1
         return rows
 
@@ -151,7 +154,11 @@ def add_order(trie: Trie, begin: Array, word: Array, suffix: Array | None = None
         raise MdiError(f"{len(word):,} {k}-grams; one order may hold at most {MAX_ROWS:,}")
     if suffix is None:
         # order 1 has every word, in order
-        suffix = word if k == 2 else kernels.link_suffixes(begin, word, trie.back[k - 1], trie.begin[k - 1], trie.word[k - 1])
+        suffix = (
+            word
+            if k == 2
+            else kernels.link_suffixes(begin, word, trie.back[k - 1], trie.begin[k - 1], trie.word[k - 1])
+        )
     return Trie([*trie.begin, begin], [*trie.word, word], [*trie.suffix, suffix], trie.as_hist, trie.back)
 
 
@@ -166,7 +173,8 @@ def sort_rows(row_hist: Array, row_word: Array, n_hist: int) -> tuple[Array, Arr
 
 
 def from_ngrams(n_words: int, ngrams: list[Array]) -> Trie:
-    """Trie of the given n-grams (ngrams[i]: those of order i + 1, a line each) and of all their prefixes. Repeats are fine."""
+    """Trie of the given n-grams (ngrams[i]: those of order i + 1, a line each) and of all their prefixes. Repeats are
+    fine."""
     trie = unigram_trie(n_words)
     for k in range(2, len(ngrams) + 1):
         trie = with_histories(trie)
@@ -198,7 +206,8 @@ def with_order(trie: Trie, order: int) -> Trie:
 def merge_order(
     trie: Trie, a: Trie, b: Trie, from_a: Array, from_b: Array, with_b: bool = True
 ) -> tuple[tuple[Array, Array], Array, Array]:
-    """The rows that come next in the union `trie` of a and b: ((begin, word), row in a or -1, row in b or -1 if wanted)."""
+    """The rows that come next in the union `trie` of a and b: ((begin, word), row in a or -1, row in b or -1 if
+    wanted)."""
     j, k = trie.order, trie.order + 1
     hist_a = kernels.map_histories(from_a, trie.as_hist[j], a.as_hist[j])
     hist_b = kernels.map_histories(from_b, trie.as_hist[j], b.as_hist[j])
@@ -225,11 +234,14 @@ def union(a: Trie, b: Trie) -> Union:
 
 
 def kept_rows(trie: Trie, keep: list[Array]) -> Trie:
-    """The rows marked in keep[k]. Every history of a kept row must be kept; a suffix that is not kept is missing (-1)."""
+    """The rows marked in keep[k]. Every history of a kept row must be kept; a suffix that is not kept is missing
+    (-1)."""
     kept, number = unigram_trie(trie.n_words), np.arange(trie.n_words, dtype=np.int32)
     for k in range(2, trie.order + 1):
         kept = with_histories(kept)
-        *level, number = kernels.keep_level(trie.begin[k], trie.word[k], trie.suffix[k], keep[k], number, trie.row_of_hist[k - 1])
+        *level, number = kernels.keep_level(
+            trie.begin[k], trie.word[k], trie.suffix[k], keep[k], number, trie.row_of_hist[k - 1]
+        )
         kept = add_order(kept, *level)
     return kept
 
@@ -253,7 +265,8 @@ def locate(source: Trie, trie: Trie) -> list[Array]:
 
 
 def missing_suffixes(trie: Trie) -> list[Array]:
-    """Every n-gram that a closed trie would need beside its own: the missing suffixes of its rows, with all that these need."""
+    """Every n-gram that a closed trie would need beside its own: the missing suffixes of its rows, with all that these
+    need."""
     wanted: list[Array] = [np.zeros((0, k), np.int32) for k in range(1, trie.order + 1)]
     for k in range(3, trie.order + 1):
         lost = np.flatnonzero(trie.suffix[k] < 0)
@@ -268,6 +281,14 @@ def closed(trie: Trie) -> Trie:
     """The trie with the suffixes that its rows lack."""
     lost = missing_suffixes(trie)
     return union(trie, from_ngrams(trie.n_words, lost)).trie if any(map(len, lost)) else trie
+
+
+def closure(trie: Trie) -> tuple[Trie, list[Array]]:
+    """The trie with the suffixes that it lacks, and the row in `trie` of each of its rows, -1 for a new one."""
+    if is_closed(trie):
+        return trie, [NONE, *(np.arange(trie.rows(k), dtype=np.int32) for k in range(1, trie.order + 1))]
+    joined = union(trie, from_ngrams(trie.n_words, missing_suffixes(trie)))
+    return joined.trie, joined.from_a
 
 
 def is_closed(trie: Trie) -> bool:

@@ -1,7 +1,9 @@
-"""CMU Sphinx's English acoustic model, which the pocketsphinx package brings along: its phones, states and senone scores.
+"""CMU Sphinx's English acoustic model, which the pocketsphinx package brings along: its phones, states and senone
+scores.
 
 A phone has three emitting states; a triphone in a word position (internal, begin, end, single) names its senones, the
-distributions of those states. pocketsphinx scores all senones of every frame and writes them to a log, which is read back here.
+distributions of those states. pocketsphinx scores all senones of every frame and writes them to a log, which is read
+back here.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ def model_folder() -> Path:
 
 @dataclass(frozen=True)
 class AcousticModel:
-    """`triphones` maps (left, phone, right, position) to a row of `senones`; `context_free` has the row of each phone alone."""
+    """`triphones` maps (left, phone, right, position) to a row of `senones`; `context_free` has the row of each phone
+    alone."""
 
     phones: list[str]
     silence: int
@@ -43,8 +46,8 @@ class AcousticModel:
     transition: Array  # [phone, state, next state], the fourth state is the exit
 
     def row(self, left: int, phone: int, right: int, position: int) -> int:
-        """The senones of a phone between two others. What was never seen falls back: other positions, then silence on the
-        outer sides of a word, then the phone alone."""
+        """The senones of a phone between two others. What was never seen falls back: other positions, then silence on
+        the outer sides of a word, then the phone alone."""
         if phone == self.silence:
             return self.context_free[phone]
         outer_left, outer_right = position in (1, 3), position in (2, 3)
@@ -60,7 +63,9 @@ def read_acoustic_model(folder: Path | None = None) -> AcousticModel:
     folder = (folder or model_folder()) / "en-us"
     data = (folder / "mdef").read_bytes()
     if data[:4] != b"BMDF":
-        raise MdiError(f"{folder / 'mdef'}: not a binary model definition; expected the en-us model of the pocketsphinx package")
+        raise MdiError(
+            f"{folder / 'mdef'}: not a binary model definition; expected the en-us model of the pocketsphinx package"
+        )
     at = 12 + struct.unpack_from("<i", data, 8)[0]
     n_ci, n_phones, n_states, _, n_senones, _, n_rows, _, n_tree, silence = struct.unpack_from("<10i", data, at)
     at += 40
@@ -77,7 +82,10 @@ def read_acoustic_model(folder: Path | None = None) -> AcousticModel:
     triphones = {
         (left, phone, right, position): row
         for row, position, (phone, left, right) in zip(
-            table["row"][n_ci:].tolist(), table["position"][n_ci:].tolist(), table["context"][n_ci:].tolist(), strict=True
+            table["row"][n_ci:].tolist(),
+            table["position"][n_ci:].tolist(),
+            table["context"][n_ci:].tolist(),
+            strict=True,
         )
     }
     data = (folder / "transition_matrices").read_bytes()
@@ -105,13 +113,16 @@ class Scorer:
         words.write_text("hello HH AH L OW\n")
         # A search for one keyword is the cheapest that scores every senone of every frame.
         self.decoder = Decoder(
-            hmm=str(model_folder() / "en-us"), lm=None, dict=str(words), loglevel="FATAL", compallsen=True, senlogdir=str(log),
+            hmm=str(model_folder() / "en-us"), lm=None, dict=str(words), loglevel="FATAL", compallsen=True,
+            senlogdir=str(log),
             keyphrase="hello", kws_threshold=1e-50, fwdflat=False, bestpath=False,
         )  # fmt: skip
 
     def __call__(self, samples: Array, utterance: str) -> Array:
         if len(samples) < SAMPLE_RATE // 10:
-            raise MdiError(f"utterance {utterance}: {len(samples):,} samples; expected at least a tenth of a second of speech")
+            raise MdiError(
+                f"utterance {utterance}: {len(samples):,} samples; expected at least a tenth of a second of speech"
+            )
         self.decoder.reinit_feat()  # forgets the noise of the utterance before: scores must not depend on the order
         self.decoder.start_utt()
         self.decoder.process_raw(np.ascontiguousarray(samples, "<i2").tobytes(), full_utt=True)
@@ -123,5 +134,7 @@ class Scorer:
         body = np.frombuffer(data, "<i2", offset=data.find(b"endhdr\n") + 11)
         frames = body[: len(body) // width * width].reshape(-1, width)
         if not len(frames) or not (frames[:, 0] == self.n_senones).all():
-            raise MdiError(f"utterance {utterance}: the senone log is not what pocketsphinx 5 writes; install pocketsphinx>=5.0")
+            raise MdiError(
+                f"utterance {utterance}: the senone log is not what pocketsphinx 5 writes; install pocketsphinx>=5.0"
+            )
         return frames[:, 1:].astype(np.float32) * np.float32(-_SCORE_UNIT)

@@ -54,14 +54,24 @@ class Times:
 
 
 def word_lattice(raw: Lattice, beam: float) -> Lattice:
-    """The determinised lattice of a state lattice: one path a word sequence, its best one, for all within `beam` of the best."""
+    """The determinised lattice of a state lattice: one path a word sequence, its best one, for all within `beam` of
+    the best."""
     label = np.zeros(raw.n_arcs, np.int32)
     emits = raw.stop > raw.first
     label[emits] = raw.frames[raw.first[emits]]
     room, whole = 4 * raw.n_arcs + 1024, False
     while not whole:  # how much there will be shows only when it is made
         arcs, finals, tree, n_states, whole = determinize(
-            raw.begin, label, raw.label, raw.dest, raw.graph, raw.acoustic, raw.final_graph, raw.final_acoustic, beam, room
+            raw.begin,
+            label,
+            raw.label,
+            raw.dest,
+            raw.graph,
+            raw.acoustic,
+            raw.final_graph,
+            raw.final_acoustic,
+            beam,
+            room,
         )
         whole = whole or room > MAX_ROOM
         room *= 4
@@ -100,7 +110,9 @@ def word_lattice(raw: Lattice, beam: float) -> Lattice:
 def _one_word() -> Lattice:
     one, none, end = np.ones(1, np.int64), np.zeros(2, np.int64), np.array([np.inf, 0.0])
     label = np.ones(1, np.int32)
-    return Lattice("", np.array([0, 1, 1]), label, label, np.zeros(1), np.zeros(1), 0 * one, one, end, end, none, none, label)
+    return Lattice(
+        "", np.array([0, 1, 1]), label, label, np.zeros(1), np.zeros(1), 0 * one, one, end, end, none, none, label
+    )
 
 
 class Recognizer:
@@ -152,7 +164,8 @@ def read_samples(entry: object, utterance: str) -> np.ndarray:
     if rate != SAMPLE_RATE or samples.ndim != 1 or samples.dtype != np.int16:
         found = f"{rate} Hz, {1 if samples.ndim == 1 else samples.shape[-1]} channels, {samples.dtype}"
         raise MdiError(
-            f"utterance {utterance}: {found}; expected 16000 Hz, one channel, int16 (run: sox IN -r 16000 -c 1 -b 16 OUT)"
+            f"utterance {utterance}: {found}; expected 16000 Hz, one channel, int16 (run: sox IN -r 16000 -c 1 -b "
+            f"16 OUT)"
         )
     return samples
 
@@ -204,10 +217,14 @@ def run_job(job: Job) -> Times:
     segments = Path(job.data) / "segments"
     warnings.filterwarnings("ignore", module="kaldiio")  # what it warns of is an error below
     try:
-        speech = kaldiio.load_scp(str(Path(job.data) / "wav.scp"), segments=str(segments) if segments.exists() else None)
+        speech = kaldiio.load_scp(
+            str(Path(job.data) / "wav.scp"), segments=str(segments) if segments.exists() else None
+        )
     except (ValueError, OSError) as error:
         raise MdiError(f"{job.data}: wav.scp or segments cannot be read: {' '.join(str(error).split())}") from error
-    progress = Progress("decoding", len(job.utterances), "utterances") if job.number == 1 else None  # the others are as far
+    progress = (
+        Progress("decoding", len(job.utterances), "utterances") if job.number == 1 else None
+    )  # the others are as far
     with open(job.part, "ab") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)  # a process of a run that was killed may still be at its utterance
         if job.archive.exists():
@@ -221,7 +238,9 @@ def run_job(job: Job) -> Times:
             if utterance in done:
                 continue
             if utterance not in speech:
-                raise MdiError(f"{job.data}/wav.scp: no utterance {utterance}; expected every utterance of text or utt2spk")
+                raise MdiError(
+                    f"{job.data}/wav.scp: no utterance {utterance}; expected every utterance of text or utt2spk"
+                )
             try:
                 entry = speech[utterance]
             except Exception as error:  # a broken file or pipe shows in a dozen ways

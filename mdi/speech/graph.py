@@ -1,8 +1,9 @@
 """HCLG.fst, the decoding graph of a language model for the built-in acoustic model: HMM states to words.
 
-H turns a triphone into its three states, C puts phones in context, L turns phones into words, G scores them. Composition,
-determinisation and minimisation are Kaldi's (kaldifst), in its order. All determinisation is tropical, so that the cost of a
-word sequence stays what G says, and rescoring can take it out again exactly. Input labels of the result are senone + 1.
+H turns a triphone into its three states, C puts phones in context, L turns phones into words, G scores them.
+Composition, determinisation and minimisation are Kaldi's (kaldifst), in its order. All determinisation is tropical, so
+that the cost of a word sequence stays what G says, and rescoring can take it out again exactly. Input labels of the
+result are senone + 1.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class _Exchange:
 
 @dataclass(frozen=True)
 class _Units:
-    """What H reads and writes. A transition t = 1, 2 .. is one state of one phone with one senone: bare senones would make the
-    graph ambiguous. A unit u = 1, 2 .. is a phone with three transitions."""
+    """What H reads and writes. A transition t = 1, 2 .. is one state of one phone with one senone: bare senones would
+    make the graph ambiguous. A unit u = 1, 2 .. is a phone with three transitions."""
 
     transitions: Array  # [unit - 1, 3]
     senone: Array  # of transition t at [t], [0] is a filler
@@ -72,7 +73,9 @@ def _units(windows: list[list[int]], phones: list[str], acoustic: AcousticModel)
             key = (phone, *row.tolist())
             if key not in unit:
                 unit[key] = len(unit) + 1
-                triples.append([transition.setdefault((phone, j, int(s)), len(transition) + 1) for j, s in enumerate(row)])
+                triples.append(
+                    [transition.setdefault((phone, j, int(s)), len(transition) + 1) for j, s in enumerate(row)]
+                )
             unit_of[i] = unit[key]
     special = np.array([i for i, window in enumerate(windows) if len(window) == 1], np.int64)
     unit_of[special] = len(unit) + 1 + np.arange(len(special))
@@ -105,8 +108,9 @@ def _relabelled(arcs: Arcs, label: Array) -> Arcs:
 
 
 def _with_self_loops(arcs: Arcs, units: _Units) -> Arcs:
-    """Every transition may last. A state whose incoming arcs all read the same transition gets the loop itself; where they
-    differ, a state of its own stands before it for each. Entering a transition pays for leaving it: each is left once."""
+    """Every transition may last. A state whose incoming arcs all read the same transition gets the loop itself; where
+    they differ, a state of its own stands before it for each. Entering a transition pays for leaving it: each is left
+    once."""
     source, t, dest = arcs.source.astype(np.int64), arcs.ilabel.astype(np.int64), arcs.dest.astype(np.int64)
     n = arcs.n_states
     low, high = np.full(n, len(units.senone)), np.full(n, -1)

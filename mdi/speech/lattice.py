@@ -38,7 +38,7 @@ class Lattice(ByState):
 
 
 @dataclass(frozen=True)
-class Path:
+class LatticePath:
     """A way through a lattice. `graph` includes what a word-insertion penalty adds, `acoustic` is unscaled."""
 
     arcs: Array
@@ -56,9 +56,13 @@ def tidy(lattice: Lattice, start: int = 0, where: str = "") -> Lattice:
         )
     number, kept = kernels.number_states(lattice.begin, lattice.dest, lattice.final_graph, start)
     if kept < 0:
-        raise MdiError(f"{at}lattice of utterance {lattice.utterance} has a cycle; expected none. Decode the utterance again")
+        raise MdiError(
+            f"{at}lattice of utterance {lattice.utterance} has a cycle; expected none. Decode the utterance again"
+        )
     if kept == 0:
-        raise MdiError(f"{at}lattice of utterance {lattice.utterance} is empty: no path leads to an end; decode it again, wider")
+        raise MdiError(
+            f"{at}lattice of utterance {lattice.utterance} is empty: no path leads to an end; decode it again, wider"
+        )
     if kept == lattice.n_states and start == 0 and (number[1:] > number[:-1]).all():
         return lattice
     source = number[lattice.source]
@@ -69,7 +73,8 @@ def tidy(lattice: Lattice, start: int = 0, where: str = "") -> Lattice:
     states = np.empty(kept, np.int64)
     states[number[number >= 0]] = np.flatnonzero(number >= 0)
     return Lattice(
-        lattice.utterance, begin, lattice.label[arcs], number[lattice.dest[arcs]], lattice.graph[arcs], lattice.acoustic[arcs],
+        lattice.utterance, begin, lattice.label[arcs], number[lattice.dest[arcs]], lattice.graph[arcs],
+        lattice.acoustic[arcs],
         lattice.first[arcs], lattice.stop[arcs], lattice.final_graph[states], lattice.final_acoustic[states],
         lattice.final_first[states], lattice.final_stop[states], lattice.frames,
     )  # fmt: skip
@@ -78,28 +83,29 @@ def tidy(lattice: Lattice, start: int = 0, where: str = "") -> Lattice:
 def _costs_to_end(lattice: Lattice, acoustic_scale: float, penalty: float) -> tuple[Array, Array]:
     beta, best = np.empty(lattice.n_states), np.empty(lattice.n_states, np.int64)
     kernels.costs_to_end(
-        lattice.begin, lattice.label, lattice.dest, lattice.graph, lattice.acoustic, lattice.final_graph, lattice.final_acoustic,
+        lattice.begin, lattice.label, lattice.dest, lattice.graph, lattice.acoustic, lattice.final_graph,
+        lattice.final_acoustic,
         acoustic_scale, penalty, beta, best,
     )  # fmt: skip
     return beta, best
 
 
-def _path(lattice: Lattice, arcs: Array, penalty: float) -> Path:
+def _path(lattice: Lattice, arcs: Array, penalty: float) -> LatticePath:
     labels = lattice.label[arcs]
     words = labels[labels != 0]
     end = lattice.dest[arcs[-1]] if len(arcs) else 0
     graph = float(lattice.graph[arcs].sum()) + float(lattice.final_graph[end]) + penalty * len(words)
-    return Path(arcs, words, graph, float(lattice.acoustic[arcs].sum()) + float(lattice.final_acoustic[end]))
+    return LatticePath(arcs, words, graph, float(lattice.acoustic[arcs].sum()) + float(lattice.final_acoustic[end]))
 
 
-def best_path(lattice: Lattice, lm_weight: float, penalty: float = 0.0) -> Path:
+def best_path(lattice: Lattice, lm_weight: float, penalty: float = 0.0) -> LatticePath:
     """The path of the least graph + penalty * words + acoustic / lm_weight."""
     _, best = _costs_to_end(lattice, 1.0 / lm_weight, penalty)
     arcs = np.empty(lattice.n_states, np.int64)
     return _path(lattice, arcs[: kernels.follow(best, lattice.dest, lattice.label, arcs)], penalty)
 
 
-def n_best(lattice: Lattice, n: int, lm_weight: float, penalty: float = 0.0) -> list[Path]:
+def n_best(lattice: Lattice, n: int, lm_weight: float, penalty: float = 0.0) -> list[LatticePath]:
     """The n best paths in order, fewer where the lattice has fewer. A* with the exact cost to the end as its guess."""
     scale = 1.0 / lm_weight
     beta, _ = _costs_to_end(lattice, scale, penalty)
@@ -107,7 +113,7 @@ def n_best(lattice: Lattice, n: int, lm_weight: float, penalty: float = 0.0) -> 
     final = lattice.final_graph + lattice.final_acoustic * scale
     # (whole cost, tie-breaker, cost so far, state or -1 at the end, chain of arcs)
     heap: list[tuple[float, int, float, int, tuple]] = [(float(beta[0]), 0, 0.0, 0, ())]
-    paths: list[Path] = []
+    paths: list[LatticePath] = []
     pushed = 0
     while heap and len(paths) < n:
         _, _, so_far, state, chain = heapq.heappop(heap)
@@ -148,7 +154,13 @@ def oracle(lattice: Lattice, reference: Array) -> tuple[int, Array]:
     shape = (lattice.n_states, len(reference) + 1)
     back_arc, back_position = np.full(shape, -2, np.int64), np.zeros(shape, np.int32)
     errors, state = kernels.oracle(
-        lattice.begin, lattice.label, lattice.dest, lattice.final_graph, np.asarray(reference, np.int32), back_arc, back_position
+        lattice.begin,
+        lattice.label,
+        lattice.dest,
+        lattice.final_graph,
+        np.asarray(reference, np.int32),
+        back_arc,
+        back_position,
     )
     source, position, words = lattice.source, len(reference), []
     while back_arc[state, position] != -2:
@@ -161,4 +173,6 @@ def oracle(lattice: Lattice, reference: Array) -> tuple[int, Array]:
 
 def scaled(lattice: Lattice, acoustic_scale: float) -> Lattice:
     """The same lattice with its acoustic costs multiplied."""
-    return replace(lattice, acoustic=lattice.acoustic * acoustic_scale, final_acoustic=lattice.final_acoustic * acoustic_scale)
+    return replace(
+        lattice, acoustic=lattice.acoustic * acoustic_scale, final_acoustic=lattice.final_acoustic * acoustic_scale
+    )

@@ -1,4 +1,5 @@
-"""Archives of lattices as Kaldi writes and reads them: `utterance` and a CompactLattice in text or binary, one after the other.
+"""Archives of lattices as Kaldi writes and reads them: `utterance` and a CompactLattice in text or binary, one after
+the other.
 
 kaldiio reads no lattices, hence this. A file is read in pieces, so that an archive may be larger than memory.
 """
@@ -54,7 +55,8 @@ class _Window:
 
 
 def read_lattices(path: str) -> Iterator[Lattice]:
-    """The lattices of an archive, plain or gzipped, text or binary. A damaged or empty one is an error with its utterance."""
+    """The lattices of an archive, plain or gzipped, text or binary. A damaged or empty one is an error with its
+    utterance."""
     window = _Window(path)
     while True:
         while window.need(1) and window.data[window.at] in _SPACES:
@@ -64,7 +66,9 @@ def read_lattices(path: str) -> Iterator[Lattice]:
         space = window.find(b" ")
         key = window.data[window.at : space if space >= 0 else None]
         if space < 0 or b"\n" in key or b"\0" in key or len(key) > 10_000:
-            raise MdiError(f"{path}: '{to_str(key[:60])}'; expected an utterance and its lattice, as in Kaldi's lat.1.gz")
+            raise MdiError(
+                f"{path}: '{to_str(key[:60])}'; expected an utterance and its lattice, as in Kaldi's lat.1.gz"
+            )
         utterance = to_str(key)
         window.at = space + 1
         window.need(4)
@@ -78,7 +82,9 @@ def _read_text(window: _Window, utterance: str) -> Lattice:
     if start < 0:
         raise MdiError(f"{where}: the file ends; expected its lines")
     if window.data[window.at : start].strip():
-        raise MdiError(f"{where}: '{to_str(window.data[window.at : start][:60])}'; expected a CompactLattice, text or binary")
+        raise MdiError(
+            f"{where}: '{to_str(window.data[window.at : start][:60])}'; expected a CompactLattice, text or binary"
+        )
     window.at = start + 1
     if window.need(1) and window.data[window.at] == 10:  # no line at all
         raise MdiError(f"{where} is empty; decode the utterance again")
@@ -96,7 +102,9 @@ def _read_text(window: _Window, utterance: str) -> Lattice:
     )  # fmt: skip
     if bad >= 0:
         line = to_str(text[bad:].split(b"\n", 1)[0][:80])
-        raise MdiError(f"{where}: '{line}'; expected 'from to word graph,acoustic,frames' or 'state graph,acoustic,frames'")
+        raise MdiError(
+            f"{where}: '{line}'; expected 'from to word graph,acoustic,frames' or 'state graph,acoustic,frames'"
+        )
     start_state = int(text.split(None, 1)[0])  # Kaldi's rule: the state of the first line
     states = 1 + int(max(np.max(numbers, initial=0) for numbers in (source[:arcs], dest[:arcs], end_state[:finals])))
     if states > 50_000_000:
@@ -154,7 +162,12 @@ def _parse_binary(data: bytes, at: int, utterance: str, where: str) -> tuple[Lat
     begin = np.empty(n_states + 1, np.int64)
     label, dest = np.empty(arcs, np.int32), np.empty(arcs, np.int32)
     first, stop = np.empty(arcs, np.int64), np.empty(arcs, np.int64)
-    graph, acoustic, final_graph, final_acoustic = np.empty(arcs), np.empty(arcs), np.empty(n_states), np.empty(n_states)
+    graph, acoustic, final_graph, final_acoustic = (
+        np.empty(arcs),
+        np.empty(arcs),
+        np.empty(n_states),
+        np.empty(n_states),
+    )
     final_first, final_stop = np.empty(n_states, np.int64), np.empty(n_states, np.int64)
     frames = np.empty(n_frames, np.int32)
     kernels.parse_bytes(
@@ -214,7 +227,9 @@ def archives(path: str) -> list[str]:
     folder = Path(path)
     if not folder.is_dir():
         return [path]
-    found = [f for f in folder.iterdir() if f.name.startswith("lat.") and f.name.endswith(".gz") and f.name[4:-3].isdigit()]
+    found = [
+        f for f in folder.iterdir() if f.name.startswith("lat.") and f.name.endswith(".gz") and f.name[4:-3].isdigit()
+    ]
     if not found:
         raise MdiError(f"{path}: no lat.1.gz; expected a decoding folder with lattices. Run mdi decode")
     return [str(f) for f in sorted(found, key=lambda f: int(f.name[4:-3]))]

@@ -1,7 +1,8 @@
 """Pronunciations, and the lexicon transducer L_disambig.fst of them.
 
-Phones depend on their place in the word (_B, _I, _E, _S), as in Kaldi. Silence is optional before and after every word. Words
-that sound alike, or like the beginning of another, end in a disambiguation symbol #1, #2 ...; #0 passes back-off through.
+Phones depend on their place in the word (_B, _I, _E, _S), as in Kaldi. Silence is optional before and after every
+word. Words that sound alike, or like the beginning of another, end in a disambiguation symbol #1, #2 ...; #0 passes
+back-off through.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Lexicon:
 
 
 def read_lexicon(path: str, acoustic: AcousticModel) -> Lexicon:
-    """'word phone phone ...' a line. A word(2) of CMU's dictionary is another pronunciation of the word; stress digits go."""
+    """'word phone phone ...' a line. A word(2) of CMU's dictionary is another pronunciation of the word; stress digits
+    go."""
     known = {phone for phone in acoustic.phones if phone[0] not in "+"} - {SILENCE}
     entries: dict[tuple[str, tuple[str, ...]], None] = {}  # in the order of the file, each once
     for number, line in enumerate(read_lines(path), 1):
@@ -93,9 +95,13 @@ def lexicon_fst(lexicon: Lexicon, symbols: SymbolTable, acoustic: AcousticModel)
     """State 0 is the start, 1 lies between words, 2 between a word and a silence."""
     names = phone_names(acoustic)
     number = {name: i for i, name in enumerate(names)}
-    entries = [(symbols.ids[w], tuple(number[p] for p in in_word(phones))) for w, phones in lexicon.entries if w in symbols.ids]
+    entries = [
+        (symbols.ids[w], tuple(number[p] for p in in_word(phones))) for w, phones in lexicon.entries if w in symbols.ids
+    ]
     if not entries:
-        raise MdiError(f"{lexicon.path}: no pronunciation of any word in {symbols.path}; are both in the same letter case?")
+        raise MdiError(
+            f"{lexicon.path}: no pronunciation of any word in {symbols.path}; are both in the same letter case?"
+        )
     times = Counter(phones for _, phones in entries)
     prefixes = {phones[:i] for _, phones in entries for i in range(1, len(phones))}
     used: Counter = Counter()

@@ -1,4 +1,5 @@
-"""Another language model for a lattice, exactly: the old model's score is taken out and the new one's put in along every path.
+"""Another language model for a lattice, exactly: the old model's score is taken out and the new one's put in along
+every path.
 
 A lattice state that is reached with several histories becomes several states, one for each that the model tells apart.
 """
@@ -16,8 +17,8 @@ from mdi.lm.model import NgramModel
 from mdi.lm.trie import padded
 from mdi.speech.lattice import Lattice, tidy
 
-# How a model's score is in a lattice: as the model says, or that of the cheapest path through the back-off arcs of its graph,
-# where an n-gram may be backed off from though the model has it. The latter is what a decoder leaves behind.
+# How a model's score is in a lattice: as the model says, or that of the cheapest path through the back-off arcs of its
+# graph, where an n-gram may be backed off from though the model has it. The latter is what a decoder leaves behind.
 EXACT, CHEAPEST = "exact", "cheapest"
 
 
@@ -51,14 +52,16 @@ def add_model(lattice: Lattice, lm: LatticeModel, scale: float = 1.0, scores: st
     """The lattice with scale * (-ln p) of every path's words, `</s>` included, added to its graph costs."""
     if lattice.n_arcs and int(lattice.label.max()) >= len(lm.word_of):
         raise MdiError(
-            f"lattice of utterance {lattice.utterance}: word number {int(lattice.label.max())} is not in {lm.symbols.path};"
+            f"lattice of utterance {lattice.utterance}: word number {int(lattice.label.max())} is not in "
+            f"{lm.symbols.path};"
             " expected the table that the lattices were made with"
         )
     vocab = lm.model.vocab
     room, dropped = 4, -1
     while dropped < 0:  # how many states and arcs there will be shows only when they are made
         begin, arc, cost, dest, state, final, dropped = compose(
-            lattice.begin, lattice.label, lattice.dest, np.isfinite(lattice.final_graph), lm.word_of, scores == CHEAPEST,
+            lattice.begin, lattice.label, lattice.dest, np.isfinite(lattice.final_graph), lm.word_of,
+            scores == CHEAPEST,
             vocab.bos, vocab.eos, lm.model.order, *lm.arrays, room * lattice.n_states, room * (lattice.n_arcs + 1),
         )  # fmt: skip
         room *= 4

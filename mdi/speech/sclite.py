@@ -1,10 +1,12 @@
-"""WER from the reports of NIST's sclite or asclite that a Kaldi recipe's local/score.sh leaves, in the files of steps/score.sh.
+"""WER from the reports of NIST's sclite or asclite that a Kaldi recipe's local/score.sh leaves, in the files of
+steps/score.sh.
 
     python3 -m mdi.speech.sclite [--compare-with OTHER] --points 7:0.0,8:0.0 NAME DIR
 
-DIR/score_<LMWT>_<WIP>/NAME.ctm.filt.raw (ascore_<LMWT> where there is no penalty) has the errors of each speaker. The point of
-the lowest WER goes to DIR/scoring_kaldi/best_wer and wer_details/{lmwt,wip}. A report knows no utterances: the interval is a
-bootstrap over speakers, and two systems are compared speaker by speaker, which sees less than utterances would.
+DIR/score_<LMWT>_<WIP>/NAME.ctm.filt.raw (ascore_<LMWT> where there is no penalty) has the errors of each speaker. The
+point of the lowest WER goes to DIR/scoring_kaldi/best_wer and wer_details/{lmwt,wip}. A report knows no utterances:
+the interval is a bootstrap over speakers, and two systems are compared speaker by speaker, which sees less than
+utterances would.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ from mdi.speech.score import Point, write_comparison, write_file
 from mdi.speech.wer import Errors, confidence
 
 SCLITE, ASCLITE = "SPKR", "Speaker"  # heads of the first column
-GAP = "inter_segment_gap"  # asclite's name, in either case, for the words where nobody speaks; a row only if there are any
+# asclite's name, in either case, for the words where nobody speaks; a row only if there are any
+GAP = "inter_segment_gap"
 
 
 def read_report(path: Path) -> Errors:
-    """The rows of a .raw report, one for each speaker; asclite's with a further one, GAP. They must add up to its Sum."""
+    """The rows of a .raw report, one for each speaker; asclite's with a further one, GAP. They must add up to its
+    Sum."""
     heads: list[str] = []
     gap = False
     speakers: list[str] = []
@@ -42,7 +46,9 @@ def read_report(path: Path) -> Errors:
         elif heads and total is None and len(cells) >= 3 and cells[0]:
             figures = " ".join(cells[1:3]).split()
             if len(figures) != len(heads) or not all(figure.isdecimal() for figure in figures):
-                raise MdiError(f"{path}:{number}: {' '.join(figures)!r}; expected a whole number for each of {' '.join(heads)}")
+                raise MdiError(
+                    f"{path}:{number}: {' '.join(figures)!r}; expected a whole number for each of {' '.join(heads)}"
+                )
             if cells[0] == "Sum":
                 total = [int(figure) for figure in figures]
             else:
@@ -70,11 +76,16 @@ def find_report(folder: Path, name: str, point: Point) -> Path:
     """The report of one point; asclite's names say how many speakers may overlap (_o4)."""
     weight, penalty = point
     for where in (f"score_{weight}_{penalty}", f"ascore_{weight}", f"score_{weight}"):
-        found = [p for p in (folder / where).glob(f"{name}*.ctm.filt.raw") if re.fullmatch(r"(_o\d+)?", p.name[len(name) : -13])]
+        found = [
+            p
+            for p in (folder / where).glob(f"{name}*.ctm.filt.raw")
+            if re.fullmatch(r"(_o\d+)?", p.name[len(name) : -13])
+        ]
         if len(found) == 1:
             return found[0]
     raise MdiError(
-        f"{folder}: no *score_{weight}*/{name}.ctm.filt.raw; the recipe's scoring has failed at this weight, see the logs there"
+        f"{folder}: no *score_{weight}*/{name}.ctm.filt.raw; the recipe's scoring has failed at this weight, see "
+        f"the logs there"
     )
 
 
@@ -102,7 +113,9 @@ def best_report(folder: Path) -> Errors:
     best = folder / "scoring_kaldi" / "best_wer"
     where = best.read_text().split("] ", 1)[-1].strip() if best.exists() else ""
     if not where.endswith(".ctm.filt.sys"):
-        raise MdiError(f"{best}: not of sclite; to compare with it, remove {folder}/scoring_kaldi and score that folder again")
+        raise MdiError(
+            f"{best}: not of sclite; to compare with it, remove {folder}/scoring_kaldi and score that folder again"
+        )
     return read_report(Path(where).with_suffix(".raw"))
 
 
@@ -111,7 +124,9 @@ def compare(folder: Path, other: Path) -> str:
     first, second = best_report(other), best_report(folder)
     if first.utterances != second.utterances:
         odd = sorted(set(first.utterances) ^ set(second.utterances))
-        raise MdiError(f"{folder} and {other} were scored on different speakers: {examples(odd)}; score both on the same data")
+        raise MdiError(
+            f"{folder} and {other} were scored on different speakers: {examples(odd)}; score both on the same data"
+        )
     return write_comparison(str(folder), str(other), first, second, f" over {_speakers(first)}")
 
 
@@ -120,7 +135,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("name", metavar="NAME", help="name of the data folder that was scored")
     parser.add_argument("folder", metavar="DIR", type=Path)
     parser.add_argument("--points", required=True, metavar="LMWT:WIP,...", help="the points that were scored")
-    parser.add_argument("--compare-with", metavar="OTHER", type=Path, help="folder of another system, scored in the same way")
+    parser.add_argument(
+        "--compare-with", metavar="OTHER", type=Path, help="folder of another system, scored in the same way"
+    )
     args = parser.parse_args(argv)
 
     def work() -> None:

@@ -51,7 +51,9 @@ class Sweep:
         return self.arc_frames / max(1, self.frames)
 
 
-def sweep(lattices: Iterable[Lattice], symbols: SymbolTable, references: dict[str, Words], points: list[Point]) -> Sweep:
+def sweep(
+    lattices: Iterable[Lattice], symbols: SymbolTable, references: dict[str, Words], points: list[Point]
+) -> Sweep:
     result = Sweep({point: {} for point in points})
     unknown = next((symbols.ids[word] for word in UNKNOWN if word in symbols.ids), -1)
     progress = Progress("scoring", None, "lattices")
@@ -80,7 +82,8 @@ def sweep(lattices: Iterable[Lattice], symbols: SymbolTable, references: dict[st
 
 
 def filtered(texts: dict[str, Words], program: str | None) -> dict[str, Words]:
-    """The texts after a recipe's local/wer_hyp_filter or wer_ref_filter, which reads and writes 'utterance words' lines."""
+    """The texts after a recipe's local/wer_hyp_filter or wer_ref_filter, which reads and writes 'utterance words'
+    lines."""
     if not program:
         return texts
     done = subprocess.run([program], input=to_bytes(_lines(texts)), capture_output=True)
@@ -160,9 +163,15 @@ class Result:
 
 
 def write_scores(
-    folder: str, found: Sweep, references: dict[str, Words], speaker_of: dict[str, str], mode: str, hyp_filter: str | None = None
+    folder: str,
+    found: Sweep,
+    references: dict[str, Words],
+    speaker_of: dict[str, str],
+    mode: str,
+    hyp_filter: str | None = None,
 ) -> Result:
-    """Scores every point and writes Kaldi's files. The best point is that of the lowest WER, the first one among equals."""
+    """Scores every point and writes Kaldi's files. The best point is that of the lowest WER, the first one among
+    equals."""
     root = Path(folder)
     scoring = root / "scoring_kaldi"
     write_file(scoring / "test_filt.txt", _lines(references))
@@ -187,7 +196,9 @@ def write_scores(
     if all(utterance in speaker_of for utterance in errors.utterances):
         write_file(details / "per_spk", _per_speaker(errors, speaker_of))
     write_file(details / "wer_bootci", confidence(errors)[0].line("Set1"))
-    write_file(details / "oracle_wer", f"%WER {found.oracle_rate:.2f} [ {found.oracle_errors} / {found.oracle_words} ]\n")
+    write_file(
+        details / "oracle_wer", f"%WER {found.oracle_rate:.2f} [ {found.oracle_errors} / {found.oracle_words} ]\n"
+    )
     write_file(details / "depth", f"Overall density is {found.depth:.6g} over {found.frames} frames.\n")
     _sclite(root, point, references, hypotheses[point], speaker_of)
     write_file(scoring / "best_wer", f"{errors.summary()} {root / f'wer_{point[0]}_{point[1]}'}\n")
@@ -198,7 +209,9 @@ def _sclite(
     root: Path, point: Point, references: dict[str, Words], hypotheses: dict[str, Words], speaker_of: dict[str, str]
 ) -> None:
     """NIST's report beside ours, where SCTK is installed: score_<LMWT>_<WIP>/hyp.trn.sys."""
-    program = [shutil.which("sclite")] if shutil.which("sclite") else [shutil.which("sctk"), "sclite"]  # Debian's wrapper
+    program = (
+        [shutil.which("sclite")] if shutil.which("sclite") else [shutil.which("sctk"), "sclite"]
+    )  # Debian's wrapper
     if program[0] is None:
         return
     folder = root / f"score_{point[0]}_{point[1]}"
@@ -225,7 +238,8 @@ def best_point(folder: str) -> Point:
 
 
 def compare(folder: str, other: str, references: dict[str, Words], mode: str) -> str:
-    """Whether `folder` is better than `other`, each at its own best point; also in scoring_kaldi/wer_details/comparison."""
+    """Whether `folder` is better than `other`, each at its own best point; also in
+    scoring_kaldi/wer_details/comparison."""
     errors = []
     for path in (other, folder):
         weight, penalty = best_point(path)
@@ -239,7 +253,8 @@ def write_comparison(folder: str, other: str, first: Errors, second: Errors, ove
     one, two, improved = confidence(first, second)
     text = (
         f"{one.line('Set1')}{two.line('Set2')}Probability of Set2 improving Set1: {improved:.2f}\n"
-        f"Difference of the WERs: {second.rate - first.rate:+.2f}, p = {sign_flip_p(first, second):.4f} (paired permutation test"
+        f"Difference of the WERs: {second.rate - first.rate:+.2f}, p = {sign_flip_p(first, second):.4f} (paired "
+        f"permutation test"
         f"{over}, two-sided)\nSet1 is {other}, Set2 is {folder}\n"
     )
     write_file(Path(folder) / "scoring_kaldi" / "wer_details" / "comparison", text)

@@ -73,7 +73,9 @@ def compute_wer(references: Mapping[str, Words], hypotheses: Mapping[str, Words]
     """Kaldi's compute-wer: utterances without a hypothesis are an error, left out (present) or taken as empty (all)."""
     absent = [utterance for utterance in references if utterance not in hypotheses]
     if absent and mode == "strict":
-        raise MdiError(f"no hypothesis for {len(absent):,} utterances: {examples(absent)}; decode them, or use --mode all")
+        raise MdiError(
+            f"no hypothesis for {len(absent):,} utterances: {examples(absent)}; decode them, or use --mode all"
+        )
     scored = [utterance for utterance in references if mode == "all" or utterance in hypotheses]
     if not scored:
         raise MdiError("no utterance has both a reference and a hypothesis; are these the texts of the same data?")
@@ -94,11 +96,13 @@ class Interval:
     half: float
 
     def line(self, name: str) -> str:
-        return f"{name}: %WER {self.mean:.2f} 95% Conf Interval [ {self.mean - self.half:.2f}, {self.mean + self.half:.2f} ]\n"
+        low, high = self.mean - self.half, self.mean + self.half
+        return f"{name}: %WER {self.mean:.2f} 95% Conf Interval [ {low:.2f}, {high:.2f} ]\n"
 
 
 def confidence(errors: Errors, other: Errors | None = None) -> tuple[Interval, Interval | None, float | None]:
-    """(interval, the other system's, share of the replications in percent in which the other one makes fewer errors)."""
+    """(interval, the other system's, share of the replications in percent in which the other one makes fewer
+    errors)."""
     if other is not None and errors.utterances != other.utterances:
         raise MdiError("the two systems were scored on different utterances; score both on the same text")
     result = np.zeros(5)
@@ -106,7 +110,11 @@ def confidence(errors: Errors, other: Errors | None = None) -> tuple[Interval, I
     bootstrap(errors.total, errors.words, second, REPLICATIONS, result)
     result = 100.0 * result.astype(np.float32).astype(np.float64)
     first = Interval(float(result[0]), float(result[1]))
-    return (first, None, None) if other is None else (first, Interval(float(result[2]), float(result[3])), float(result[4]))
+    return (
+        (first, None, None)
+        if other is None
+        else (first, Interval(float(result[2]), float(result[3])), float(result[4]))
+    )
 
 
 def sign_flip_p(errors: Errors, other: Errors) -> float:

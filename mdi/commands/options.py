@@ -10,7 +10,7 @@ from mdi.errors import MdiError, examples
 from mdi.progress import say
 
 if TYPE_CHECKING:
-    from mdi.adaptation.adapter import Adapted
+    from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.solver import Step
     from mdi.lm.counts import Counts
     from mdi.lm.model import NgramModel
@@ -23,10 +23,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--counts", metavar="FILE", help="SRILM count file instead of text; fractional counts are fine")
     add("--oov", choices=("map", "drop", "error"), default="map", help="words outside the model's vocabulary (map)")
-    add("--history", default="ml", metavar="ml|LM", help="history distribution: of the text, or of a back-off model (ml)")
-    add("--tolerance", type=float, default=1e-3, metavar="L1", help="L1 distance of targets and marginals to stop at (1e-3)")
+    add(
+        "--history",
+        default="ml",
+        metavar="ml|LM",
+        help="history distribution: of the text, or of a back-off model (ml)",
+    )
+    add(
+        "--tolerance",
+        type=float,
+        default=1e-3,
+        metavar="L1",
+        help="L1 distance of targets and marginals to stop at (1e-3)",
+    )
     add("--max-iters", type=int, default=200, metavar="N", help="(200)")
-    add("--renormalize", type=boolean, default=False, metavar="true|false", help="accept a model that does not sum to one")
+    add(
+        "--renormalize",
+        type=boolean,
+        default=False,
+        metavar="true|false",
+        help="accept a model that does not sum to one",
+    )
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
 
 
@@ -38,7 +55,7 @@ def check_options(args: argparse.Namespace) -> None:
 
 def check_normalised(path: str, model: NgramModel, renormalize: bool) -> None:
     """A model to adapt is refused on the way in if it is not a probability model."""
-    from mdi.lm.model import worst_sum
+    from mdi.lm.normalise import worst_sum
 
     gap, where = worst_sum(model)
     if gap > MAX_INPUT_GAP and not renormalize:
@@ -58,12 +75,15 @@ def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary
     """Counts of the texts or of --counts, and a line about them."""
     from mdi.lm.counts import count_text, read_counts
 
-    counts = read_counts(args.counts, vocab, order, args.oov) if args.counts else count_text(texts, vocab, order, args.oov)
+    counts = (
+        read_counts(args.counts, vocab, order, args.oov) if args.counts else count_text(texts, vocab, order, args.oov)
+    )
     stats = counts.stats
     if not args.counts and stats.oov > 0.5 * stats.words:
         raise MdiError(
             f"{stats.oov:,} of {stats.words:,} in-domain words are outside the vocabulary, such as "
-            f"{examples(stats.oov_examples)}; expected most of them in it. Are text and model in the same letter case, and are "
+            f"{examples(stats.oov_examples)}; expected most of them in it. Are text and model in the same letter "
+            f"case, and are "
             f"there no utterance names in the text?"
         )
     note = ""
@@ -96,8 +116,10 @@ def checked_fields(adapted: Adapted) -> dict:
     fields = certificate(adapted)
     if not fields["worst_sum_gap"] <= MAX_OUTPUT_GAP:
         raise MdiError(
-            f"the adapted model sums to one only within {fields['worst_sum_gap']:.2g} (after {fields['worst_sum_history']}): "
-            f"{adapted.solution.message}. Nothing was written; raise --min-counts, or use --targets smoothed or --sigma2"
+            f"the adapted model sums to one only within {fields['worst_sum_gap']:.2g} (after "
+            f"{fields['worst_sum_history']}): "
+            f"{adapted.solution.message}. Nothing was written; raise --min-counts, or use --targets smoothed or "
+            f"--sigma2"
         )
     return fields
 
@@ -105,7 +127,8 @@ def checked_fields(adapted: Adapted) -> dict:
 def say_result(adapted: Adapted, out: str) -> bool:
     """A line about the model; whether it converged."""
     say(
-        f"{adapted.solution.message}; {adapted.problem.constraints.total:,} constraints, KL to the background {adapted.kl:.4f} "
+        f"{adapted.solution.message}; {adapted.problem.constraints.total:,} constraints, KL to the background "
+        f"{adapted.kl:.4f} "
         f"nats a word, {sum(adapted.counts):,} n-grams -> {out}"
     )
     if not adapted.solution.converged:

@@ -1,0 +1,61 @@
+"""A solved problem and the model that it gives:
+
+p_ad(w|h)  = p(w|h) c(hw) / Z(h)        for every row            (the paper's Eq. 5)
+bow_ad(h)  = bow(h) Z(h') / Z(h)                                 (section 3.4)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mdi.adaptation.constraints import Constraints
+from mdi.adaptation.problem import Problem
+from mdi.adaptation.solver import Solution
+from mdi.lm.model import NgramModel, rescaled, without
+from mdi.lm.trie import NONE, Array
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A solved problem. The model is made when it is first asked for."""
+
+    problem: Problem
+    solution: Solution
+    spend: bool = False  # the background's arrays become the model's
+
+    @cached_property
+    def lam(self) -> Array:
+        return self.problem.dual.lam_of(self.solution.mu)
+
+    @cached_property
+    def whole(self) -> NgramModel:
+        """The model on all rows of the problem's background, also those that are not to be written."""
+        return adapted_model(self.problem.background, self.problem.constraints, self.solution.mu, spend=self.spend)
+
+    @cached_property
+    def model(self) -> NgramModel:
+        return self.whole if self.problem.keep is None else without(self.whole, self.problem.keep)
+
+    @property
+    def counts(self) -> list[int]:
+        """Number of n-grams of the model, by order."""
+        keep = self.problem.keep
+        return self.problem.background.trie.counts if keep is None else [int(part.sum()) for part in keep[1:]]
+
+    @property
+    def kl(self) -> float:
+        """KL(p_ad || background) under p~: sum_i lam_i marginal_i - sum_h p~(h) log Z(h)."""
+        return float(self.lam @ self.solution.marginal) - self.solution.evaluation.log_z
+
+    @property
+    def dual_value(self) -> float:
+        return float(self.lam @ self.problem.target) - self.solution.evaluation.log_z
+
+
+def adapted_model(background: NgramModel, constraints: Constraints, mu: Array, *, spend: bool = False) -> NgramModel:
+    """The exact, normalised model with scale exp(mu) on the constraints' cells. With mu = 0 it is the background."""
+    scales = [NONE, *np.split(np.exp(mu), constraints.first[2:-1])]
+    return rescaled(background, constraints.row, scales, spend=spend)

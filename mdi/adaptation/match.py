@@ -1,0 +1,61 @@
+"""A small model with the marginals of a large one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdi.adaptation import constraints as selecting
+from mdi.adaptation.adapted import Adapted
+from mdi.adaptation.constraints import Constraints, Dropped
+from mdi.adaptation.dual import Dual
+from mdi.adaptation.history import History
+from mdi.adaptation.problem import Problem, model_marginals, onto
+from mdi.lm.counts import Counts, count_text
+from mdi.lm.model import NgramModel, with_suffixes
+from mdi.lm.trie import NONE, locate
+
+
+def match(
+    small: NgramModel,
+    large: NgramModel,
+    text: str | list[str] | Counts,
+    *,
+    oov: str = "map",
+    history: NgramModel | None = None,
+    threads: int = 2,
+    **options,
+) -> Adapted:
+    """Adapts a small model so that all its n-grams keep the marginals that they have in a large one: better at the
+    same size.
+
+    The targets are Sigma_R of the large model over the history distribution of the text (or of the model `history`).
+    The result has exactly the rows of `small`; if that is a pruned model, what closes its trie meanwhile is no
+    constraint, so it stays what backing off gives and can go again.
+    """
+    large = onto(large, small.vocab, "the large model")
+    if history is not None:
+        history = onto(history, small.vocab, "the model that gives the histories")
+    if not isinstance(text, Counts):
+        text = count_text([text] if isinstance(text, str) else text, small.vocab, max(small.order, large.order), oov)
+    p_tilde = History(text, history)
+    whole = with_suffixes(small)
+    trie, mass = whole.trie, p_tilde.on(whole.trie)
+    own = locate(small.trie, trie)
+    rows = Constraints([NONE, *(own[k][small.p[k] > 0] for k in range(1, small.order + 1))])
+    dropped = Dropped()
+    while True:
+        dual = Dual(whole, mass, rows, threads)
+        cells = dual.evaluate(np.zeros(rows.total)).cells
+        lost = selecting.impossible(dual, trie, mass, cells)
+        if not dropped.note(selecting.IMPOSSIBLE, lost):
+            target = model_marginals(large, trie, rows, p_tilde, threads)
+            lost = dual.cell_targets(target) <= selecting.ROUNDING * target
+            if not dropped.note(selecting.NO_TARGET, lost):
+                break
+        rows = rows.keep(~lost)
+    keep = None if whole is small else trie.flags(own)
+    count = p_tilde.events * target
+    problem = Problem(
+        "all", whole, rows, rows, target, count, dual, dual.marginals(cells), p_tilde.events, dropped, keep
+    )
+    return Adapted(problem, problem.solve(**options))

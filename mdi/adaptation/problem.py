@@ -1,0 +1,120 @@
+"""One adaptation problem: the background with a row for every constraint, what is constrained, and to what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mdi.adaptation.constraints import Constraints, Dropped, as_trie
+from mdi.adaptation.dual import Dual, SubsetDual
+from mdi.adaptation.history import History
+from mdi.adaptation.solver import Solution, solve
+from mdi.errors import MdiError, examples
+from mdi.lm.model import NgramModel, extend, over_vocabulary
+from mdi.lm.trie import NONE, Array, Trie, closed, locate
+from mdi.lm.vocabulary import Vocabulary, join_vocabularies
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Background (extended by the constraints), constraints and targets.
+
+    `constraints` are rows of the background, `chosen` the same n-grams as rows of the in-domain counts.
+    """
+
+    min_counts: str
+    background: NgramModel
+    constraints: Constraints
+    chosen: Constraints
+    target: Array
+    count: Array
+    dual: Dual
+    before: Array  # the background's marginals of the constraints
+    events: float
+    dropped: Dropped = field(default_factory=Dropped)
+    keep: list[Array] | None = None  # rows to write, where `background` has more than this problem needs
+
+    def ngrams(self) -> list[str]:
+        """The constraints spelled out."""
+        trie, words = self.background.trie, self.background.vocab.words
+        lines = (
+            ids
+            for k in range(1, self.constraints.order + 1)
+            for ids in trie.ngrams(k, self.constraints.row[k]).tolist()
+        )
+        return [" ".join([words[w] for w in ids]) for ids in lines]
+
+    def solve(self, **options) -> Solution:
+        return solve(self.dual, self.target, events=self.events, **options)
+
+    def lam_from(self, known: dict[str, float]) -> Array:
+        """Parameters by n-gram as an array; 0 for constraints that are not among them."""
+        return np.array([known.get(ngram, 0.0) for ngram in self.ngrams()])
+
+
+def rows_in(trie: Trie, source: Trie, constraints: Constraints) -> list[Array]:
+    """The same n-grams as rows of another trie. Tries over the same words sort alike, so rows stay ascending."""
+    return [NONE, *(trie.find(source.ngrams(k, constraints.row[k])) for k in range(1, constraints.order + 1))]
+
+
+class ExtendedBackground:
+    """A background with a row for every constraint, and p~ on its histories: what sets of constraints can share if
+    `chosen` has them all."""
+
+    def __init__(
+        self,
+        background: NgramModel,
+        counts: Trie,
+        chosen: Constraints,
+        history: History,
+        threads: int,
+        *,
+        spend: bool = False,
+    ) -> None:
+        self.counts, self.chosen = counts, chosen
+        self.ngrams = closed(as_trie(counts, chosen))
+        self.known = locate(self.ngrams, background.trie)
+        self.model = extend(background, self.ngrams, spend=spend)
+        self.mass = history.on(self.model.trie)
+        self.dual = Dual(self.model, self.mass, Constraints(rows_in(self.model.trie, counts, chosen)), threads)
+
+    def dual_of(self, chosen: Constraints) -> Dual:
+        """The dual of the given constraints alone."""
+        return self.dual if chosen.total == self.chosen.total else SubsetDual(self.dual, self.chosen.flags_of(chosen))
+
+    def needed(self, chosen: Constraints) -> list[Array] | None:
+        """Flags of the rows that the background had before or the given constraints need; None if those are all
+        rows."""
+        trie = self.ngrams
+        needed = trie.flags(rows_in(trie, self.counts, chosen))
+        for k in range(trie.order, 1, -1):
+            rows = np.flatnonzero(needed[k])
+            needed[k - 1][trie.suffix[k][rows]] = True
+            needed[k - 1][trie.row_of_hist[k - 1][trie.hist_of_rows(k, rows)]] = True
+        spare = [~part & (known < 0) for part, known in zip(needed, self.known, strict=True)]
+        if not any(part.any() for part in spare):
+            return None
+        dropped = [rows[part] for rows, part in zip(locate(trie, self.model.trie), spare, strict=True)]
+        return [~part for part in self.model.trie.flags(dropped)]
+
+
+def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, history: History, threads: int) -> Array:
+    """sum_h p~(h) p(w|h) over each constraint's events: Sigma_R of another model, with no scaling."""
+    wide = extend(model, as_trie(source, constraints))
+    rows = Constraints(rows_in(wide.trie, source, constraints))
+    dual = Dual(wide, history.on(wide.trie), rows, threads)
+    return dual.marginals(np.maximum(dual.evaluate(np.zeros(rows.total)).cells, 0.0))
+
+
+def onto(model: NgramModel, vocab: Vocabulary, role: str) -> NgramModel:
+    """The model over the background's vocabulary. Words that it lacks have probability 0 in it; words of its own are
+    refused."""
+    joined, ids = join_vocabularies([vocab, model.vocab])
+    if len(joined) > len(vocab):
+        more = [joined.word(i) for i in range(len(vocab), min(len(joined), len(vocab) + 5))]
+        raise MdiError(
+            f"{role} has {len(joined) - len(vocab):,} words that the background lacks, such as {examples(more)}; "
+            f"build it over the background's vocabulary (mdi train --vocab)"
+        )
+    return over_vocabulary(model, vocab, ids[1])
