@@ -1,26 +1,109 @@
 """MDI adaptation of n-gram language models.
 
-from mdi import read_arpa, adapt, write_arpa
-adapted = adapt(read_arpa("bg.arpa.gz"), "in-domain.txt", min_counts="5-3-2")
-write_arpa(adapted.model, "adapted.arpa.gz")
+Adapt a background model to in-domain text, and write it with a certificate of what it is:
+
+    import mdi
+    adapted = mdi.adapt("background.arpa.gz", "in-domain.txt", min_counts=1, sigma2=1)
+    mdi.write_arpa(adapted, "adapted.arpa.gz")
+
+Everything below runs as it stands. A model of general text, made on the spot:
+
+>>> import mdi
+>>> general = ["the cat sat on the mat", "the dog sat on the cat", "a dog saw the cat", "the cat saw a dog"] * 20
+>>> background = mdi.train(general, order=2)
+>>> background
+<NgramModel of order 2: 11 / 17 n-grams>
+>>> "cat" in background, "zebra" in background
+(True, False)
+
+In the domain, dogs are what people talk about:
+
+>>> in_domain = ["the dog sat on the mat", "the dog saw a dog", "a dog sat on the dog"] * 10
+>>> adapted = mdi.adapt(background, in_domain, min_counts=1, sigma2=1)
+>>> round(background.prob("dog", "the"), 2), round(adapted.model.prob("dog", "the"), 2)
+(0.15, 0.7)
+>>> print(adapted.moved(3)[["ngram", "before", "after"]].round(3).to_string(index=False))
+  ngram  before  after
+    dog   0.130  0.243
+the dog   0.031  0.139
+      a   0.061  0.095
+
+Perplexity, per text and per word; mixing with weights from development text; the best of a search:
+
+>>> dev = ["the dog sat on a dog", "a dog saw the mat"]
+>>> [round(mdi.perplexity(model, dev).ppl, 2) for model in (background, adapted.model)]
+[3.43, 3.19]
+>>> in_domain_lm = mdi.train(in_domain, order=2, vocab=background.vocab)
+>>> mixed = mdi.mix([in_domain_lm, background], mdi.best_weights([in_domain_lm, background], dev))
+>>> tuned = mdi.tune(background, in_domain, dev, max_settings=6)
+>>> tuned.development.ppl <= mdi.perplexity(mixed, dev).ppl
+True
+
+Choices that make no sense are refused:
+
+>>> mdi.adapt(background, in_domain, targets="smothed")
+Traceback (most recent call last):
+mdi.errors.OptionError: targets='smothed'; expected ml or smoothed
 """
 
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
-_HOME = {
-    "read_arpa": "mdi.lm.arpa",
-    "write_arpa": "mdi.lm.arpa",
-    "adapt": "mdi.adaptation.adapter",
-    "perplexity": "mdi.lm.perplexity",
+__version__ = "0.2.0"
+
+if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
+    from mdi.adaptation.adapter import Adapter as Adapter
+    from mdi.adaptation.adapter import adapt as adapt
+    from mdi.adaptation.match import match as match
+    from mdi.adaptation.tune import tune as tune
+    from mdi.errors import ConvergenceWarning as ConvergenceWarning
+    from mdi.errors import MdiError as MdiError
+    from mdi.lm.arpa import read_arpa as read_arpa
+    from mdi.lm.arpa import write_arpa as write_arpa
+    from mdi.lm.check import check as check
+    from mdi.lm.counts import Counts as Counts
+    from mdi.lm.counts import count_text as count_text
+    from mdi.lm.mix import best_weights as best_weights
+    from mdi.lm.mix import mix as mix
+    from mdi.lm.model import NgramModel as NgramModel
+    from mdi.lm.perplexity import perplexity as perplexity
+    from mdi.lm.perplexity import word_table as word_table
+    from mdi.lm.prune import prune as prune
+    from mdi.lm.train import train as train
+    from mdi.speech.rescore import rescore as rescore
+
+_MODULE_OF = {
+    "Adapter": "mdi.adaptation.adapter",
+    "ConvergenceWarning": "mdi.errors",
+    "Counts": "mdi.lm.counts",
     "MdiError": "mdi.errors",
+    "NgramModel": "mdi.lm.model",
+    "adapt": "mdi.adaptation.adapter",
+    "best_weights": "mdi.lm.mix",
+    "check": "mdi.lm.check",
+    "count_text": "mdi.lm.counts",
+    "match": "mdi.adaptation.match",
+    "mix": "mdi.lm.mix",
+    "perplexity": "mdi.lm.perplexity",
+    "prune": "mdi.lm.prune",
+    "read_arpa": "mdi.lm.arpa",
+    "rescore": "mdi.speech.rescore",
+    "train": "mdi.lm.train",
+    "tune": "mdi.adaptation.tune",
+    "word_table": "mdi.lm.perplexity",
+    "write_arpa": "mdi.lm.arpa",
 }
-__all__ = list(_HOME)
+__all__ = [*_MODULE_OF, "__version__"]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     """Imports on first use: `mdi --help` need not wait for the compiler."""
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'mdi' has no attribute '{name}'")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    return getattr(importlib.import_module(_MODULE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -7,14 +7,11 @@ import math
 import platform
 import resource
 import sys
-import time
 from importlib import metadata
 from typing import Any
 
 from mdi.files import check_output, writing
 
-# Commands import this module at their top: the clock starts with the work.
-_START = time.monotonic()
 _PACKAGES = ("mdi-lm", "numpy", "numba", "scipy")
 
 
@@ -25,7 +22,7 @@ def check_outputs(path: str, inputs: list[str]) -> None:
         check_output(f"{path}.json", inputs)
 
 
-def write_certificate(path: str, fields: dict[str, Any]) -> None:
+def write_certificate(path: str, fields: dict[str, Any], seconds: float) -> None:
     """Writes PATH.json beside the model PATH (nothing for standard output): the fields, seconds, peak memory,
     versions."""
     if path == "-":
@@ -34,7 +31,7 @@ def write_certificate(path: str, fields: dict[str, Any]) -> None:
     versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
     content = {
         **fields,
-        "seconds": round(time.monotonic() - _START, 2),
+        "seconds": round(seconds, 2),
         "peak_memory_mb": round(peak, 1),
         "versions": versions,
     }

@@ -7,10 +7,12 @@ import contextlib
 import ctypes
 import importlib
 import sys
+import warnings
 
-from mdi.errors import MdiError
+from mdi import __version__
+from mdi.errors import ConvergenceWarning, MdiError, OptionError
 
-# One module of mdi.commands a verb, imported when its verb is called: `mdi --help` is instant.
+# One module of mdi.commands per verb, imported when its verb is called: `mdi --help` is instant.
 VERBS = {
     "train": "count text and estimate a back-off model (Kneser-Ney, Witten-Bell)",
     "adapt": "adapt a background model to in-domain text (MDI)",
@@ -36,6 +38,7 @@ M_MMAP_THRESHOLD = -3  # in malloc.h
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mdi", description="MDI adaptation of n-gram language models.", add_help=True)
+    parser.add_argument("--version", action="version", version=f"mdi {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="verb", required=True)
     for verb, text in VERBS.items():
         verbs.add_parser(verb, help=text, add_help=False)
@@ -61,7 +64,12 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_intermixed_args(argv[1:])
     _give_memory_back()
     try:
-        return command.run(args) or 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # commands say it in their own words
+            return command.run(args) or 0
+    except OptionError as error:
+        print(f"mdi {verb}: {error.on_command_line()}", file=sys.stderr)
+        return 1
     except MdiError as error:
         print(f"mdi {verb}: {error}", file=sys.stderr)
         return 1

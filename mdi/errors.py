@@ -1,13 +1,46 @@
-"""The one exception that a user is meant to see."""
+"""What a user is meant to see when something is wrong, and the checks that several modules share."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
+from typing import Any
 
 
 class MdiError(Exception):
     """Something is wrong with the user's data: where, what was found, what was expected, what to do."""
+
+
+class OptionError(MdiError):
+    """An argument that makes no sense. The command line shows it under its option's name, Python as a parameter."""
+
+    def __init__(self, name: str, value: object, expected: str) -> None:
+        super().__init__(f"{name}={value!r}; expected {expected}")
+        self.name, self.value, self.expected = name, value, expected
+
+    def on_command_line(self) -> str:
+        return f"--{self.name.replace('_', '-')} {self.value}; expected {self.expected}"
+
+
+class ConvergenceWarning(UserWarning):
+    """A solver ended before the marginals met their targets. The model is valid, but some marginals are off."""
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuses a value that is not among the choices."""
+    if value not in choices:
+        raise OptionError(name, value, f"{', '.join(choices[:-1])} or {choices[-1]}")
+
+
+def check_positive(name: str, value: Any, kind: str = "a positive number") -> None:
+    """Refuses what is no positive, finite number."""
+    try:
+        good = math.isfinite(value) and value > 0
+    except TypeError:
+        good = False
+    if not good:
+        raise OptionError(name, value, kind)
 
 
 def examples(items: list[str], most: int = 5) -> str:

@@ -199,7 +199,7 @@ def test_a_model_that_did_not_converge_says_so(tmp_path: Path, capsys: pytest.Ca
     ("arguments", "message"),
     [
         (["--min-counts", "2-x", BACKGROUND, IN_DOMAIN, "OUT"], "expected positive numbers"),
-        (["--min-counts", "1-1-1-1", BACKGROUND, IN_DOMAIN, "OUT"], "the background's order is 3"),
+        (["--min-counts", "1-1-1-1", BACKGROUND, IN_DOMAIN, "OUT"], "expected at most 3 numbers, as the order is 3"),
         (["--min-counts", "100000", BACKGROUND, IN_DOMAIN, "OUT"], "lower them"),
         ([BACKGROUND, "OUT"], "expected BACKGROUND TEXT OUT"),
         ([BACKGROUND, str(DATA / "bad" / "empty.arpa"), "OUT"], "no text"),

@@ -108,17 +108,17 @@ def test_pruning_step_by_step(seed: int, order: int, n_words: int, closed: bool,
 def test_thresholds_are_nested_and_found_by_size(seed: int, order: int, closed: bool, room: int) -> None:
     table, model = random_ngram_model(seed, order, 4, closed)
     need = needs(model)
-    kept = [to_dict(prune(model, threshold, need)).keys() for threshold in (0.0, 1e-4, 1e-2, 0.1, 10.0)]
+    kept = [to_dict(prune(model, threshold, need=need)).keys() for threshold in (0.0, 1e-4, 1e-2, 0.1, 10.0)]
     assert kept[0] == table.keys()
     assert all(smaller <= larger for larger, smaller in itertools.pairwise(kept))
     most = model.trie.n_words + room
     threshold = threshold_for(need, most)
-    size = sum(prune(model, threshold, need).trie.counts)
+    size = sum(prune(model, threshold, need=need).trie.counts)
     assert size <= most
     if threshold > 0:  # the largest model that fits: the next smaller threshold is one too small
         below = np.concatenate(need[1:])
         below = below[below < threshold].max()
-        assert below <= 0 or sum(prune(model, float(below), need).trie.counts) > most
+        assert below <= 0 or sum(prune(model, float(below), need=need).trie.counts) > most
     else:
         assert size == len(table)
 
@@ -154,7 +154,7 @@ def test_nothing_but_words_left(tmp_path: Path, capsys: pytest.CaptureFixture) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--threshold", "-1", "LM", "OUT"], "--threshold -1; expected a number of 0 or more"),
+        (["--threshold", "-1", "LM", "OUT"], "--threshold -1.0; expected a number of 0 or more"),
         (["--threshold", "nan", "LM", "OUT"], "--threshold nan; expected a number of 0 or more"),
         (["--max-ngrams", "302", "LM", "OUT"], "at most 302 n-grams asked for, but 303 always stay"),
         (["LM", "LM"], "is also an input"),

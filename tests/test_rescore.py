@@ -15,7 +15,7 @@ from mdi.fst.symbols import read_symbols
 from mdi.lm.arpa import read_arpa
 from mdi.speech.lattice import best_path, n_best
 from mdi.speech.lattice_files import read_lattices
-from mdi.speech.rescore import CHEAPEST, EXACT, add_model, lattice_model, rescore
+from mdi.speech.rescore import CHEAPEST, EXACT, add_model, lattice_model, rescored
 
 SYMBOLS = read_symbols(WORDS)
 
@@ -47,18 +47,18 @@ def assert_best_paths_are(name, made):
 
 
 def test_adding_a_model_is_const_arpa(new):
-    assert_best_paths_are("lats.carpa", {u: rescore(x, None, new) for u, x in lattices("lats.minus-old").items()})
+    assert_best_paths_are("lats.carpa", {u: rescored(x, None, new) for u, x in lattices("lats.minus-old").items()})
 
 
 def test_adding_a_model_is_composing_with_g_fst_by_failure_arcs(new):
     """lattice-compose --phi-label: the other exact way that Kaldi has."""
     for utterance, lattice in lattices("lats.minus-old").items():
-        same_paths(rescore(lattice, None, new), lattices("lats.gphi")[utterance], n=10, within=1e-3)
+        same_paths(rescored(lattice, None, new), lattices("lats.gphi")[utterance], n=10, within=1e-3)
 
 
 def test_from_decoder_scores_to_const_arpa_in_one_step(old, new):
     """lats.txt holds the cheapest back-off paths of the old G.fst: what any decoding graph leaves in a lattice."""
-    assert_best_paths_are("lats.carpa", {u: rescore(x, old, new, CHEAPEST) for u, x in lattices("lats").items()})
+    assert_best_paths_are("lats.carpa", {u: rescored(x, old, new, CHEAPEST) for u, x in lattices("lats").items()})
 
 
 def test_cheapest_paths_are_those_of_g_fst(old, new):
@@ -82,9 +82,9 @@ def test_out_and_in_again_is_the_identity(old, scores):
 
 def test_old_to_new_to_old_returns_the_costs(old, new):
     for lattice in list(lattices("lats").values())[:8]:
-        there = rescore(lattice, old, new)
+        there = rescored(lattice, old, new)
         assert abs(best_path(there, 8.0).graph - best_path(lattice, 8.0).graph) > 1e-2
-        same_paths(rescore(there, new, old), lattice)
+        same_paths(rescored(there, new, old), lattice)
 
 
 @settings(max_examples=40, deadline=None)

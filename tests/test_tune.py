@@ -68,12 +68,12 @@ def test_the_tuned_model_is_never_worse_than_interpolation(more: list[str], tmp_
     model = read_arpa(str(out))
     assert worst_sum(model)[0] < 1e-6
     assert perplexity(model, [DEVELOPMENT]).ppl == pytest.approx(choice["development_ppl"], rel=1e-5)
-    table = [line.split("\t") for line in (tmp_path / "best.arpa.gz.path.tsv").read_text().splitlines()]
+    table = [line.split("\t") for line in (tmp_path / "best.arpa.gz.search.tsv").read_text().splitlines()]
     assert len(table) == 11
     assert all(len(row) == len(table[0]) for row in table)
     mixed = {row[6]: row[8] for row in table[1:]}
-    assert mixed[min(mixed, key=float)] == "*"
-    assert (tmp_path / "best.arpa.gz.path.svg").read_text().count("<circle") == 10
+    assert mixed[min(mixed, key=float)] == "True"
+    assert (tmp_path / "best.arpa.gz.search.svg").read_text().count("<circle") == 10
     if more:
         srilm = 26.32153  # SRILM's static mix of the same two models, weights tuned on the same text
         assert choice["development_ppl"] < srilm
@@ -83,8 +83,8 @@ def test_a_grid(tmp_path: Path) -> None:
     out = tmp_path / "best.arpa"
     arguments = ["--min-counts", "2,6-4-3", "--sigma2", "1,none", BACKGROUND, IN_DOMAIN, DEVELOPMENT, str(out)]
     assert main(["tune", *arguments]) == 0
-    rows = [line.split("\t")[:2] for line in (tmp_path / "best.arpa.path.tsv").read_text().splitlines()[1:]]
-    assert sorted(map(tuple, rows)) == [("2-2-2", "1"), ("2-2-2", "none"), ("6-4-3", "1"), ("6-4-3", "none")]
+    rows = [line.split("\t")[:2] for line in (tmp_path / "best.arpa.search.tsv").read_text().splitlines()[1:]]
+    assert sorted(map(tuple, rows)) == [("2", "1"), ("2", "none"), ("6-4-3", "1"), ("6-4-3", "none")]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,8 +19,11 @@ from mdi.adaptation.solver import Solution
 from mdi.lm.model import NgramModel, rescaled, without
 from mdi.lm.trie import NONE, Array
 
+if TYPE_CHECKING:
+    import pandas
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False, eq=False)
 class Adapted:
     """A solved problem. The model is made when it is first asked for."""
 
@@ -49,6 +54,46 @@ class Adapted:
     def kl(self) -> float:
         """KL(p_ad || background) under p~: sum_i lam_i marginal_i - sum_h p~(h) log Z(h)."""
         return float(self.lam @ self.solution.marginal) - self.solution.evaluation.log_z
+
+    def __repr__(self) -> str:
+        state = "converged" if self.solution.converged else "NOT converged"
+        return (
+            f"<Adapted with {self.problem.min_counts}: {self.problem.constraints.total:,} constraints, {state} after "
+            f"{self.solution.iterations} iterations, KL to the background {self.kl:.4f}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self)[1:-1])}</p>{self.moved(10).to_html(index=False)}"
+
+    def constraints(self) -> pandas.DataFrame:
+        """Every constraint: n-gram, order, count, target, marginal before and after, lambda."""
+        import pandas
+
+        problem = self.problem
+        return pandas.DataFrame(
+            {
+                "ngram": problem.ngrams(),
+                "order": problem.constraints.order_of,
+                "count": problem.count,
+                "target": problem.target,
+                "before": problem.before,
+                "after": self.solution.marginal,
+                "lambda": self.lam,
+            }
+        )
+
+    def moved(self, n: int = 20) -> pandas.DataFrame:
+        """The n constraints whose marginals changed most, and by what factor."""
+        table = self.constraints()
+        change = (table["after"] - table["before"]).abs()
+        table = table.loc[change.sort_values(ascending=False, kind="stable").index[:n]].reset_index(drop=True)
+        return table.assign(factor=table["after"] / table["before"])
+
+    def steps(self) -> pandas.DataFrame:
+        """The solver's iterations: objective, L1 distance between targets and marginals, seconds."""
+        import pandas
+
+        return pandas.DataFrame(self.solution.steps)
 
     @property
     def dual_value(self) -> float:

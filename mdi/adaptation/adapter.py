@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -10,27 +11,35 @@ from mdi.adaptation import constraints as selecting
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.history import History
-from mdi.adaptation.problem import ExtendedBackground, Problem, model_marginals, onto
-from mdi.errors import MdiError
+from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto
+from mdi.adaptation.solver import Step
+from mdi.errors import MdiError, check_choice, check_positive
+from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.estimate import estimate
 from mdi.lm.model import NgramModel
+from mdi.lm.text import TextLike
+from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
 from mdi.lm.trie import NONE, Array
+
+TARGETS = ("ml", "smoothed")
 
 
 class Adapter:
     """One background and one in-domain text, ready to be adapted with any thresholds.
 
-    `text`: a file or files, one sentence a line, or ready counts over the background's vocabulary. `targets`: "ml"
-    (relative frequencies), "smoothed" (marginals of an interpolated Kneser-Ney model of the same text) or those of any
-    model. `history`: p~(h) by this back-off model instead of by the text. `spend`: one adaptation only, in which the
-    background's arrays are used up and its extension becomes the result: less than half the memory.
+    `background`: a model, or the file of one. `text`: a file, files or sentences (see `mdi.lm.text.text_sources`), or
+    counts over the background's vocabulary. `oov`: words outside it are mapped to <unk> ("map"), break the n-grams
+    around them ("drop") or are an error ("error"). `targets`: "ml" (relative frequencies), "smoothed" (marginals of an
+    interpolated Kneser-Ney model of the same text), or a model whose marginals they are. `history`: p~(h) by this
+    back-off model instead of by the text. `threads`: results do not depend on it. `spend`: one adaptation only, in
+    which the background's arrays are used up and its extension becomes the result: less than half the memory.
     """
 
     def __init__(
         self,
-        background: NgramModel,
-        text: str | list[str] | Counts,
+        background: NgramModel | str | os.PathLike,
+        text: TextLike | Counts,
         *,
         oov: str = "map",
         targets: str | NgramModel = "ml",
@@ -38,16 +47,25 @@ class Adapter:
         threads: int = 2,
         spend: bool = False,
     ) -> None:
-        self.background, self.threads, self.spend = background, threads, spend
+        background = as_model(background, "background")
+        check_positive("threads", threads)
         if isinstance(targets, NgramModel):
             targets = onto(targets, background.vocab, "the model that gives the targets")
+        else:
+            check_choice("targets", targets, TARGETS)
         if history is not None:
-            history = onto(history, background.vocab, "the model that gives the histories")
+            history = onto(as_model(history, "history"), background.vocab, "the model that gives the histories")
         if not isinstance(text, Counts):
             order = max(background.order, targets.order if isinstance(targets, NgramModel) else 1)
-            text = count_text([text] if isinstance(text, str) else text, background.vocab, order, oov)
+            text = count_text(text, background.vocab, order, oov)
+        elif not text.vocab.same_words(background.vocab):
+            raise MdiError(
+                "the counts are over other words than the background; count over its vocabulary: "
+                "count_text(text, background.vocab, background.order)"
+            )
         if targets == "smoothed":
             targets = estimate(text, "kn-interpolated", [1] * text.order).model
+        self.background, self.order, self.threads, self.spend = background, background.order, threads, spend
         self.counts = text
         self.targets = None if isinstance(targets, str) else targets
         self.history = History(text, history)
@@ -57,7 +75,9 @@ class Adapter:
             self.background, self.counts.trie, chosen, self.history, self.threads, spend=self.spend
         )
 
-    def pose(self, min_counts: str, regularised: bool = False, ground: ExtendedBackground | None = None) -> Problem:
+    def pose(
+        self, min_counts: Thresholds, regularised: bool = False, ground: ExtendedBackground | None = None
+    ) -> Problem:
         """Constraints for n-grams seen so often. What cannot be met is dropped and counted; a prior on lambda keeps
         the optimum finite, so then nothing need be dropped for lying at infinity. `ground` may be shared with larger
         sets."""
@@ -65,7 +85,9 @@ class Adapter:
         dropped = Dropped()
         chosen = selecting.select(counts, self._thresholds(min_counts))
         if not chosen.total:
-            raise MdiError(f"no n-gram reaches the thresholds {min_counts}; lower them or give more text")
+            raise MdiError(
+                f"no n-gram reaches the thresholds {spell_thresholds(min_counts)}; lower them or give more text"
+            )
         if self.targets is None:
             target = selecting.values(counts, chosen) / history.events
         else:
@@ -94,26 +116,42 @@ class Adapter:
         keep = None if own else ground.needed(chosen)
         rows = dual.constraints
         return Problem(
-            min_counts, ground.model, rows, chosen, target, count, dual, before, history.events, dropped, keep
+            spell_thresholds(min_counts),
+            ground.model,
+            rows,
+            chosen,
+            target,
+            count,
+            dual,
+            before,
+            history.events,
+            dropped,
+            keep,
         )
 
     def adapt(
         self,
-        min_counts: str = "2",
+        min_counts: Thresholds = "2",
         *,
+        sigma2: Variances = None,
+        solver: str = "partition",
+        tolerance: float = 1e-3,
+        max_iters: int = 200,
         start: dict[str, float] | Adapted | None = None,
+        report: Callable[[Step], None] | None = None,
         ground: ExtendedBackground | None = None,
-        **options,
     ) -> Adapted:
-        """`start`: lambda by n-gram, or an adaptation of the same text whose solution to start from. Options: see
-        `solve`."""
-        problem = self.pose(min_counts, options.get("sigma2") is not None, ground)
+        """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share."""
+        problem = self.pose(min_counts, sigma2 is not None, ground)
         mu = None
         if isinstance(start, Adapted):
             mu = self._carried(start, problem)
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
-        return Adapted(problem, problem.solve(start=mu, **options), self.spend)
+        solution = problem.solve(
+            sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=mu, report=report
+        )
+        return Adapted(problem, solution, self.spend)
 
     def _carried(self, old: Adapted, problem: Problem) -> Array:
         """mu of the new constraints such that every event keeps the scale that the old solution gives it."""
@@ -122,35 +160,71 @@ class Adapter:
         at = np.concatenate([NONE, *nearest])
         return np.where(at >= 0, old.solution.mu[at], 0.0)
 
-    def sweep(self, sets: list[str], **options) -> Iterator[Adapted]:
+    def sweep(
+        self,
+        sets: Sequence[Thresholds],
+        *,
+        sigma2: Variances = None,
+        solver: str = "partition",
+        tolerance: float = 1e-3,
+        max_iters: int = 200,
+        report: Callable[[Step], None] | None = None,
+    ) -> Iterator[Adapted]:
         """Adapts with several sets of thresholds, from the fewest constraints to the most, each from the last one's
-        solution and all on one ground."""
-        size = {text: selecting.select(self.counts, self._thresholds(text)).total for text in dict.fromkeys(sets)}
-        lowest = [min(values) for values in zip(*map(self._thresholds, sets), strict=True)]
+        solution and all on one ground. `mdi.adaptation.table.sweep_table` shows them side by side."""
+        names = {spell_thresholds(one): self._thresholds(one) for one in sets}
+        size = {name: selecting.select(self.counts, values).total for name, values in names.items()}
+        lowest = [min(values) for values in zip(*names.values(), strict=True)]
         ground = self.ground(selecting.select(self.counts, lowest)) if len(size) > 1 else None
         last = None
-        for text in sorted(size, key=lambda text: (size[text], text)):
-            last = self.adapt(text, start=last, ground=ground, **options)
+        for name in sorted(size, key=lambda name: (size[name], name)):
+            last = self.adapt(
+                name, sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=last, report=report,
+                ground=ground,
+            )  # fmt: skip
             yield last
 
-    def _thresholds(self, text: str) -> list[int | float]:
-        return selecting.parse_thresholds(text, self.background.order)
+    def _thresholds(self, min_counts: Thresholds) -> list[int | float]:
+        return parse_thresholds(min_counts, self.order)
 
 
 def adapt(
-    background: NgramModel,
-    text: str | list[str] | Counts,
-    min_counts: str = "2",
+    background: NgramModel | str | os.PathLike,
+    text: TextLike | Counts,
+    min_counts: Thresholds = "2",
     *,
-    oov: str = "map",
+    sigma2: Variances = None,
     targets: str | NgramModel = "ml",
     history: NgramModel | None = None,
+    oov: str = "map",
+    solver: str = "partition",
+    tolerance: float = 1e-3,
+    max_iters: int = 200,
+    start: dict[str, float] | Adapted | None = None,
     threads: int = 2,
-    **options,
 ) -> Adapted:
     """Adapts a background model so that it meets the marginals of in-domain text and stays closest to itself in KL.
 
-    See `Adapter` for the arguments and `mdi.adaptation.solver.solve` for the options.
+    `background`: a model, or the file of one. `text`: a file, files, sentences, or counts over its vocabulary.
+    `min_counts`: constrain the n-grams seen so often, by order: "5-3-2", (5, 3, 2) or 2 for all orders. `sigma2`:
+    variance of a Gaussian prior on lambda, one for all or one per order; with thresholds of 1 and a variance of 1 this
+    is what we recommend if there is no development text. `targets`: "ml" (relative frequencies), "smoothed" (those of a
+    Kneser-Ney model of the text), or a model. `history`: a model that gives p~(h) instead of the text. `oov`: "map",
+    "drop" or "error", for words that the background lacks. `solver`: "partition", "gis", "lbfgs" or "paper" (which
+    diverges). `tolerance`: L1 distance between targets and marginals to stop at; a solver that does not get there in
+    `max_iters` iterations gives a `ConvergenceWarning` and a model that is valid. `start`: an earlier result on the
+    same text, or lambda by n-gram. `threads`: results do not depend on it.
     """
     adapter = Adapter(background, text, oov=oov, targets=targets, history=history, threads=threads)
-    return adapter.adapt(min_counts, **options)
+    return adapter.adapt(
+        min_counts, sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=start
+    )
+
+
+def as_model(model: NgramModel | str | os.PathLike, role: str) -> NgramModel:
+    """A model, read from its file if it is given by that."""
+    if isinstance(model, NgramModel):
+        return model
+    if isinstance(model, str | os.PathLike):
+        return read_arpa(os.fspath(model))
+    raise MdiError(f"{role}={model!r}; expected a model, or the file of one")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdi.errors import MdiError
 from mdi.kernels.model import add_at
 from mdi.lm.counts import Counts
 from mdi.lm.trie import NONE, Array, Trie, from_ngrams
@@ -80,21 +79,6 @@ class Constraints:
         for k in range(2, self.order + 1):
             parts.append(self.nearest(trie, k - 1, trie.suffix[k][self.row[k]]))
         return np.concatenate(parts)
-
-
-def parse_thresholds(text: str, order: int) -> list[int | float]:
-    """'5-3-2' to a threshold per order, the last one repeated."""
-    parts = text.split("-")
-    try:
-        values = [float(part) for part in parts]
-    except ValueError:
-        values = [-1.0]
-    if any(not value > 0 for value in values):
-        raise MdiError(f"--min-counts {text}; expected positive numbers, one per order, such as 5-3-2")
-    if len(values) > order:
-        raise MdiError(f"--min-counts {text}: {len(values)} thresholds; the background's order is {order}")
-    values += [values[-1]] * (order - len(values))
-    return [int(value) if value == int(value) else value for value in values]
 
 
 def select(counts: Counts, thresholds: list[int | float]) -> Constraints:

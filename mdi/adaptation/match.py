@@ -2,41 +2,52 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+
 import numpy as np
 
 from mdi.adaptation import constraints as selecting
 from mdi.adaptation.adapted import Adapted
+from mdi.adaptation.adapter import as_model
 from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.dual import Dual
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import Problem, model_marginals, onto
+from mdi.adaptation.solver import Step
+from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.model import NgramModel, with_suffixes
+from mdi.lm.text import TextLike
 from mdi.lm.trie import NONE, locate
 
 
 def match(
-    small: NgramModel,
-    large: NgramModel,
-    text: str | list[str] | Counts,
+    small: NgramModel | str | os.PathLike,
+    large: NgramModel | str | os.PathLike,
+    text: TextLike | Counts,
     *,
-    oov: str = "map",
     history: NgramModel | None = None,
+    oov: str = "map",
+    solver: str = "partition",
+    tolerance: float = 1e-3,
+    max_iters: int = 200,
     threads: int = 2,
-    **options,
+    report: Callable[[Step], None] | None = None,
 ) -> Adapted:
     """Adapts a small model so that all its n-grams keep the marginals that they have in a large one: better at the
     same size.
 
     The targets are Sigma_R of the large model over the history distribution of the text (or of the model `history`).
     The result has exactly the rows of `small`; if that is a pruned model, what closes its trie meanwhile is no
-    constraint, so it stays what backing off gives and can go again.
+    constraint, so it stays what backing off gives and can go again. Parameters: see `adapt`.
     """
-    large = onto(large, small.vocab, "the large model")
+    small = read_arpa(os.fspath(small), closed=False) if isinstance(small, str | os.PathLike) else small
+    large = onto(as_model(large, "large"), small.vocab, "the large model")
     if history is not None:
         history = onto(history, small.vocab, "the model that gives the histories")
     if not isinstance(text, Counts):
-        text = count_text([text] if isinstance(text, str) else text, small.vocab, max(small.order, large.order), oov)
+        text = count_text(text, small.vocab, max(small.order, large.order), oov)
     p_tilde = History(text, history)
     whole = with_suffixes(small)
     trie, mass = whole.trie, p_tilde.on(whole.trie)
@@ -58,4 +69,5 @@ def match(
     problem = Problem(
         "all", whole, rows, rows, target, count, dual, dual.marginals(cells), p_tilde.events, dropped, keep
     )
-    return Adapted(problem, problem.solve(**options))
+    solution = problem.solve(solver=solver, tolerance=tolerance, max_iters=max_iters, report=report)
+    return Adapted(problem, solution)

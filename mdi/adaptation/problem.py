@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,14 +11,34 @@ import numpy as np
 from mdi.adaptation.constraints import Constraints, Dropped, as_trie
 from mdi.adaptation.dual import Dual, SubsetDual
 from mdi.adaptation.history import History
-from mdi.adaptation.solver import Solution, solve
-from mdi.errors import MdiError, examples
+from mdi.adaptation.solver import Solution, Step, solve
+from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive, examples
 from mdi.lm.model import NgramModel, extend, over_vocabulary
 from mdi.lm.trie import NONE, Array, Trie, closed, locate
 from mdi.lm.vocabulary import Vocabulary, join_vocabularies
 
+# Of the Gaussian prior on lambda: one for all, one per order (the last repeats), or no prior.
+Variances = float | Sequence[float] | None
 
-@dataclass(frozen=True)
+
+def variances(sigma2: Variances, constraints: Constraints) -> float | Array | None:
+    """The variance of each constraint's lambda, or the one that all have."""
+    if sigma2 is None or isinstance(sigma2, str):
+        if sigma2 is not None:
+            raise OptionError("sigma2", sigma2, "a positive number, or one per order")
+        return None
+    if not isinstance(sigma2, Sequence):
+        check_positive("sigma2", sigma2)
+        return sigma2
+    for value in sigma2:
+        check_positive("sigma2", value, "a positive number, or one per order")
+    if not 1 <= len(sigma2) <= constraints.order:
+        raise OptionError("sigma2", sigma2, f"at most {constraints.order} numbers, as the order is {constraints.order}")
+    per_order = [*sigma2, *[sigma2[-1]] * (constraints.order - len(sigma2))]
+    return np.array(per_order, float)[constraints.order_of - 1]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class Problem:
     """Background (extended by the constraints), constraints and targets.
 
@@ -45,8 +67,24 @@ class Problem:
         )
         return [" ".join([words[w] for w in ids]) for ids in lines]
 
-    def solve(self, **options) -> Solution:
-        return solve(self.dual, self.target, events=self.events, **options)
+    def solve(
+        self,
+        *,
+        sigma2: Variances = None,
+        solver: str = "partition",
+        tolerance: float = 1e-3,
+        max_iters: int = 200,
+        start: Array | None = None,
+        report: Callable[[Step], None] | None = None,
+    ) -> Solution:
+        """Parameters at which the marginals meet their targets: see `mdi.adaptation.solver.solve`. `start` is mu."""
+        found = solve(
+            self.dual, self.target, solver=solver, tolerance=tolerance, max_iters=max_iters, events=self.events,
+            sigma2=variances(sigma2, self.constraints), start=start, report=report,
+        )  # fmt: skip
+        if not found.converged:
+            warnings.warn(ConvergenceWarning(found.message), stacklevel=3)
+        return found
 
     def lam_from(self, known: dict[str, float]) -> Array:
         """Parameters by n-gram as an array; 0 for constraints that are not among them."""

@@ -9,7 +9,8 @@ is 1 and
 once. `paper`      the paper's update as printed, without the constant. Diverges; kept so that this can be shown.
 `lbfgs`      SciPy's L-BFGS-B in lam, variables scaled by sqrt(target).
 
-All maximise D(mu) - sum_i lam_i^2 / (2 sigma2 N) if a variance sigma2 is given (N: number of in-domain events).
+All maximise D(mu) - sum_i lam_i^2 / (2 sigma2_i N) if there is a Gaussian prior with variances sigma2_i on lambda (N:
+number of in-domain events).
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mdi.adaptation.dual import Dual, Evaluation
+from mdi.errors import check_choice, check_positive
+from mdi.kernels.solver import penalised_step
 
 Array = np.ndarray
 MEMORY = 8  # steps that Anderson acceleration looks back on
+# Of the inner Newton iteration under a prior.
+STEP_PRECISION, STEP_ROUNDS = 1e-3, 8
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,15 @@ class _Stop(Exception):
 class _Objective:
     """The dual with its targets; counts evaluations and remembers the last one."""
 
-    def __init__(self, dual: Dual, target: Array, tolerance: float, max_iters: int, penalty: float, report) -> None:
+    def __init__(
+        self,
+        dual: Dual,
+        target: Array,
+        tolerance: float,
+        max_iters: int,
+        penalty: Array | None,  # 1 / (sigma2_i N)
+        report: Callable[[Step], None] | None,
+    ) -> None:
         self.dual, self.target = dual, target
         self.r = dual.cell_targets(target)
         self.slack = 1.0 - float(self.r.sum())
@@ -79,9 +92,9 @@ class _Objective:
             value = float((mu * self.r).sum()) - found.log_z
             marginal = self.dual.marginals(found.cells)
             gradient = self.target - marginal
-            if self.penalty:
+            if self.penalty is not None:
                 lam = self.dual.lam_of(mu)
-                value -= 0.5 * self.penalty * float((lam * lam).sum())
+                value -= 0.5 * float((self.penalty * lam * lam).sum())
                 gradient -= self.penalty * lam
         l1 = float(np.abs(gradient).sum())
         step = Step(len(self.steps) + 1, value, l1, time.perf_counter() - self.start)
@@ -104,21 +117,29 @@ def solve(
     solver: str = "partition",
     tolerance: float = 1e-3,
     max_iters: int = 200,
-    sigma2: float | None = None,
+    sigma2: float | Array | None = None,
     events: float = 1.0,
     start: Array | None = None,
     report: Callable[[Step], None] | None = None,
 ) -> Solution:
-    """Finds the parameters at which the marginals meet the targets. An iteration is one evaluation of the dual."""
-    penalty = 0.0 if sigma2 is None else 1.0 / (sigma2 * events)
+    """Finds the parameters at which the marginals meet the targets. An iteration is one evaluation of the dual.
+
+    `tolerance`: L1 distance between targets and marginals (less the pull of the prior) to stop at. `sigma2`: variance
+    of the prior, one for all constraints or one for each. `start`: mu to begin with. `report` is called each iteration.
+    """
+    check_choice("solver", solver, tuple(SOLVERS))
+    check_positive("tolerance", tolerance)
+    check_positive("max_iters", max_iters)
+    penalty = None
+    if sigma2 is not None:
+        penalty = np.broadcast_to(1.0 / (np.asarray(sigma2, float) * events), target.shape)
     objective = _Objective(dual, target, tolerance, max_iters, penalty, report)
-    if not penalty and (objective.r <= 0).any():
+    if penalty is None and (objective.r <= 0).any():
         raise ValueError("a cell's target is not positive: its optimum lies at infinity; drop the constraint first")
     mu = np.zeros(len(target)) if start is None else start.copy()
-    method = {"partition": _partition, "gis": _gis, "paper": _gis, "lbfgs": _lbfgs}[solver]
     stopped = ""
     with contextlib.suppress(_Stop):
-        stopped = method(objective, mu, **({"constant": 1.0} if solver == "paper" else {}))
+        stopped = SOLVERS[solver](objective, mu)
     if objective.best is None:
         raise ArithmeticError("no finite value of the dual was found")
     _, mu, found, marginal = objective.best
@@ -151,31 +172,17 @@ def _partition(objective: _Objective, mu: Array) -> str:
 
 
 def _cell_step(objective: _Objective, mu: Array, found: Evaluation) -> Array:
-    """log(r/R) for every cell, the slack included; with a penalty the root of its separable bound."""
+    """log(r/R) for every cell, the slack included; with a prior the maximum of the same bound and the penalty."""
     cells = np.maximum(found.cells, 1e-300)
-    if not objective.penalty:
+    if objective.penalty is None:
         step = np.log(objective.r / cells)
         if objective.slack > 1e-15 and found.slack > 0:
             step -= np.log(objective.slack / found.slack)
         return step
-    # d/dmu of the penalty a/2 sum lam^2 is a (lam_i - sum of the children's); (x - y)^2 <= 2 x^2 + 2 y^2 separates it:
-    # solve R e^t + A t = b, increasing in t, by Newton from above
-    dual, a = objective.dual, objective.penalty
-    lam = dual.lam_of(mu)
-    nested = dual.parent >= 0
-    children = np.bincount(dual.parent[nested], minlength=len(mu))
-    pull = lam - np.bincount(dual.parent[nested], weights=lam[nested], minlength=len(mu))
-    b = objective.r - a * pull
-    curve = a * (np.where(nested, 2.0, 1.0) + 2.0 * children)
-    t = np.maximum(np.log(np.maximum(b, 1e-300) / cells), 0.0)
-    t = np.where(b > cells, np.minimum(t, (b - cells) / (curve + cells)), 0.0)
-    for _ in range(50):
-        growth = cells * np.exp(t)
-        change = (growth + curve * t - b) / (growth + curve)
-        t -= change
-        if np.abs(change).max(initial=0.0) < 1e-12:
-            break
-    return t
+    dual = objective.dual
+    return penalised_step(
+        dual.parent, objective.r, cells, objective.penalty, dual.lam_of(mu), STEP_PRECISION, STEP_ROUNDS
+    )
 
 
 class _Anderson:
@@ -223,7 +230,7 @@ def _gis(objective: _Objective, mu: Array, constant: float | None = None) -> str
         if not np.isfinite(value):
             return "the dual is no longer finite: the step is too long"
         marginal = np.maximum(marginal, 1e-300)
-        if objective.penalty:  # solve M e^(C t) + a (lam + t) = target by Newton
+        if objective.penalty is not None:  # solve M e^(C t) + a (lam + t) = target by Newton
             t = np.zeros_like(lam)
             for _ in range(50):
                 growth = marginal * np.exp(constant * t)
@@ -257,8 +264,20 @@ def _lbfgs(objective: _Objective, mu: Array) -> str:
         "gtol": 0.0,
     }
     y, last = dual.lam_of(mu) * unit, -np.inf
-    while True:  # a line search that gives up is begun anew without the old curvature, for as long as that helps
+    while True:  # a line search that gives up is begun again without the old curvature, for as long as that helps
         result = minimize(negative, y, jac=True, method="L-BFGS-B", options=options)
         if -result.fun <= last:
             return f"L-BFGS stopped: {result.message}"
         y, last = result.x, -result.fun
+
+
+def _paper(objective: _Objective, mu: Array) -> str:
+    return _gis(objective, mu, constant=1.0)
+
+
+SOLVERS: dict[str, Callable[[_Objective, Array], str]] = {
+    "partition": _partition,
+    "gis": _gis,
+    "lbfgs": _lbfgs,
+    "paper": _paper,
+}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,7 +11,12 @@ from mdi.adaptation.adapted import Adapted
 from mdi.errors import MdiError
 from mdi.files import read_lines, writing
 from mdi.lm.normalise import worst_sum
+from mdi.lm.perplexity import perplexity
+from mdi.lm.text import TextLike
 from mdi.lm.vocabulary import to_str
+
+if TYPE_CHECKING:
+    import pandas
 
 COLUMNS = ("ngram", "order", "count", "target", "marginal_before", "marginal_after", "lambda")
 
@@ -53,8 +59,29 @@ def certificate(adapted: Adapted) -> dict[str, Any]:
     }
 
 
+def sweep_table(results: Iterable[Adapted], texts: Mapping[str, TextLike] | None = None) -> pandas.DataFrame:
+    """Adaptations side by side: thresholds, constraints, iterations, L1, KL to the background, n-grams, and the
+    perplexity of each of the named texts."""
+    import pandas
+
+    rows = []
+    for adapted in results:
+        row = {
+            "min_counts": adapted.problem.min_counts,
+            "constraints": adapted.problem.constraints.total,
+            "iterations": adapted.solution.iterations,
+            "converged": adapted.solution.converged,
+            "l1": adapted.solution.steps[-1].l1,
+            "kl_to_background": adapted.kl,
+            "ngrams": sum(adapted.counts),
+        }
+        row |= {name: perplexity(adapted.whole, text).ppl for name, text in (texts or {}).items()}
+        rows.append(row)
+    return pandas.DataFrame(rows)
+
+
 def write_constraints(adapted: Adapted, path: str) -> None:
-    """One line a constraint, those that moved most first."""
+    """One line per constraint, those that moved most first."""
     problem, solution = adapted.problem, adapted.solution
     columns = [
         problem.constraints.order_of,

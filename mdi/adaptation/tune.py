@@ -5,47 +5,77 @@ among the choices:
 
     p = w1 p_ad + w2 p_in + w3 p_bg
 
-Thresholds by order and the variance of the prior on lambda are searched on development text, the weights are EM's for
-each.
+What is searched on development text: thresholds and the variance of the prior on lambda, both by order. The weights are
+EM's for each choice. The in-domain model may be one order longer than the background.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
+import os
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mdi.adaptation import constraints as selecting
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.adapter import Adapter
-from mdi.lm.mix import em_weights
+from mdi.adaptation.problem import onto
+from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive
+from mdi.lm.counts import Counts, count_text
+from mdi.lm.estimate import estimate
+from mdi.lm.mix import em_weights, mix, predicted_probs
 from mdi.lm.model import NgramModel
-from mdi.lm.perplexity import token_probs
-from mdi.lm.trie import Array
+from mdi.lm.perplexity import Perplexity, perplexity_of
+from mdi.lm.text import Text, TextLike, TextStats
+from mdi.lm.thresholds import Thresholds, parse_thresholds
+from mdi.lm.trie import PADDED, Array
 
-# What is tried, from few constraints to many and from a strong prior to none.
-THRESHOLDS = (100, 50, 20, 10, 5, 3, 2, 1)
-VARIANCES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, None)
-FIRST_VARIANCE = 1.0
+if TYPE_CHECKING:
+    import pandas
+
+# The sets of thresholds of the paper's table: tried with and without a prior, so that the best is never worse.
+PAPER_SETS = ("2-2-2", "5-3-2", "6-4-3")
+# Rungs of the search for thresholds.
+LADDER = (1, 2, 3, 5, 10, 20, 50, 100)
+# Factors by which the variance of one order is changed, the bold one first.
+FACTORS = (4.0, 2.0)
 # A move must lower the perplexity by this share to count.
 WORTHWHILE = 2e-4
 # While searching, marginals need not be met as closely as in the end.
 SEARCH_SLACK = 3.0
+# Static mixtures differ from what EM sees by less than this: alternatives this close are made and compared.
+STATIC_MARGIN = 0.02
 
 
 @dataclass(frozen=True)
 class Setting:
+    """Thresholds by order; variances of the prior by order, None for no prior."""
+
     thresholds: tuple[float, ...]
-    sigma2: float | None
+    sigma2: tuple[float, ...] | None
 
     @property
     def min_counts(self) -> str:
-        return "-".join(f"{t:g}" for t in self.thresholds)
+        return _joined(self.thresholds)
+
+    @property
+    def prior(self) -> str:
+        return "none" if self.sigma2 is None else _joined(self.sigma2)
 
     def __str__(self) -> str:
-        return f"{self.min_counts}, " + (f"sigma2 {self.sigma2:g}" if self.sigma2 else "no prior")
+        return f"{self.min_counts}, " + ("no prior" if self.sigma2 is None else f"sigma2 {self.prior}")
+
+
+def _joined(values: Sequence[float]) -> str:
+    """5-3-2; one number where all are the same."""
+    return "-".join(f"{value:g}" for value in (values[:1] if len(set(values)) == 1 else values))
 
 
 @dataclass(frozen=True)
@@ -61,8 +91,12 @@ class Trial:
     weights: list[float]
 
 
+class _Budget(Exception):
+    """No setting may be tried any more."""
+
+
 class Tuner:
-    """`others` are mixed with the adapted model: the in-domain model, the background. All are over one vocabulary."""
+    """`others` are mixed with the adapted model: in-domain models, the background. All are over one vocabulary."""
 
     def __init__(
         self,
@@ -75,15 +109,20 @@ class Tuner:
         report: Callable[[Trial], None] | None = None,
     ) -> None:
         self.adapter, self.tolerance, self.max_iters, self.report = adapter, tolerance, max_iters, report
-        bos = adapter.background.vocab.bos
-        self.ids, self.predicted = development, (development >= 0) & (development != bos)
-        self.others = [self._probs(model) for model in others]
-        self.points: dict[Setting, Trial] = {}
+        self.ids = development
+        self.others = predicted_probs(others, development)
+        self.trials: dict[Setting, Trial] = {}
         self.best: tuple[float, Setting, Adapted] | None = None
         self.last: Adapted | None = None
+        self.most = math.inf
+        self.ended = ""
 
-    def _probs(self, model: NgramModel) -> Array:
-        return token_probs(model, self.ids)[0][self.predicted]
+    @cached_property
+    def ground(self):
+        """The background with a row for everything that was seen: shared by all settings."""
+        return self.adapter.ground(selecting.select(self.adapter.counts, [self._lowest] * self.adapter.order))
+
+    _lowest = 1.0  # threshold
 
     @property
     def baseline(self) -> tuple[float, list[float]]:
@@ -92,67 +131,110 @@ class Tuner:
         return _ppl(weights, self.others), weights.tolist()
 
     def solve(self, setting: Setting, tolerance: float, start: Adapted | None) -> Adapted:
-        return self.adapter.adapt(
-            setting.min_counts, sigma2=setting.sigma2, tolerance=tolerance, max_iters=self.max_iters, start=start
-        )  # fmt: skip
+        with warnings.catch_warnings():  # a trial need not converge to be compared
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return self.adapter.adapt(
+                setting.min_counts, sigma2=setting.sigma2, tolerance=tolerance, max_iters=self.max_iters, start=start,
+                ground=self.ground,
+            )  # fmt: skip
 
     def weigh(self, model: NgramModel) -> tuple[float, float, list[float]]:
         """(perplexity alone, perplexity mixed, weights)"""
-        probs = [self._probs(model), *self.others]
+        probs = [*predicted_probs([model], self.ids), *self.others]
         weights = em_weights(probs)
         return _ppl(np.ones(1), probs[:1]), _ppl(weights, probs), weights.tolist()
 
     def try_setting(self, setting: Setting) -> float:
         """Development perplexity of the mixture with this setting."""
-        if setting in self.points:
-            return self.points[setting].ppl_mixed
+        if setting in self.trials:
+            return self.trials[setting].ppl_mixed
+        if len(self.trials) >= self.most:
+            raise _Budget
         begun = time.perf_counter()
         adapted = self.last = self.solve(setting, SEARCH_SLACK * self.tolerance, self.last)
-        alone, mixed, weights = self.weigh(adapted.model)
-        seconds = time.perf_counter() - begun
+        alone, mixed, weights = self.weigh(adapted.whole)
         size, iterations = adapted.problem.constraints.total, adapted.solution.iterations
-        point = Trial(setting, size, iterations, seconds, alone, mixed, weights)
-        self.points[setting] = point
+        trial = Trial(setting, size, iterations, time.perf_counter() - begun, alone, mixed, weights)
+        self.trials[setting] = trial
         if self.best is None or mixed < self.best[0]:
             self.best = (mixed, setting, adapted)
         if self.report:
-            self.report(point)
+            self.report(trial)
         return mixed
 
-    def search(self, most: int = 24) -> None:
-        """A path with equal thresholds, then one coordinate at a time for as long as it pays, in at most so many
-        settings."""
-        order = self.adapter.background.order
-        rarest = [float(self.adapter.counts.count[k].max(initial=0.0)) for k in range(1, order + 1)]
-        for threshold in THRESHOLDS:
-            if threshold <= rarest[0] and len(self.points) < most:
-                self.try_setting(Setting((threshold,) * order, FIRST_VARIANCE))
-        while True:
-            found = self.best[0]
-            for setting in self._neighbours(self.best[1]):
-                if len(self.points) >= most:
-                    return
-                self.try_setting(setting)
-            if self.best[0] > found * (1 - WORTHWHILE):
-                return
+    def search(self, most: int = 24, sets: Sequence[Thresholds] = PAPER_SETS) -> None:
+        """The given sets of thresholds with and without a prior; every n-gram under a prior whose variance is searched,
+        first the same for all orders, then by order; then thresholds one by one, for as long as it pays."""
+        self.most = most
+        order = self.adapter.order
+        try:
+            for one in sets:
+                thresholds = tuple(parse_thresholds(one, order))
+                if selecting.select(self.adapter.counts, list(thresholds)).total:
+                    for prior in (None, (1.0,) * order):
+                        self._try_possible(Setting(thresholds, prior))
+            self._walk(Setting((1,) * order, (1.0,) * order), [(k, 2.0) for k in [range(order)]])
+            found = math.inf
+            while self.best is not None and self.best[0] < found * (1 - WORTHWHILE):
+                found = self.best[0]
+                self._walk(self.best[1], [([k], factor) for factor in FACTORS for k in range(order)])
+                for setting in self._other_thresholds(self.best[1]):
+                    self._try_possible(setting)
+            self.ended = f"no neighbour of the best setting is better by {100 * WORTHWHILE:g}%"
+        except _Budget:
+            self.ended = f"the budget of {most} settings is used up: more may find better ones (max_settings)"
+        if self.best is None:
+            raise MdiError("no setting gives a model; expected in-domain text with words of the background")
 
-    def _neighbours(self, setting: Setting) -> Iterator[Setting]:
-        for sigma2 in _beside(VARIANCES, setting.sigma2):
-            yield Setting(setting.thresholds, sigma2)
+    def _try_possible(self, setting: Setting) -> float:
+        """Settings that leave no constraint are no model: infinite perplexity."""
+        try:
+            return self.try_setting(setting)
+        except MdiError:
+            return math.inf
+
+    def _walk(self, start: Setting, moves: Sequence[tuple[Sequence[int], float]]) -> None:
+        """Changes variances by factors, up or down, each as far as it pays. `moves`: (orders from 0, factor)."""
+        here, value = start, self._try_possible(start)
+        if start.sigma2 is None:
+            return
+        for orders, factor in moves:
+            for change in (1.0 / factor, factor):
+                moved = False
+                while True:
+                    sigma2 = tuple(v * change if k in orders else v for k, v in enumerate(here.sigma2 or ()))
+                    there = Setting(here.thresholds, sigma2)
+                    found = self._try_possible(there)
+                    if not found < value * (1 - WORTHWHILE):
+                        break
+                    here, value, moved = there, found, True
+                if moved:
+                    break  # the other way is where we come from
+
+    def _other_thresholds(self, setting: Setting) -> Iterator[Setting]:
         for k in range(len(setting.thresholds) - 1, -1, -1):
-            for threshold in _beside(THRESHOLDS, setting.thresholds[k]):
+            for threshold in _beside(LADDER, setting.thresholds[k]):
                 yield Setting((*setting.thresholds[:k], threshold, *setting.thresholds[k + 1 :]), setting.sigma2)
 
-    def grid(self, thresholds: list[tuple[float, ...]], variances: list[float | None]) -> None:
+    def grid(self, sets: Sequence[Thresholds], variances: Sequence[float | Sequence[float] | None]) -> None:
         """Every combination of the given thresholds and variances."""
-        for sigma2, chosen in itertools.product(variances, thresholds):
-            self.try_setting(Setting(chosen, sigma2))
+        order = self.adapter.order
+        chosen = sorted((tuple(parse_thresholds(one, order)) for one in sets), reverse=True)
+        self._lowest = min(min(thresholds) for thresholds in chosen)
+        for sigma2, thresholds in itertools.product(variances, chosen):
+            values = None
+            if sigma2 is not None:
+                listed = list(sigma2) if isinstance(sigma2, Sequence) else [sigma2]
+                values = tuple(listed + listed[-1:] * (order - len(listed)))
+            self.try_setting(Setting(thresholds, values))
+        self.ended = f"all {len(self.trials)} settings that were asked for"
 
     def finish(self) -> tuple[Adapted, list[float]]:
         """The best setting, solved to the tolerance, and its weights."""
+        assert self.best is not None
         _, setting, adapted = self.best
         final = self.solve(setting, self.tolerance, adapted)
-        return final, self.weigh(final.model)[2]
+        return final, self.weigh(final.whole)[2]
 
 
 def _beside(ladder: tuple, value: float | None) -> list:
@@ -166,3 +248,143 @@ def _beside(ladder: tuple, value: float | None) -> list:
 def _ppl(weights: Array, probs: list[Array]) -> float:
     mixture = weights @ np.array(probs)
     return float(np.exp(-np.log(mixture[mixture > 0]).mean()))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Tuned:
+    """The best model, and how it was found."""
+
+    model: NgramModel
+    adapted: Adapted  # the adapted component
+    setting: Setting
+    weights: dict[str, float]  # by component: adapted, the in-domain models, the background
+    development: Perplexity  # of `model`
+    interpolation: float  # development perplexity of plain interpolation, by the same in-domain model
+    in_domain: dict[str, float]  # development perplexity of each in-domain model alone
+    trials: list[Trial] = field(default_factory=list)
+    ended: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Tuned: {self.setting}; development perplexity {self.development.ppl:.5g}>"
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html(index=False)
+
+    def table(self) -> pandas.DataFrame:
+        """What was tried, in the order in which it was."""
+        import pandas
+
+        rows = [
+            (t.setting.min_counts, t.setting.prior, t.constraints, t.iterations, round(t.seconds, 2), t.ppl_alone,
+             t.ppl_mixed, " ".join(f"{w:.3f}" for w in t.weights), t.setting == self.setting)
+            for t in self.trials
+        ]  # fmt: skip
+        names = "min_counts sigma2 constraints iterations seconds ppl_alone ppl_mixed weights chosen"
+        return pandas.DataFrame(rows, columns=names.split())
+
+
+def in_domain_models(
+    counts: Counts, text: TextLike | None, order: int, development: Array, oov: str
+) -> dict[str, NgramModel]:
+    """The interpolated Kneser-Ney model of the text, of the order of `counts` or, where it predicts the development
+    text better, of up to `order`."""
+    found = {counts.order: estimate(counts, "kn-interpolated", [1] * counts.order).model}
+    if text is not None and order > counts.order:
+        longer = count_text(text, counts.vocab, order, oov)
+        if all(longer.trie.counts):
+            found[order] = estimate(longer, "kn-interpolated", [1] * order).model
+    ppl = {k: _ppl(np.ones(1), predicted_probs([model], development)) for k, model in found.items()}
+    best = min(ppl, key=lambda k: ppl[k])
+    return {f"interpolated Kneser-Ney of the in-domain text, order {best}": found[best]}
+
+
+def tune(
+    background: NgramModel | str | os.PathLike,
+    text: TextLike | Counts,
+    development: TextLike,
+    *,
+    mix_with: dict[str, NgramModel] | None = None,
+    max_order: int | None = None,
+    min_counts: Sequence[Thresholds] | None = None,
+    sigma2: Sequence[float | Sequence[float] | None] | None = None,
+    sets: Sequence[Thresholds] | None = None,
+    max_settings: int = 32,
+    targets: str | NgramModel = "ml",
+    history: NgramModel | None = None,
+    oov: str = "map",
+    tolerance: float = 1e-3,
+    max_iters: int = 200,
+    threads: int = 2,
+    report: Callable[[Trial], None] | None = None,
+) -> Tuned:
+    """Searches for the best model on development text: an adapted background, mixed with in-domain models and itself.
+
+    `mix_with`: in-domain models by name (an interpolated Kneser-Ney model of the text, which may be one order longer
+    than the background where that helps; `max_order` limits it). `min_counts`, `sigma2`: try just these thresholds and
+    variances (None: no prior) instead of searching. `sets`: thresholds that are tried in any case, with and without a
+    prior (the paper's). `max_settings`: end the search after so many. `report` is called with every trial. The other
+    parameters are those of `adapt`. The result is never worse on the development text than what it is made of:
+    in-domain models alone, plain interpolation, the adapted models of `sets`.
+    """
+    check_positive("max_settings", max_settings)
+    adapter = Adapter(background, text, oov=oov, targets=targets, history=history, threads=threads)
+    background = adapter.background
+    max_order = adapter.order + 1 if max_order is None else max_order
+    if not adapter.order <= max_order <= PADDED:
+        raise OptionError("max_order", max_order, f"{adapter.order} (the background's order) to {PADDED}")
+    source = Text(development, background.vocab)
+    ids = np.concatenate(list(source))
+    if source.stats.oov == source.stats.words:
+        raise MdiError(f"{source.sources[0]}: none of its words is in the background; check its case and normalisation")
+    if mix_with:
+        models = {name: onto(model, background.vocab, name) for name, model in mix_with.items()}
+    else:
+        again = None if isinstance(text, Counts) else text
+        models = in_domain_models(adapter.counts, again, max_order, ids, oov)
+    components = {**models, "background": background}
+    tuner = Tuner(
+        adapter, ids, list(components.values()), tolerance=tolerance, max_iters=max_iters, report=report
+    )  # fmt: skip
+    if min_counts or sigma2:
+        tuner.grid(min_counts or ("1", "2", "5-3-2", "10"), sigma2 or (1.0,))
+    else:
+        given = PAPER_SETS if sets is None else sets
+        tuner.search(max_settings, [one for one in given if _fits(one, adapter.order)])
+    return _finished(tuner, models, components, source.stats)
+
+
+def _fits(thresholds: Thresholds, order: int) -> bool:
+    """The paper's sets are for trigrams; a model of lower order does without them."""
+    try:
+        return bool(parse_thresholds(thresholds, order))
+    except OptionError:
+        return False
+
+
+def _finished(
+    tuner: Tuner, models: dict[str, NgramModel], components: dict[str, NgramModel], stats: TextStats
+) -> Tuned:
+    """The static mixture of the best trial, unless something simpler turns out better than it."""
+    adapted, weights = tuner.finish()
+    assert tuner.best is not None
+    named = {"adapted": adapted.model, **components}
+    alone = {
+        name: _ppl(np.ones(1), [probs]) for name, probs in zip(components, tuner.others, strict=True) if name in models
+    }
+    interpolation, plain = tuner.baseline
+    model = mix(list(named.values()), weights)
+    result = perplexity_of(model, [tuner.ids], stats)
+    # what EM saw is not quite what a static mixture gives: close rivals are made and compared
+    rivals: list[tuple[float, list[float]]] = [(interpolation, [0.0, *plain])]
+    rivals += [(ppl, [float(name == one) for one in named]) for name, ppl in alone.items()]
+    rivals.append((tuner.trials[tuner.best[1]].ppl_alone, [float(name == "adapted") for name in named]))
+    for ppl, other in rivals:
+        if ppl < result.ppl * (1 + STATIC_MARGIN):
+            rival = mix(list(named.values()), other)
+            found = perplexity_of(rival, [tuner.ids], stats)
+            if found.ppl < result.ppl:
+                model, result, weights = rival, found, other
+    return Tuned(
+        model, adapted, tuner.best[1], dict(zip(named, weights, strict=True)), result, interpolation, alone,
+        list(tuner.trials.values()), tuner.ended,
+    )  # fmt: skip

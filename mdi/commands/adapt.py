@@ -1,17 +1,18 @@
 """Adapts a background model to in-domain text by minimum discrimination information.
 
-    mdi adapt [options] BACKGROUND.arpa[.gz] TEXT[.gz]... OUT.arpa[.gz]
-    mdi adapt [options] --counts COUNTS BACKGROUND.arpa[.gz] OUT.arpa[.gz]
+    mdi adapt [options] BACKGROUND TEXT[.gz]... OUT
+    mdi adapt [options] --counts COUNTS BACKGROUND OUT
 
 Among all models that have the in-domain marginals of the chosen n-grams, the result is the closest to the background.
 It is written with a certificate, OUT.json. A sweep over several thresholds is one job: with --min-counts
-2-2-2,5-3-2,6-4-3 the output's name must contain {}, which becomes the thresholds; the background is read once, and
-each set starts from the last solution.
+2-2-2,5-3-2,6-4-3 the output's name must contain {}, which becomes the thresholds; the background is read once, and each
+set starts from the last solution.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -28,21 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--min-counts", default="2", metavar="N-N-N[,...]",
         help="constrain n-grams seen so often, by order: 5-3-2; the last repeats; several: a sweep (2)")  # fmt: skip
-    add(
-        "--targets",
-        choices=("ml", "smoothed"),
-        default="ml",
-        help="marginals: relative frequencies or Kneser-Ney's (ml)",
-    )
+    add("--targets", choices=("ml", "smoothed"), default="ml",
+        help="marginals: relative frequencies or Kneser-Ney's (ml)")  # fmt: skip
     add("--targets-lm", metavar="LM", help="marginals of this model instead")
-    add("--sigma2", type=float, metavar="V", help="variance of a Gaussian prior on lambda; 1 suits most (none)")
+    add("--sigma2", metavar="V[-V-V]",
+        help="variance of a Gaussian prior on lambda, for all orders or by order; 1 suits most (no prior)")  # fmt: skip
     add("--solver", choices=("partition", "gis", "lbfgs", "paper"), default="partition", help="(partition)")
     add("--init", metavar="TSV", help="start from the lambdas of an earlier --constraints-out")
-    add(
-        "--constraints-out",
-        metavar="TSV",
-        help="write n-gram, order, count, target, marginals before and after, lambda",
-    )
+    add("--constraints-out", metavar="TSV", help="write n-gram, order, count, target, marginals, lambda")
     add("--ppl", metavar="TEXT", action="append", default=[], help="print the perplexity of this text; may be repeated")
     shared.add_arguments(parser)
 
@@ -52,15 +46,16 @@ def run(args: argparse.Namespace) -> int:
     from mdi.adaptation.table import read_lambda, write_constraints
     from mdi.files import check_output
     from mdi.lm.arpa import read_arpa, write_arpa
+    from mdi.lm.normalise import check_normalised
     from mdi.lm.perplexity import perplexity
 
+    started = time.monotonic()
     background_path, *texts, out = args.files if len(args.files) > 1 else (*args.files, "")
     if not out or bool(texts) == bool(args.counts):
         raise MdiError("expected BACKGROUND TEXT OUT, or --counts COUNTS BACKGROUND OUT")
     shared.check_options(args)
-    if args.sigma2 is not None and not args.sigma2 > 0:
-        raise MdiError(f"--sigma2 {args.sigma2}; expected a positive number")
-    sets = args.min_counts.split(",")
+    sigma2 = shared.parse_variances(args.sigma2)
+    sets = list(dict.fromkeys(args.min_counts.split(",")))
     named = {text: (out.replace("{}", text), (args.constraints_out or "").replace("{}", text)) for text in sets}
     if len(sets) > 1 and ("{}" not in out or (args.constraints_out and "{}" not in args.constraints_out) or args.init):
         raise MdiError("several --min-counts need {} in the output's name (and in --constraints-out), and no --init")
@@ -70,30 +65,38 @@ def run(args: argparse.Namespace) -> int:
             check_output(table, [background_path, *texts])
 
     background = read_arpa(background_path)
-    shared.check_normalised(background_path, background, args.renormalize)
+    check_normalised(background_path, background, args.renormalize)
     targets = read_arpa(args.targets_lm) if args.targets_lm else args.targets
     order = max(background.order, targets.order if args.targets_lm else 1)
     counts = shared.read_in_domain(args, texts, background.vocab, order)
     history = shared.read_history(args)
-    adapter = Adapter(background, counts, targets=targets, history=history, threads=args.threads, spend=len(sets) == 1)
-    options = {"solver": args.solver, "tolerance": args.tolerance, "max_iters": args.max_iters, "sigma2": args.sigma2}
-    options["report"] = shared.say_step
+    adapter = Adapter(
+        background, counts, targets=targets, history=history, threads=args.threads, spend=len(sets) == 1
+    )  # fmt: skip
+    report = shared.say_step if args.verbose else None
+    solving = {
+        "sigma2": sigma2, "solver": args.solver, "tolerance": args.tolerance, "max_iters": args.max_iters,
+        "report": report,
+    }  # fmt: skip
     if len(sets) > 1:
-        results = adapter.sweep(sets, **options)
+        results = adapter.sweep(sets, **solving)
     else:
         start = read_lambda(args.init) if args.init else None
-        results = iter([adapter.adapt(args.min_counts, start=start, **options)])
+        results = (adapter.adapt(text, start=start, **solving) for text in sets)
     inputs = {"background": background_path, "in_domain": args.counts or texts, **shared.text_fields(counts)}
+    common = time.monotonic() - started  # what all models of a sweep share
 
-    def write(adapted: Adapted) -> str:
+    def write(adapted: Adapted, seconds: float) -> str:
         """Writes a model and what belongs to it; returns the lines about its perplexities."""
+        begun = time.monotonic()
         thresholds = adapted.problem.min_counts
         model_path, table = named[thresholds]
-        fields = shared.checked_fields(adapted)
-        fields["perplexity"] = {path: perplexity(adapted.whole, [path]).as_dict() for path in args.ppl}
+        fields = shared.checked_fields(adapted, model_path)
+        fields["perplexity"] = {path: perplexity(adapted.whole, path).as_dict() for path in args.ppl}
         write_arpa(adapted.whole, model_path, adapted.problem.keep)
         chosen = {**shared.options_of(args), "min_counts": thresholds}
-        write_certificate(model_path, {"command": "adapt", **inputs, "options": chosen, **fields})
+        seconds += time.monotonic() - begun
+        write_certificate(model_path, {"command": "adapt", **inputs, "options": chosen, **fields}, seconds)
         if table:
             write_constraints(adapted, table)
         return "".join(f"{thresholds}\t{path}\t{found['ppl']:.7g}\n" for path, found in fields["perplexity"].items())
@@ -101,9 +104,11 @@ def run(args: argparse.Namespace) -> int:
     converged = True
     with ThreadPoolExecutor(1) as pool:  # a model is written while the next one is solved
         pending = []
+        begun = time.monotonic()
         for adapted in results:
-            pending.append(pool.submit(write, adapted))
+            pending.append(pool.submit(write, adapted, common + time.monotonic() - begun))
             converged &= shared.say_result(adapted, named[adapted.problem.min_counts][0])
+            begun = time.monotonic()
         for job in pending:
             print(job.result(), end="", flush=True)
     return 0 if converged else 1

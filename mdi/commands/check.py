@@ -16,14 +16,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from mdi.fst.symbols import read_symbols
     from mdi.lm.arpa import read_arpa
-    from mdi.lm.check import examine
+    from mdi.lm.check import check
 
     words = list(read_symbols(args.words).ids) if args.words else None
     model = read_arpa(args.lm, closed=False)
     counts = " / ".join(f"{n:,}" for n in model.trie.counts)
     print(f"{args.lm}: order {model.order}, {counts} n-grams of order 1 to {model.order}")
     wrong = 0
-    for finding in examine(model, words):
+    for finding in check(model, words):
         print(f"{finding.level}: {finding.text}")
         wrong += finding.level == "error"
     print("nothing is wrong" if not wrong else f"{wrong} error{'s' if wrong > 1 else ''}")

@@ -9,6 +9,7 @@ the in-domain text. The output has exactly the n-grams of the small model.
 from __future__ import annotations
 
 import argparse
+import time
 
 from mdi.certificate import check_outputs, write_certificate
 from mdi.commands import options as shared
@@ -24,7 +25,9 @@ def run(args: argparse.Namespace) -> int:
     from mdi.adaptation.match import match
     from mdi.lm.arpa import read_arpa, write_arpa
     from mdi.lm.model import with_suffixes
+    from mdi.lm.normalise import check_normalised
 
+    started = time.monotonic()
     files = args.files
     if len(files) < 3 or (len(files) == 3) != bool(args.counts):
         raise MdiError("expected SMALL LARGE TEXT OUT, or --counts COUNTS SMALL LARGE OUT")
@@ -32,21 +35,16 @@ def run(args: argparse.Namespace) -> int:
     shared.check_options(args)
     check_outputs(out, [small_path, large_path, *texts])
     small = read_arpa(small_path, closed=False)
-    shared.check_normalised(small_path, with_suffixes(small), args.renormalize)
+    check_normalised(small_path, with_suffixes(small), args.renormalize)
     large = read_arpa(large_path)
     counts = shared.read_in_domain(args, texts, small.vocab, max(small.order, large.order))
     adapted = match(
-        small,
-        large,
-        counts,
-        history=shared.read_history(args),
-        threads=args.threads,
-        tolerance=args.tolerance,
-        max_iters=args.max_iters,
-        report=shared.say_step,
-    )
-    fields = shared.checked_fields(adapted)
+        small, large, counts, history=shared.read_history(args), threads=args.threads, tolerance=args.tolerance,
+        max_iters=args.max_iters, report=shared.say_step if args.verbose else None,
+    )  # fmt: skip
+    fields = shared.checked_fields(adapted, out)
     write_arpa(adapted.whole, out, adapted.problem.keep)
-    inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts, **shared.text_fields(counts)}
-    write_certificate(out, {"command": "match", **inputs, "options": shared.options_of(args), **fields})
+    inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts}
+    fields = {"command": "match", **inputs, **shared.text_fields(counts), "options": shared.options_of(args), **fields}
+    write_certificate(out, fields, time.monotonic() - started)
     return 0 if shared.say_result(adapted, out) else 1

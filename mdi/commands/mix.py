@@ -8,6 +8,8 @@ where it is not known).
 from __future__ import annotations
 
 import argparse
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.certificate import check_outputs, write_certificate
@@ -40,6 +42,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.lm.perplexity import perplexity_of
     from mdi.progress import say
 
+    started = time.monotonic()
     texts = args.tune or []
     if len(args.lms) < 2:
         raise MdiError(
@@ -65,7 +68,7 @@ def run(args: argparse.Namespace) -> None:
         fields["development"] = result.as_dict()
         say(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
     write_arpa(model, args.out)
-    write_certificate(args.out, fields)
+    write_certificate(args.out, fields, time.monotonic() - started)
     parts = ", ".join(f"{weight:.6f} {path}" for weight, path in zip(weights, args.lms, strict=True))
     say(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams = {parts}")
 
@@ -111,7 +114,7 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
     from mdi.lm.text import Text
     from mdi.progress import say
 
-    text = Text(texts, vocab)
+    text = Text(list(map(Path, texts)), vocab)
     ids = np.concatenate(list(text))
     stats = text.stats
     if stats.oov == stats.words:

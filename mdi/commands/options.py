@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from mdi.cli import boolean
-from mdi.errors import MdiError, examples
+from mdi.errors import MdiError, check_positive, examples
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -14,55 +15,45 @@ if TYPE_CHECKING:
     from mdi.adaptation.solver import Step
     from mdi.lm.counts import Counts
     from mdi.lm.model import NgramModel
+    from mdi.lm.text import TextStats
     from mdi.lm.vocabulary import Vocabulary
 
-MAX_INPUT_GAP, MAX_OUTPUT_GAP = 1e-3, 1e-6
+# A higher share of words outside the vocabulary than this makes perplexities look better than they are.
+MUCH_UNKNOWN = 0.05
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--counts", metavar="FILE", help="SRILM count file instead of text; fractional counts are fine")
     add("--oov", choices=("map", "drop", "error"), default="map", help="words outside the model's vocabulary (map)")
-    add(
-        "--history",
-        default="ml",
-        metavar="ml|LM",
-        help="history distribution: of the text, or of a back-off model (ml)",
-    )
-    add(
-        "--tolerance",
-        type=float,
-        default=1e-3,
-        metavar="L1",
-        help="L1 distance of targets and marginals to stop at (1e-3)",
-    )
+    add("--history", default="ml", metavar="ml|LM", help="history distribution: the text's, or a back-off model's (ml)")
+    add("--tolerance", type=float, default=1e-3, metavar="L1",
+        help="L1 distance between targets and marginals to stop at (1e-3)")  # fmt: skip
     add("--max-iters", type=int, default=200, metavar="N", help="(200)")
-    add(
-        "--renormalize",
-        type=boolean,
-        default=False,
-        metavar="true|false",
-        help="accept a model that does not sum to one",
-    )
+    add("--renormalize", type=boolean, default=False, metavar="true|false",
+        help="accept a model that does not sum to one (false)")  # fmt: skip
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
+    add("--verbose", type=boolean, default=False, metavar="true|false", help="a line for every iteration (false)")
 
 
 def check_options(args: argparse.Namespace) -> None:
     for name in ("tolerance", "max_iters", "threads"):
-        if not getattr(args, name) > 0:
-            raise MdiError(f"--{name.replace('_', '-')} {getattr(args, name)}; expected a positive number")
+        check_positive(name, getattr(args, name))
 
 
-def check_normalised(path: str, model: NgramModel, renormalize: bool) -> None:
-    """A model to adapt is refused on the way in if it is not a probability model."""
-    from mdi.lm.normalise import worst_sum
+def parse_variances(text: str | None) -> float | list[float] | None:
+    """'1', or by order '2-1-0.5'; None and 'none' mean no prior."""
+    from mdi.errors import OptionError
 
-    gap, where = worst_sum(model)
-    if gap > MAX_INPUT_GAP and not renormalize:
-        raise MdiError(
-            f"{path}: p(.|h) sums to one only within {gap:.2g} (after {where}); expected {MAX_INPUT_GAP:g}. "
-            f"Build the model again, or take it as it is with --renormalize true"
-        )
+    if text is None or text == "none":
+        return None
+    try:
+        values = [float(part) for part in text.split("-")]
+    except ValueError:
+        raise OptionError("sigma2", text, "a positive number, one per order such as 2-1-0.5, or none") from None
+    for value in values:
+        check_positive("sigma2", value, "a positive number, one per order such as 2-1-0.5, or none")
+    return values if len(values) > 1 else values[0]
 
 
 def read_history(args: argparse.Namespace) -> NgramModel | None:
@@ -75,23 +66,40 @@ def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary
     """Counts of the texts or of --counts, and a line about them."""
     from mdi.lm.counts import count_text, read_counts
 
-    counts = (
-        read_counts(args.counts, vocab, order, args.oov) if args.counts else count_text(texts, vocab, order, args.oov)
-    )
+    if args.counts:
+        counts = read_counts(args.counts, vocab, order, args.oov)
+    else:
+        counts = count_text(list(map(Path, texts)), vocab, order, args.oov)
     stats = counts.stats
     if not args.counts and stats.oov > 0.5 * stats.words:
         raise MdiError(
             f"{stats.oov:,} of {stats.words:,} in-domain words are outside the vocabulary, such as "
-            f"{examples(stats.oov_examples)}; expected most of them in it. Are text and model in the same letter "
-            f"case, and are "
-            f"there no utterance names in the text?"
+            f"{examples(stats.oov_examples)}; expected most of them in it. {why_unknown(stats)}"
         )
     note = ""
     if stats.oov:
         done = "mapped to <unk>" if args.oov == "map" and vocab.unk >= 0 else "left out with the n-grams around them"
         note = f"; {stats.oov:,} words outside the vocabulary, such as {examples(stats.oov_examples)}: {done}"
     say(f"in-domain: {stats.sentences:,} sentences, {stats.words:,} words{note}")
+    warn_of_unknown("in-domain", stats.oov, stats.words)
     return counts
+
+
+def why_unknown(stats: TextStats) -> str:
+    """A question about text of which hardly a word is known, or its answer."""
+    if any(0xDC80 <= ord(letter) <= 0xDCFF for word in stats.oov_examples for letter in word):
+        return "The text is not UTF-8; convert it: iconv -f latin1 -t utf-8"
+    return "Are text and model in the same letter case, and are there no utterance names in the text?"
+
+
+def warn_of_unknown(name: str, oov: int, words: int) -> None:
+    """<unk> is easy to predict: perplexities over vocabularies that leave much out are no good for comparisons."""
+    if oov > MUCH_UNKNOWN * words:
+        say(
+            f"WARNING: {100 * oov / words:.1f}% of the {name} words are outside the vocabulary. <unk> is easy to "
+            f"predict, so perplexities look better than they are; do not compare them with those over another "
+            f"vocabulary. Make one that has these words (mdi vocab) and build the models over it (mdi train --vocab)"
+        )
 
 
 def say_step(step: Step) -> None:
@@ -102,24 +110,24 @@ def text_fields(counts: Counts) -> dict[str, int]:
     return {"sentences": counts.stats.sentences, "words": counts.stats.words, "oov": counts.stats.oov}
 
 
-def options_of(args: argparse.Namespace) -> dict:
+def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """The options for the certificate; the number of threads changes nothing."""
-    return {name: value for name, value in vars(args).items() if name not in ("files", "threads")}
+    return {name: value for name, value in vars(args).items() if name not in ("files", "threads", "verbose")}
 
 
-def checked_fields(adapted: Adapted) -> dict:
+def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
     """The certificate's fields; an error instead of a model that is not one."""
     from mdi.adaptation.table import certificate
+    from mdi.lm.normalise import MAX_OUTPUT_GAP
 
     for reason, number in adapted.problem.dropped.reasons.items():
-        say(f"dropped {number:,} constraints, {reason}")
+        say(f"{out}: dropped {number:,} constraints, {reason}")
     fields = certificate(adapted)
     if not fields["worst_sum_gap"] <= MAX_OUTPUT_GAP:
         raise MdiError(
             f"the adapted model sums to one only within {fields['worst_sum_gap']:.2g} (after "
-            f"{fields['worst_sum_history']}): "
-            f"{adapted.solution.message}. Nothing was written; raise --min-counts, or use --targets smoothed or "
-            f"--sigma2"
+            f"{fields['worst_sum_history']}): {adapted.solution.message}. Nothing was written; raise --min-counts, or "
+            f"use --targets smoothed or --sigma2"
         )
     return fields
 
@@ -128,8 +136,7 @@ def say_result(adapted: Adapted, out: str) -> bool:
     """A line about the model; whether it converged."""
     say(
         f"{adapted.solution.message}; {adapted.problem.constraints.total:,} constraints, KL to the background "
-        f"{adapted.kl:.4f} "
-        f"nats a word, {sum(adapted.counts):,} n-grams -> {out}"
+        f"{adapted.kl:.4f} nats per word, {sum(adapted.counts):,} n-grams -> {out}"
     )
     if not adapted.solution.converged:
         say(f"{out}: the solver did not converge; the model is valid, but some marginals are off (see the certificate)")

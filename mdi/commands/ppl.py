@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("lm", metavar="LM", help="ARPA model, plain or gzipped")
-    parser.add_argument("texts", metavar="TEXT", nargs="+", help="one sentence a line, plain or gzipped")
-    parser.add_argument(
-        "--json", type=boolean, default=False, metavar="true|false", help="one JSON object a text (false)"
-    )
-    parser.add_argument(
-        "--debug", type=int, choices=(0, 1, 2), default=0, help="1: each sentence, 2: each word, in SRILM's layout (0)"
-    )
+    add = parser.add_argument
+    add("lm", metavar="LM", help="ARPA model, plain or gzipped")
+    add("texts", metavar="TEXT", nargs="+", help="one sentence per line, plain or gzipped")
+    add("--oov", choices=("map", "drop", "error"), default="map",
+        help="words outside the vocabulary: as <unk> where the model has one, skipped, an error (map)")  # fmt: skip
+    add("--json", type=boolean, default=False, metavar="true|false", help="one JSON object per text (false)")
+    add("--debug", type=int, choices=(0, 1, 2), default=0,
+        help="1: each sentence, 2: each word, in SRILM's layout (0)")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> None:
@@ -40,7 +40,8 @@ def run(args: argparse.Namespace) -> None:
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # words are bytes, whatever their encoding
     model = read_arpa(args.lm)
     for path in args.texts:
-        result = perplexity(model, [path], _printer(model, path, args.debug) if args.debug else None)
+        each = _printer(model, path, args.debug) if args.debug else None
+        result = perplexity(model, path, oov=args.oov, each=each)
         if args.json:
             print(json.dumps({"text": path, **result.as_dict()}))
             continue

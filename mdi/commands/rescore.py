@@ -29,58 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    import time
-    from concurrent.futures import ThreadPoolExecutor
-    from pathlib import Path
+    from mdi.progress import say
+    from mdi.speech.rescore import rescore
 
-    from mdi.errors import MdiError
-    from mdi.files import check_output, make_folder
-    from mdi.fst.symbols import read_symbols
-    from mdi.lm.arpa import read_arpa
-    from mdi.progress import Progress, say
-    from mdi.speech.lattice_files import archives, lattice_writer, read_lattices
-    from mdi.speech.rescore import lattice_model, rescore
-
-    if not args.old_lm and not args.new_lm:
-        raise MdiError("neither --old-lm nor --new-lm; expected at least one of them")
-    sources = archives(args.source)
-    if Path(args.source).is_dir():
-        make_folder(args.out)
-        pairs = [(source, str(Path(args.out) / Path(source).name)) for source in sources]
-    else:
-        pairs = [(args.source, args.out)]
-    for source, out in pairs:
-        check_output(out, [source])
-    symbols = read_symbols(args.words)
-    models = []
-    for path in (args.old_lm, args.new_lm):
-        if path and path == args.old_lm and models:
-            models.append(models[0])
-        else:
-            models.append(lattice_model(read_arpa(path), symbols) if path else None)
-        if path and models[-1].unknown:
-            how = "scored as <unk>" if models[-1].model.vocab.unk >= 0 else "it has no <unk>: their arcs are dropped"
-            say(f"mdi rescore: {path} lacks {models[-1].unknown:,} words of {args.words}; {how}")
-    progress = Progress("rescoring", None, "lattices")
-
-    def one(pair: tuple[str, str]) -> tuple[int, int, int, float]:
-        n = before = after = 0
-        seconds = 0.0
-        with lattice_writer(pair[1], args.text) as write:
-            for lattice in read_lattices(pair[0]):
-                start = time.perf_counter()
-                made = rescore(lattice, models[0], models[1], args.old_scores)
-                seconds += time.perf_counter() - start
-                write(made)
-                n, before, after = n + 1, before + lattice.n_arcs, after + made.n_arcs
-                progress.update(n)
-            if n == 0:
-                raise MdiError(f"{pair[0]}: no lattice in it; expected at least one. Decode again")
-        return n, before, after, seconds
-
-    with ThreadPoolExecutor(args.nj) as pool:
-        n, before, after, seconds = (sum(column) for column in zip(*pool.map(one, pairs), strict=True))
-    progress.close()
-    if Path(args.source).is_dir():  # last: whoever finds it may take the folder for finished
-        (Path(args.out) / "num_jobs").write_text(f"{len(sources)}\n")
-    say(f"mdi rescore: {n:,} lattices, {before:,} arcs to {after:,}, {1000 * seconds / n:.1f} ms a lattice")
+    done = rescore(
+        args.source, args.out, words=args.words, old_lm=args.old_lm, new_lm=args.new_lm, old_scores=args.old_scores,
+        text=args.text, nj=args.nj,
+    )  # fmt: skip
+    say(
+        f"mdi rescore: {done.lattices:,} lattices, {done.arcs_before:,} arcs to {done.arcs_after:,}, "
+        f"{1000 * done.seconds / done.lattices:.1f} ms per lattice"
+    )

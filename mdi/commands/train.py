@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import argparse
 import re
+import time
 from contextlib import ExitStack
+from pathlib import Path
 
 from mdi.certificate import write_certificate
 from mdi.errors import MdiError, examples
 from mdi.progress import say
 
-MAX_GAP = 1e-9
 # What Python, numba and the compiled kernels take before anything is counted.
 PROGRAM = 200 << 20
 
@@ -49,17 +50,22 @@ def run(args: argparse.Namespace) -> None:
     from mdi.files import check_output
     from mdi.lm.arpa import write_arpa
     from mdi.lm.counts import read_counts, stream_text, writing_counts
-    from mdi.lm.estimate import checked, estimate
-    from mdi.lm.normalise import worst_sum
+    from mdi.lm.estimate import checked, default_min_counts, estimate
+    from mdi.lm.normalise import TOLERANCE, worst_sum
     from mdi.lm.text import SPECIAL
+    from mdi.lm.thresholds import parse_thresholds
     from mdi.lm.trie import PADDED
     from mdi.lm.vocabulary import GrowingVocabulary, model_vocabulary, read_words
 
+    started = time.monotonic()
     if bool(args.texts) == bool(args.counts):
         raise MdiError("expected TEXT OUT, or --counts COUNTS OUT")
     if not 1 <= args.order <= PADDED:
         raise MdiError(f"--order {args.order}; expected 1 to {PADDED}")
-    asked, min_counts = _bytes(args.memory), _min_counts(args.min_counts or "1-1-2", args.order)
+    asked = _bytes(args.memory)
+    min_counts = default_min_counts(args.order)
+    if args.min_counts:  # those of orders beyond the model's have nothing to do, as with SRILM's -gt3min
+        min_counts = parse_thresholds(args.min_counts, PADDED)[: args.order]
     memory = max(asked - PROGRAM, asked // 8)
     inputs = [*args.texts, *filter(None, (args.counts, args.vocab))]
     for path in filter(None, (args.out, args.counts_out)):
@@ -71,7 +77,9 @@ def run(args: argparse.Namespace) -> None:
                 read_counts(args.counts, vocab, args.order, args.oov), args.counts, args.smoothing
             ).stream()
         else:
-            counts = stack.enter_context(stream_text(args.texts, vocab, args.order, args.oov, memory, args.tmp))
+            counts = stack.enter_context(
+                stream_text(list(map(Path, args.texts)), vocab, args.order, args.oov, memory, args.tmp)
+            )
         _say_text(counts, args)
         if args.counts_out:
             counts = stack.enter_context(writing_counts(counts, args.counts_out))
@@ -80,7 +88,7 @@ def run(args: argparse.Namespace) -> None:
         say(f"mdi train: {discount.describe(k)}")
     model = estimated.model
     gap, where = worst_sum(model)
-    if not gap <= MAX_GAP:
+    if not gap <= TOLERANCE:
         raise MdiError(f"the model sums to one only within {gap:.2g} (after {where}); nothing was written")
     write_arpa(model, args.out)
     write_certificate(args.out, {
@@ -91,7 +99,7 @@ def run(args: argparse.Namespace) -> None:
         "discounts": [discount.as_dict() for discount in estimated.discounts],
         "left_over": {"probability": estimated.left_over, "words": estimated.sharing},
         "worst_sum_gap": gap, "worst_sum_history": where,
-    })  # fmt: skip
+    }, time.monotonic() - started)  # fmt: skip
     say(
         f"mdi train: {', '.join(f'{n:,}' for n in model.trie.counts)} n-grams; sums to one within {gap:.1g} -> "
         f"{args.out}"
@@ -105,14 +113,6 @@ def _say_text(counts, args: argparse.Namespace) -> None:
         done = "mapped to <unk>" if args.oov == "map" else "left out with the n-grams around them"
         text += f"; {stats.oov:,} words outside it, such as {examples(stats.oov_examples)}: {done}"
     say(text)
-
-
-def _min_counts(text: str, order: int) -> list[float]:
-    """`1-1-2`: by order, the last one repeating."""
-    values = [float(part) for part in text.split("-")] if re.fullmatch(r"\d+(\.\d+)?(-\d+(\.\d+)?)*", text) else [0.0]
-    if min(values) <= 0.0:
-        raise MdiError(f"--min-counts {text}; expected positive counts by order, such as 1-1-2")
-    return (values + values[-1:] * order)[:order]
 
 
 def _bytes(text: str) -> int:

@@ -1,16 +1,19 @@
 """Searches for the best model that a background, in-domain text and development text allow, and writes it.
 
-    mdi tune [options] BACKGROUND.arpa[.gz] TEXT[.gz] DEV[.gz] OUT.arpa[.gz]
+    mdi tune [options] BACKGROUND TEXT[.gz] DEV[.gz] OUT
 
-The background is adapted (mdi adapt) with thresholds by order and a prior on lambda that are searched on the
-development text; for each choice the adapted model is mixed with the in-domain model and the background by EM's
-weights, so that plain interpolation is among the choices. OUT is the static mixture of the best. OUT.path.tsv and
-OUT.path.svg show what was tried.
+The background is adapted (mdi adapt) with thresholds and variances of the prior, both by order, that are searched on
+the development text; for each choice the adapted model is mixed with the in-domain model and the background by EM's
+weights. Plain interpolation, the in-domain model alone and the sets of --sets, with and without a prior, are among the
+choices, so OUT is never worse on the development text. OUT is the static mixture of the best. OUT.search.tsv and
+OUT.search.svg show what was tried.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.certificate import check_outputs, write_certificate
@@ -19,7 +22,7 @@ from mdi.errors import MdiError
 from mdi.progress import say
 
 if TYPE_CHECKING:
-    from mdi.adaptation.tune import Trial, Tuner
+    from mdi.adaptation.tune import Trial, Tuned
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,141 +30,95 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--mix-with", metavar="LM", action="append", default=[],
         help="in-domain model(s) to mix with (an interpolated Kneser-Ney model of the in-domain text)")  # fmt: skip
+    add("--max-order", type=int, metavar="N",
+        help="of that model, if a longer one predicts better (one above the background's)")  # fmt: skip
     add("--min-counts", metavar="N-N-N[,...]", help="try just these thresholds (search)")
-    add("--sigma2", metavar="V[,...]", help="try just these variances of the prior, such as 0.5,1,none (search)")
-    add(
-        "--targets",
-        choices=("ml", "smoothed"),
-        default="ml",
-        help="marginals: relative frequencies or Kneser-Ney's (ml)",
-    )
-    add("--max-settings", type=int, default=24, metavar="N", help="end the search after so many settings (24)")
+    add("--sigma2", metavar="V[,...]", help="try just these variances of the prior, such as 0.5,2-1-1,none (search)")
+    add("--sets", default="2-2-2,5-3-2,6-4-3", metavar="N-N-N[,...]",
+        help="thresholds that the search tries in any case, with and without a prior (2-2-2,5-3-2,6-4-3)")  # fmt: skip
+    add("--targets", choices=("ml", "smoothed"), default="ml",
+        help="marginals: relative frequencies or Kneser-Ney's (ml)")  # fmt: skip
+    add("--max-settings", type=int, default=32, metavar="N", help="end the search after so many settings (32)")
     shared.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    import numpy as np
-
-    from mdi.adaptation.adapter import Adapter
-    from mdi.adaptation.constraints import parse_thresholds
-    from mdi.adaptation.problem import onto
-    from mdi.adaptation.tune import Tuner
+    from mdi.adaptation.tune import tune
     from mdi.lm.arpa import read_arpa, write_arpa
-    from mdi.lm.estimate import estimate
-    from mdi.lm.mix import mix
-    from mdi.lm.model import with_suffixes
-    from mdi.lm.normalise import checked_sum
-    from mdi.lm.perplexity import perplexity
-    from mdi.lm.text import Text
+    from mdi.lm.normalise import check_normalised, checked_sum
 
+    started = time.monotonic()
     if len(args.files) != (3 if args.counts else 4):
         raise MdiError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")
     background_path, *texts, development_path, out = args.files
     shared.check_options(args)
-    if args.max_settings < 1 or out == "-":
-        raise MdiError("expected a positive --max-settings and a file as output")
-    for path in (out, f"{out}.path.tsv", f"{out}.path.svg"):
+    if out == "-":
+        raise MdiError("expected a file as output")
+    for path in (out, f"{out}.search.tsv", f"{out}.search.svg"):
         check_outputs(path, [background_path, *texts, development_path, *args.mix_with])
     background = read_arpa(background_path)
-    shared.check_normalised(background_path, background, args.renormalize)
+    check_normalised(background_path, background, args.renormalize)
     counts = shared.read_in_domain(args, texts, background.vocab, background.order)
-    adapter = Adapter(background, counts, targets=args.targets, history=shared.read_history(args), threads=args.threads)
-    models = {path: onto(read_arpa(path), background.vocab, path) for path in args.mix_with}
-    if not models:
-        models = {
-            "interpolated Kneser-Ney of the in-domain text": estimate(
-                counts, "kn-interpolated", [1] * counts.order
-            ).model
-        }
-    models[background_path] = background
-    text = Text([development_path], background.vocab)
-    development = np.concatenate(list(text))
-    if text.stats.oov == text.stats.words:
-        raise MdiError(f"{development_path}: none of its words is in the background; check its case and normalisation")
-    tuner = Tuner(
-        adapter, development, list(models.values()), tolerance=args.tolerance, max_iters=args.max_iters,
-        report=_say_point
+    tuned = tune(
+        background, counts if args.counts else list(map(Path, texts)), development_path,
+        mix_with={path: read_arpa(path) for path in args.mix_with}, max_order=args.max_order,
+        min_counts=args.min_counts.split(",") if args.min_counts else None,
+        sigma2=[shared.parse_variances(part) for part in args.sigma2.split(",")] if args.sigma2 else None,
+        sets=args.sets.split(",") if args.sets else [], max_settings=args.max_settings, targets=args.targets,
+        history=shared.read_history(args), oov=args.oov, tolerance=args.tolerance, max_iters=args.max_iters,
+        threads=args.threads, report=_say_trial,
     )  # fmt: skip
-    baseline, weights = tuner.baseline
-    say(f"plain interpolation, weights {_numbers(weights)}: development perplexity {baseline:.2f}")
-    if args.min_counts or args.sigma2:
-        order = background.order
-        sets = [tuple(parse_thresholds(part, order)) for part in (args.min_counts or "1,2,5-3-2,10").split(",")]
-        sets.sort(reverse=True)
-        tuner.grid(sets, _variances(args.sigma2 or "1"))
-    else:
-        tuner.search(args.max_settings)
-    adapted, weights = tuner.finish()
-    fields = shared.checked_fields(adapted)
-    final = mix([adapted.model, *models.values()], weights)
-    fields |= {"worst_sum_gap": checked_sum(final), "ngrams": final.trie.counts}
-    result = perplexity(with_suffixes(final), [development_path])
-    write_arpa(final, out)
-    setting = tuner.best[1]
-    inputs = {"background": background_path, "in_domain": args.counts or texts, "development": development_path}
+    fields = shared.checked_fields(tuned.adapted, out)
+    fields |= {"worst_sum_gap": checked_sum(tuned.model), "ngrams": tuned.model.trie.counts}
+    write_arpa(tuned.model, out)
+    ppl = tuned.development.ppl
     choice = {
-        "min_counts": setting.min_counts, "sigma2": setting.sigma2, "mixed": ["adapted", *models], "weights": weights,
-        "development_ppl": result.ppl, "interpolation_ppl": baseline,
-        "why": f"lowest development perplexity of {len(tuner.points)} settings",
+        "min_counts": tuned.setting.min_counts, "sigma2": tuned.setting.sigma2, "mixed": list(tuned.weights),
+        "weights": list(tuned.weights.values()), "development_ppl": ppl, "interpolation_ppl": tuned.interpolation,
+        "in_domain_ppl": tuned.in_domain, "why": f"lowest development perplexity of {len(tuned.trials)} settings",
+        "ended": tuned.ended,
     }  # fmt: skip
-    options = shared.options_of(args)
-    write_certificate(
-        out, {"command": "tune", **inputs, **shared.text_fields(counts), "choice": choice, "options": options, **fields}
-    )  # fmt: skip
-    _write_path(tuner, baseline, out)
-    parts = ", ".join(f"{weight:.3f} {name}" for weight, name in zip(weights, ["adapted", *models], strict=True))
-    say(f"chosen: {setting}; mixed: {parts}")
+    inputs = {"background": background_path, "in_domain": args.counts or texts, "development": development_path}
+    fields = {"command": "tune", **inputs, **shared.text_fields(counts), "choice": choice, **fields}
+    write_certificate(out, {**fields, "options": shared.options_of(args)}, time.monotonic() - started)
+    _write_search(tuned, out)
+    parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
+    say(f"search: {len(tuned.trials)} settings; ended: {tuned.ended}")
+    say(f"chosen: {tuned.setting}; mixed: {parts}")
+    alone = ", ".join(f"{value:.2f}" for value in tuned.in_domain.values())
     say(
-        f"development perplexity {result.ppl:.2f}, plain interpolation {baseline:.2f} "
-        f"({100 * (result.ppl / baseline - 1):+.1f}%)"
+        f"development perplexity {ppl:.2f}; plain interpolation {tuned.interpolation:.2f} "
+        f"({100 * (ppl / tuned.interpolation - 1):+.1f}%), in-domain model alone {alone}"
     )
-    return 0 if shared.say_result(adapted, out) else 1
+    shared.warn_of_unknown("development", tuned.development.oov, tuned.development.words)
+    return 0 if shared.say_result(tuned.adapted, out) else 1
 
 
-def _numbers(weights: list[float]) -> str:
-    return " ".join(f"{weight:.3f}" for weight in weights)
-
-
-def _variances(text: str) -> list[float | None]:
-    try:
-        values = [None if part == "none" else float(part) for part in text.split(",")]
-    except ValueError:
-        values = [-1.0]
-    if any(value is not None and not value > 0 for value in values):
-        raise MdiError(f"--sigma2 {text}; expected positive numbers or none, such as 0.5,1,none")
-    return values
-
-
-def _say_point(point: Trial) -> None:
+def _say_trial(trial: Trial) -> None:
+    weights = " ".join(f"{weight:.3f}" for weight in trial.weights)
     say(
-        f"{point.setting}: {point.constraints:,} constraints, {point.iterations} iterations, {point.seconds:.1f} s; "
-        f"perplexity alone {point.ppl_alone:.2f}, mixed {point.ppl_mixed:.2f} ({_numbers(point.weights)})"
+        f"{trial.setting}: {trial.constraints:,} constraints, {trial.iterations} iterations, {trial.seconds:.1f} s; "
+        f"perplexity alone {trial.ppl_alone:.2f}, mixed {trial.ppl_mixed:.2f} ({weights})"
     )
 
 
-def _write_path(tuner: Tuner, baseline: float, out: str) -> None:
+def _write_search(tuned: Tuned, out: str) -> None:
     """The settings that were tried, as a table and as a picture."""
     from mdi.files import writing
     from mdi.plot import Line, chart
 
-    points = sorted(tuner.points.values(), key=lambda point: (point.setting.sigma2 or 1e9, point.constraints))
-    with writing(f"{out}.path.tsv") as stream:
-        stream.write(b"min_counts\tsigma2\tconstraints\titerations\tseconds\tppl_alone\tppl_mixed\tweights\tchosen\n")
-        for point in points:
-            chosen = "*" if point.setting == tuner.best[1] else ""
-            sigma2 = f"{point.setting.sigma2:g}" if point.setting.sigma2 else "none"
-            row = f"{point.setting.min_counts}\t{sigma2}\t{point.constraints}\t{point.iterations}\t{point.seconds:.2f}"
-            row += f"\t{point.ppl_alone:.4f}\t{point.ppl_mixed:.4f}\t{_numbers(point.weights)}\t{chosen}\n"
-            stream.write(row.encode())
+    with writing(f"{out}.search.tsv") as stream:
+        stream.write(tuned.table().to_csv(sep="\t", index=False, float_format="%.4f").encode())
     lines = []
-    for sigma2 in dict.fromkeys(point.setting.sigma2 for point in points):
-        part = [point for point in points if point.setting.sigma2 == sigma2]
-        name = f"sigma2 {sigma2:g}" if sigma2 else "no prior"
-        notes = [f"{point.setting}: alone {point.ppl_alone:.2f}, mixed {point.ppl_mixed:.2f}" for point in part]
-        lines.append(Line(name, [p.constraints for p in part], [p.ppl_mixed for p in part], notes))
+    trials = sorted(tuned.trials, key=lambda trial: (trial.setting.prior, trial.constraints))
+    for prior in dict.fromkeys(trial.setting.prior for trial in trials):
+        part = [trial for trial in trials if trial.setting.prior == prior]
+        name = "no prior" if prior == "none" else f"sigma2 {prior}"
+        notes = [f"{t.setting}: alone {t.ppl_alone:.2f}, mixed {t.ppl_mixed:.2f}" for t in part]
+        lines.append(Line(name, [t.constraints for t in part], [t.ppl_mixed for t in part], notes))
     picture = chart(
         "Adapted, in-domain and background models mixed", "constraints", "development perplexity", lines,
-        {"interpolation": baseline}, log_x=True,
+        {"interpolation": tuned.interpolation}, log_x=True,
     )  # fmt: skip
-    with writing(f"{out}.path.svg") as stream:
+    with writing(f"{out}.search.svg") as stream:
         stream.write(picture.encode())

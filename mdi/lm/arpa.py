@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -126,12 +127,13 @@ class _Lines:
         return MdiError(f"{self.path}:{self.number if number is None else number}: {message}")
 
 
-def read_arpa(path: str, *, quiet: bool = False, closed: bool = True) -> NgramModel:
+def read_arpa(path: str | os.PathLike, *, quiet: bool = False, closed: bool = True) -> NgramModel:
     """Reads a model and closes its trie. Probabilities are those of the file; `<s>` is never predicted.
 
     With `closed` false the n-grams are the file's own, and suffixes that were pruned away stay missing (-1 in the
     trie). With MDI_CACHE set, what has been read before is loaded from there: see mdi/lm/cache.py.
     """
+    path = os.fspath(path)
     kept = cache.cache_file(path, closed)
     if kept is not None and os.path.exists(path):
         model = cache.load(path, kept)
@@ -413,9 +415,21 @@ def _fail(lines: _Lines, why: int, at: int, k: int, count: int, found: int) -> N
     raise lines.error(message)
 
 
-def write_arpa(model: NgramModel, path: str, keep: list[Array] | None = None) -> None:
-    """Writes seven significant digits, as SRILM does, in SRILM's order. With `keep` only the rows whose flags are set;
-    those left out must be what backing off gives."""
+class HasModel(Protocol):
+    """What carries a model: an `Adapted`, a `Tuned`."""
+
+    @property
+    def model(self) -> NgramModel: ...
+
+
+def write_arpa(model: NgramModel | HasModel, path: str | os.PathLike, keep: list[Array] | None = None) -> None:
+    """Writes a model, or that of an adaptation: seven significant digits, as SRILM does, in SRILM's order, gzipped if
+    the name ends in .gz.
+
+    With `keep` only the rows whose flags are set; those left out must be what backing off gives.
+    """
+    path = os.fspath(path)
+    model = model if isinstance(model, NgramModel) else model.model
     trie = model.trie
     counts = trie.counts if keep is None else [int(part.sum()) for part in keep[1:]]
     progress = Progress(f"writing {path}", sum(trie.counts), "n-grams")

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from mdi.errors import examples
 from mdi.lm.model import NgramModel, with_suffixes
-from mdi.lm.normalise import sum_gaps, worst_gap
+from mdi.lm.normalise import SUM_ERROR, SUM_WARNING, sum_gaps, worst_gap
 from mdi.lm.trie import Array
 from mdi.lm.vocabulary import UNKNOWN
 
-# How far a history may be from summing to one: seven digits of a log10 give about 1e-6.
-SUM_WARNING, SUM_ERROR = 1e-4, 1e-3
 # A back-off weight beyond this shows that hardly anything was left to back off for.
 LARGE_BOW = 1e3
 
@@ -25,13 +23,13 @@ class Finding:
     text: str
 
 
-def examine(model: NgramModel, words: list[str] | None = None) -> Iterator[Finding]:
-    """Findings about a model read with its own n-grams only (`closed=False`)."""
-    yield from _symbols(model)
-    yield from _rows(model)
-    yield from _sums(with_suffixes(model))
-    if words is not None:
-        yield from _against_words(model, words)
+def check(model: NgramModel, words: Iterable[str] | None = None) -> list[Finding]:
+    """What is right and wrong with a model; best read with its own n-grams only, `read_arpa(path, closed=False)`.
+
+    `words`: those of Kaldi's words.txt, to look for what its tools would stumble on.
+    """
+    found = [*_symbols(model), *_rows(model), *_sums(with_suffixes(model))]
+    return found if words is None else [*found, *_against_words(model, list(words))]
 
 
 def _spelled(model: NgramModel, k: int, rows: Array) -> str:

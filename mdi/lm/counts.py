@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -15,21 +16,21 @@ from typing import BinaryIO
 
 import numpy as np
 
-from mdi.errors import MdiError, examples
+from mdi.errors import MdiError, OptionError, check_choice, examples
 from mdi.files import read_chunks, writing
 from mdi.kernels import counts as kernels
 from mdi.kernels import model as sweeps
 from mdi.kernels.text import FULL
 from mdi.lm.external import ExternalCounter, Rows
-from mdi.lm.text import LONGEST_LINE, Text, TextStats
-from mdi.lm.trie import NONE, Array, Trie, add_order, from_ngrams, missing_suffixes, padded, unigram_trie, union
-from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, to_str
+from mdi.lm.text import LONGEST_LINE, OOV, SPECIAL, Text, TextLike, TextStats
+from mdi.lm.trie import NONE, PADDED, Array, Trie, add_order, from_ngrams, missing_suffixes, padded, unigram_trie, union
+from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, model_vocabulary, read_words, to_str
 
 # What counting may take unless told otherwise.
 MEMORY = 2 << 30
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Counts:
     """count[k][r] for the rows of a closed trie."""
 
@@ -41,6 +42,10 @@ class Counts:
     @property
     def order(self) -> int:
         return self.trie.order
+
+    def __repr__(self) -> str:
+        found = " / ".join(f"{n:,}" for n in self.trie.counts)
+        return f"<Counts of {self.stats.sentences:,} sentences, {self.stats.words:,} words: {found} n-grams>"
 
     def stream(self) -> CountStream:
         n, t = self.order, self.trie
@@ -82,7 +87,7 @@ class CountStream:
 
 @contextlib.contextmanager
 def stream_text(
-    paths: list[str],
+    text: TextLike,
     vocab: Vocabulary | GrowingVocabulary,
     order: int,
     oov: str = "map",
@@ -91,11 +96,13 @@ def stream_text(
 ) -> Iterator[CountStream]:
     """Counts the n-grams of text files in about so many bytes of memory; what does not fit goes to `folder` for the
     while."""
+    if not 1 <= order <= PADDED:
+        raise OptionError("order", order, f"1 to {PADDED}")
     grows = isinstance(vocab, GrowingVocabulary)
     with ExternalCounter(order, 0 if grows else vocab.bos, memory, folder) as runs:
-        text = Text(paths, vocab, oov, runs.block)
+        source = Text(text, vocab, oov, runs.block)
         waiting: list[Array] = []
-        for ids in text:
+        for ids in source:
             waiting.append(ids)
             if 2 * sum(map(len, waiting)) >= runs.block:
                 runs.add(np.concatenate(waiting), vocab.n if grows else len(vocab))
@@ -103,15 +110,36 @@ def stream_text(
         if waiting:
             runs.add(np.concatenate(waiting), vocab.n if grows else len(vocab))
         merge = runs.merge()
-        yield CountStream(vocab.freeze() if grows else vocab, order, merge.trie, merge.count, merge.top, text.stats)
+        yield CountStream(vocab.freeze() if grows else vocab, order, merge.trie, merge.count, merge.top, source.stats)
 
 
 def count_text(
-    paths: list[str], vocab: Vocabulary | GrowingVocabulary, order: int, oov: str = "map", memory: int = MEMORY
+    text: TextLike,
+    vocab: Vocabulary | GrowingVocabulary | str | Iterable[str] | None = None,
+    order: int = 3,
+    oov: str = "map",
+    memory: int = MEMORY,
 ) -> Counts:
-    """Counts the n-grams of text files, all of them in memory in the end."""
-    with stream_text(paths, vocab, order, oov, memory) as stream:
+    """Counts the n-grams of a text, all of them in memory in the end.
+
+    `text`: a file, files, or sentences (see `mdi.lm.text.text_sources`). `vocab`: a vocabulary such as `model.vocab`, a
+    word list or the file of one; None takes every word. `oov`: words outside it are mapped to <unk> ("map"), break the
+    n-grams around them ("drop") or are an error ("error"). `memory`: bytes; what does not fit goes to disk meanwhile.
+    """
+    with stream_text(text, as_vocabulary(vocab, oov), order, oov, memory) as stream:
         return stream.gather()
+
+
+def as_vocabulary(
+    vocab: Vocabulary | GrowingVocabulary | str | Iterable[str] | None, oov: str
+) -> Vocabulary | GrowingVocabulary:
+    """What may be given as a vocabulary, as one; without <unk> where words outside it are dropped."""
+    if vocab is None:
+        return GrowingVocabulary(SPECIAL)
+    if isinstance(vocab, Vocabulary | GrowingVocabulary):
+        return vocab
+    words = read_words(os.fspath(vocab)) if isinstance(vocab, str | os.PathLike) else list(vocab)
+    return model_vocabulary(words, oov != "drop")
 
 
 def read_counts(path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oov: str = "map") -> Counts:
@@ -120,6 +148,7 @@ def read_counts(path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oo
 
     Words outside the vocabulary: "map" adds the n-gram to that of <unk>, "drop" leaves it out, "error" stops.
     """
+    check_choice("oov", oov, OOV)
     ngrams, number, stats = _CountReader(path, vocab, order, oov).read()
     if not sum(map(len, ngrams[0])):
         raise MdiError(
@@ -151,7 +180,7 @@ class _CountReader:
             rest = data[cut:]
             if len(rest) > LONGEST_LINE:
                 raise MdiError(
-                    f"{self.path}: a line of over {LONGEST_LINE:,} bytes; expected an n-gram and its count a line"
+                    f"{self.path}: a line of over {LONGEST_LINE:,} bytes; expected an n-gram and its count per line"
                 )
             line = self._lines(data[:cut], line)
         if rest:

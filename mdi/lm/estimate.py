@@ -16,11 +16,12 @@ to one; what the unigrams leave over is shared by the words not seen.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from mdi.errors import MdiError
+from mdi.errors import MdiError, check_choice
 from mdi.kernels import estimate as kernels
 from mdi.kernels.trie import link_suffixes
 from mdi.lm.counts import Counts, CountStream
@@ -29,6 +30,7 @@ from mdi.lm.model import NgramModel
 from mdi.lm.trie import NONE, Array, Trie, add_order, unigram_trie, with_histories
 from mdi.lm.vocabulary import Vocabulary
 
+SMOOTHING = ("kn", "kn-interpolated", "wb")
 # KenLM's --discount_fallback, for an order whose counts of counts give no discounts.
 FALLBACK = (0.5, 1.0, 1.5)
 
@@ -135,7 +137,7 @@ def checked(counts: Counts, path: str, smoothing: str) -> Counts:
     return counts
 
 
-def _least(min_counts: list[float]) -> list[float]:
+def _least(min_counts: Sequence[float]) -> list[float]:
     """A row that was not seen is never kept."""
     return [max(float(value), np.finfo(float).tiny) for value in min_counts]
 
@@ -185,7 +187,7 @@ class _Top:
         return [np.concatenate(self.begin), *(np.concatenate(arrays) for arrays in self.kept)]
 
 
-def statistics(counts: CountStream, smoothing: str, min_counts: list[float]) -> Statistics:
+def statistics(counts: CountStream, smoothing: str, min_counts: Sequence[float]) -> Statistics:
     trie, order, bos = counts.trie, counts.order, counts.vocab.bos
     least = _least(min_counts)
     n = [np.zeros(5, np.int64) for _ in range(order + 1)]
@@ -229,15 +231,18 @@ def statistics(counts: CountStream, smoothing: str, min_counts: list[float]) -> 
     return Statistics(kept, count, after, n)
 
 
-def estimate(counts: Counts | CountStream, smoothing: str = "kn", min_counts: list[float] | None = None) -> Estimated:
+def estimate(
+    counts: Counts | CountStream, smoothing: str = "kn", min_counts: Sequence[float] | None = None
+) -> Estimated:
     """A closed model that sums to one. Only n-grams seen at least `min_counts[k - 1]` times keep a probability of
     their own."""
+    check_choice("smoothing", smoothing, SMOOTHING)
     counts = counts.stream() if isinstance(counts, Counts) else counts
     min_counts = default_min_counts(counts.order) if min_counts is None else min_counts
     return estimate_from(statistics(counts, smoothing, min_counts), counts.vocab, smoothing, min_counts)
 
 
-def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_counts: list[float]) -> Estimated:
+def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_counts: Sequence[float]) -> Estimated:
     trie = stats.trie
     witten_bell, interpolate = smoothing == "wb", smoothing == "kn-interpolated"
     if stats.after[0].total[0] <= 0.0:

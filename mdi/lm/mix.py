@@ -10,15 +10,17 @@ model's <unk> over the others' words would spoil.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 
 import numpy as np
 
 from mdi.errors import MdiError
 from mdi.kernels import model as sweeps
-from mdi.lm.model import NgramModel, over_vocabulary
+from mdi.lm.model import NgramModel, over_vocabulary, with_suffixes
 from mdi.lm.normalise import backoff_model, closure
+from mdi.lm.perplexity import token_probs
+from mdi.lm.text import Text, TextLike
 from mdi.lm.trie import NONE, Array, Trie, locate, union
 from mdi.lm.vocabulary import join_vocabularies
 
@@ -48,13 +50,26 @@ def em_steps(probs: list[Array]) -> Iterator[tuple[Array, float]]:
         move = float(np.abs(weights - last).max())
 
 
+def best_weights(models: Sequence[NgramModel], text: TextLike) -> Array:
+    """The weights under which a development text is most likely in the mixture of the models."""
+    aligned = over_one_vocabulary(list(models))
+    ids = np.concatenate(list(Text(text, aligned[0].vocab)))
+    return em_weights(predicted_probs(aligned, ids))
+
+
+def predicted_probs(models: list[NgramModel], ids: Array) -> list[Array]:
+    """By each of the models (over one vocabulary), the probability of every token that is predicted."""
+    predicted = (ids >= 0) & (ids != models[0].vocab.bos)
+    return [token_probs(with_suffixes(model), ids)[0][predicted] for model in models]
+
+
 def em_weights(probs: list[Array]) -> Array:
     """The weights of the mixture under which the tokens are most likely: the last of `em_steps`."""
     *_, (weights, _) = em_steps(probs)
     return weights
 
 
-def check_weights(weights: list[float] | Array, models: int) -> Array:
+def check_weights(weights: Sequence[float] | Array, models: int) -> Array:
     """The weights as an array that sums to one exactly, or an error."""
     array = np.array(weights, float)
     shown = ",".join(f"{w:g}" for w in array)
@@ -73,8 +88,12 @@ def over_one_vocabulary(models: list[NgramModel]) -> list[NgramModel]:
     return [over_vocabulary(model, vocab, labels) for model, labels in zip(models, ids, strict=True)]
 
 
-def mix(models: list[NgramModel], weights: list[float] | Array) -> NgramModel:
-    """The interpolated model. Its n-grams are those of the models, so its trie is closed if theirs are."""
+def mix(models: Sequence[NgramModel], weights: Sequence[float] | Array) -> NgramModel:
+    """The interpolated model, with the n-grams of all: p = sum of weight_i p_i. `best_weights` finds good weights.
+
+    Its trie is closed if theirs are.
+    """
+    models = list(models)
     weights = check_weights(weights, len(models))
     models = over_one_vocabulary(models)
     ngrams = reduce(lambda trie, model: union(trie, model.trie).trie, models[1:], models[0].trie)

@@ -8,10 +8,14 @@ Probabilities are linear; only mdi/lm/arpa.py knows logarithms to base 10.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 
+from mdi.errors import MdiError
 from mdi.kernels import model as sweeps
 from mdi.lm.trie import (
     NONE,
@@ -33,25 +37,60 @@ from mdi.lm.trie import (
 from mdi.lm.vocabulary import Vocabulary
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class NgramModel:
+    """p[k][r], k = 1..n: probability of row r of order k.  bow[j][h], j = 0..n-1: weight of history h of length j;
+    bow[0] = [1], as nothing lies below the empty history."""
+
     vocab: Vocabulary
     trie: Trie
-    p: list[Array]  # p[k][r], k = 1..n
-    bow: list[Array]  # bow[j][h], j = 0..n-1; bow[0] = [1]: nothing lies below the empty history
+    p: list[Array]
+    bow: list[Array]
 
     @property
     def order(self) -> int:
         return self.trie.order
 
-    def log_prob(self, words: list[str], history: list[str]) -> float:
-        """Natural log of p(words | history) by the plain definition, for a look at single n-grams."""
-        ids = self.vocab.ids(history).tolist()
-        total = 0.0
-        for w in self.vocab.ids(words).tolist():
-            total += float(np.log(self._prob(w, ids[max(0, len(ids) - self.order + 1) :])))
+    def __contains__(self, word: str) -> bool:
+        return self.vocab.id(word) >= 0
+
+    def __repr__(self) -> str:
+        return f"<NgramModel of order {self.order}: {' / '.join(f'{n:,}' for n in self.trie.counts)} n-grams>"
+
+    def _repr_html_(self) -> str:
+        cells = "".join(f"<tr><th>{k}</th><td>{n:,}</td></tr>" for k, n in enumerate(self.trie.counts, 1))
+        return f"<table><tr><th>order</th><th>n-grams</th></tr>{cells}</table>"
+
+    def __eq__(self, other: object) -> bool:
+        """The same words, n-grams, probabilities and weights, to the last bit."""
+        if not isinstance(other, NgramModel):
+            return NotImplemented
+        mine, theirs = ((m.trie.begin, m.trie.word, m.p, m.bow) for m in (self, other))
+        return (
+            self.order == other.order
+            and self.vocab.same_words(other.vocab)
+            and all(np.array_equal(a, b) for x, y in zip(mine, theirs, strict=True) for a, b in zip(x, y, strict=True))
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # a model may be used up
+
+    def prob(self, word: str, history: str | Sequence[str] = ()) -> float:
+        """p(word | history), the history as a string or a list of words. Words outside the vocabulary are <unk>, or
+        have probability 0 where the model has none."""
+        (w,) = self._ids([word])
+        return self._prob(w, self._ids(_words(history))[max(0, len(_words(history)) - self.order + 1) :])
+
+    def log_prob(self, words: str | Sequence[str], history: str | Sequence[str] = ()) -> float:
+        """Natural log of p(words | history), for a look at single n-grams; `perplexity` is for texts."""
+        ids, total = self._ids(_words(history)), 0.0
+        for w in self._ids(_words(words)):
+            p = self._prob(w, ids[max(0, len(ids) - self.order + 1) :])
+            total += math.log(p) if p > 0.0 else -math.inf
             ids.append(w)
         return total
+
+    def _ids(self, words: Sequence[str]) -> list[int]:
+        return [i if i >= 0 else self.vocab.unk for i in self.vocab.ids(words).tolist()]
 
     def _prob(self, w: int, history: list[int]) -> float:
         row = self.trie.find(np.array([[*history, w]], np.int32))[0]
@@ -61,6 +100,20 @@ class NgramModel:
         j = len(history)
         weight = float(self.bow[j][self.trie.as_hist[j][known]]) if known >= 0 else 1.0
         return weight * self._prob(w, history[1:])
+
+
+def _words(words: str | Sequence[str]) -> Sequence[str]:
+    """A string is split at blanks: its letters are never words."""
+    return words.split() if isinstance(words, str) else words
+
+
+class _Spent:
+    """Stands in for the arrays of a model that was used up."""
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise MdiError("this model was used up by an adaptation (spend=True); read it again")
+
+    __getattr__ = __getitem__ = __len__ = __iter__ = _refuse
 
 
 def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramModel:
@@ -76,7 +129,7 @@ def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramMode
     p, bow = [NONE, model.p[1]], [model.bow[0]]
     from_old = from_new = trie.word[1]
     spent = (old, model.trie) if spend else ()
-    for part in spent:  # links are made anew
+    for part in spent:  # links are made again
         part.suffix[2:] = [NONE] * len(part.suffix[2:])
         part.back[1:] = [NONE] * len(part.back[1:])
     for k in range(2, order + 1):
@@ -98,7 +151,11 @@ def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramMode
         del old_p
         if spend and k <= model.order:
             model.p[k] = np.zeros(0)
-    return NgramModel(model.vocab, trie, p, bow)
+    vocab = model.vocab
+    if spend:
+        for name in ("trie", "p", "bow"):
+            object.__setattr__(model, name, _Spent())
+    return NgramModel(vocab, trie, p, bow)
 
 
 def first_orders(model: NgramModel, order: int) -> NgramModel:

@@ -1,4 +1,4 @@
-"""From probabilities of n-grams to a model that sums to one: the back-off weights that follow from them."""
+"""Sums over histories: how they are computed, how far off they may be, and the back-off weights that make them one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from mdi.lm.trie import NONE, Array, Trie, closure
 from mdi.lm.vocabulary import Vocabulary
 from mdi.progress import say
 
-# ARPA files have seven digits: sums are off by this much at most when a model is sound.
-ROUNDING = 1e-4
-# What a model that this program makes must keep to.
+# How far from one the probabilities after a history may sum to. Seven digits of a log10 give about 1e-6 in a file.
+# A model that was estimated, mixed or pruned here, in memory:
 TOLERANCE = 1e-9
+# One that was adapted here: the background's own gaps, scaled, are still in it.
+MAX_OUTPUT_GAP = 1e-6
+# A file that was read: worth a warning, no longer a probability model.
+SUM_WARNING, SUM_ERROR = 1e-4, 1e-3
 
 
 def backoff_model(vocab: Vocabulary, trie: Trie, p: list[Array]) -> NgramModel:
@@ -78,8 +81,18 @@ def worst_sum(model: NgramModel) -> tuple[float, str]:
 def warn_unless_normalised(path: str, model: NgramModel) -> None:
     """Says how far off a model that was read is; what is made of it will be normalised."""
     gap, where = worst_sum(with_suffixes(model))
-    if gap > ROUNDING:
+    if gap > SUM_WARNING:
         say(f"{path}: the probabilities after {where} miss 1 by {gap:.3g}; the result is normalised again")
+
+
+def check_normalised(path: str, model: NgramModel, renormalize: bool = False) -> None:
+    """A model to adapt is refused on the way in if it is not a probability model."""
+    gap, where = worst_sum(model)
+    if gap > SUM_ERROR and not renormalize:
+        raise MdiError(
+            f"{path}: p(.|h) sums to one only within {gap:.2g} (after {where}); expected {SUM_ERROR:g}. "
+            f"Build the model again, or take it as it is with --renormalize true"
+        )
 
 
 def checked_sum(model: NgramModel) -> float:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mdi.kernels.perplexity import score_tokens
-from mdi.lm.model import NgramModel
-from mdi.lm.text import Text, TextStats
+from mdi.lm.model import NgramModel, with_suffixes
+from mdi.lm.text import Text, TextLike, TextStats
 from mdi.lm.trie import Array, padded
 from mdi.lm.vocabulary import UNKNOWN
+
+if TYPE_CHECKING:
+    import pandas
 
 
 def token_probs(model: NgramModel, ids: Array) -> tuple[Array, Array]:
@@ -27,7 +31,7 @@ def token_probs(model: NgramModel, ids: Array) -> tuple[Array, Array]:
     return prob, used
 
 
-@dataclass
+@dataclass(repr=False)
 class Perplexity:
     """Sums over a text. `log_prob` is natural and leaves out zero probabilities and words without <unk>, as SRILM does.
 
@@ -66,6 +70,15 @@ class Perplexity:
     def ppl_without_oov(self) -> float:
         """KenLM's "excluding OOVs": tokens that are <unk> to the model do not count."""
         return self._ppl(self.log_prob - self.log_prob_unk, self.scored + self.sentences - self.unk_tokens)
+
+    @property
+    def oov_share(self) -> float:
+        """Share of the words that are outside the vocabulary."""
+        return self.oov / max(1, self.words)
+
+    def __repr__(self) -> str:
+        how = "as <unk>" if self.unk_scored else "skipped"
+        return f"<Perplexity {self.ppl:.5g} of {self.words:,} words, {self.oov:,} outside the vocabulary ({how})>"
 
     @property
     def log10_prob(self) -> float:
@@ -122,11 +135,15 @@ class Sentence:
 
 
 def perplexity_of(
-    model: NgramModel, blocks: Iterable[Array], stats: TextStats, each: Callable[[Sentence], None] | None = None
+    model: NgramModel,
+    blocks: Iterable[Array],
+    stats: TextStats,
+    each: Callable[[Sentence], None] | None = None,
+    unk_scored: bool = True,
 ) -> Perplexity:
     """Perplexity of blocks of sentences; `stats` must be complete once they are. `each` is called with every
     sentence."""
-    total = Perplexity(unk_scored=model.vocab.unk >= 0)
+    total = Perplexity(unk_scored=unk_scored and model.vocab.unk >= 0)
     for ids in blocks:
         prob, used = token_probs(model, ids)
         total.add(model, ids, prob, used)
@@ -138,6 +155,35 @@ def perplexity_of(
     return total
 
 
-def perplexity(model: NgramModel, paths: list[str], each: Callable[[Sentence], None] | None = None) -> Perplexity:
-    text = Text(paths, model.vocab)
-    return perplexity_of(model, text, text.stats, each)
+def perplexity(
+    model: NgramModel, text: TextLike, *, oov: str = "map", each: Callable[[Sentence], None] | None = None
+) -> Perplexity:
+    """Perplexity of a text: a file, files, or sentences. `each` is called with every sentence.
+
+    `oov`: words outside the vocabulary are scored as <unk> where the model has one ("map"), skipped ("drop"), or an
+    error ("error").
+    """
+    source = Text(text, model.vocab, oov)
+    return perplexity_of(with_suffixes(model), source, source.stats, each, source.oov == "map")
+
+
+def word_table(model: NgramModel, text: TextLike, *, oov: str = "map") -> pandas.DataFrame:
+    """Every predicted word of a text: sentence (from 0), position in it, word, order of the n-gram that gave its
+    probability (0: outside the vocabulary, and skipped), probability, log10 of it."""
+    import pandas
+
+    parts: list[tuple[int, int, str, int, float]] = []
+    sentence = -1
+
+    def add(found: Sentence) -> None:
+        nonlocal sentence
+        sentence += 1
+        words = [model.vocab.word(w) if w >= 0 else UNKNOWN[0] for w in found.ids.tolist()]
+        rows = zip(words, found.used.tolist(), found.prob.tolist(), strict=True)
+        parts.extend((sentence, i, word, order, p) for i, (word, order, p) in enumerate(rows) if i > 0)
+
+    perplexity(model, text, oov=oov, each=add)
+    table = pandas.DataFrame(parts, columns=["sentence", "position", "word", "order", "p"])
+    with np.errstate(divide="ignore"):
+        table["log10_p"] = np.log10(table["p"])
+    return table

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdi.errors import MdiError
+from mdi.errors import MdiError, OptionError
 from mdi.kernels import normalise as kernels
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.normalise import backoff_model
@@ -77,11 +77,19 @@ def threshold_for(need: list[Array], most: int) -> float:
     return float(np.nextafter(max(pool[len(pool) - most - 1], 0.0), np.inf))
 
 
-def prune(model: NgramModel, threshold: float, need: list[Array] | None = None) -> NgramModel:
-    """The model without the n-grams whose need is below the threshold. 0 keeps all. `need` saves computing it again.
+def prune(
+    model: NgramModel, threshold: float = 1e-8, *, max_ngrams: int | None = None, need: list[Array] | None = None
+) -> NgramModel:
+    """The model without the n-grams whose need is below the threshold; 0 keeps all. `max_ngrams`: the smallest
+    threshold that leaves at most so many instead. `need` saves computing it again.
 
-    Its trie holds just the n-grams that stay and is not closed in general: `close` it before anything but writing.
+    Its trie holds just the n-grams that stay, and lacks suffixes in general: see `with_suffixes`.
     """
+    if not 0.0 <= threshold < np.inf:
+        raise OptionError("threshold", threshold, "a number of 0 or more, such as 1e-8")
+    if max_ngrams is not None:
+        need = needs(model) if need is None else need
+        threshold = threshold_for(need, max_ngrams)
     if threshold > 0.0:
         keep = [part >= threshold for part in (needs(model) if need is None else need)]
     else:

@@ -1,22 +1,25 @@
-"""Text to word ids: one sentence a line, words separated by blanks, plain or gzipped."""
+"""Text to word ids: files with one sentence per line, words between blanks, maybe gzipped; or sentences in memory."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from mdi.errors import MdiError, examples
+from mdi.errors import MdiError, check_choice, examples
 from mdi.files import read_chunks
 from mdi.kernels import text as lexing
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, GrowingVocabulary, Vocabulary, to_str
 from mdi.progress import Progress
 
+# What becomes of words outside the vocabulary.
+OOV = ("map", "drop", "error")
 # What a vocabulary that grows from text begins with: ids 0, 1, 2.
 SPECIAL = (BOS, EOS, UNKNOWN[0])
-# Beyond this a file is not one sentence a line.
+# Beyond this a file does not have one sentence per line.
 LONGEST_LINE = 1 << 26
 # Bytes read at once: under a million words.
 _CHUNK = 1 << 22
@@ -32,6 +35,61 @@ class TextStats:
     oov_examples: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Sentences:
+    """Text that is in memory already, in the form of a file."""
+
+    data: bytes
+
+    def __str__(self) -> str:
+        return "the given sentences"
+
+
+TextLike = str | os.PathLike | Iterable["str | os.PathLike | Iterable[str]"]
+
+
+def text_sources(text: TextLike) -> list[str | Sentences]:
+    """The files or sentences that are meant.
+
+    A string or path is a file. In a list, strings are files too, unless they have blanks in them and name no file: then
+    they are sentences. A list of words is a sentence in any case.
+    """
+    if isinstance(text, str | os.PathLike):
+        return [os.fspath(text)]
+    if isinstance(text, bytes) or not isinstance(text, Iterable):
+        raise MdiError(f"{text!r} as text; expected a file, a list of files, or a list of sentences")
+    files: list[str | Sentences] = []
+    lines: list[str] = []
+    for item in text:
+        if isinstance(item, os.PathLike) or (isinstance(item, str) and (item == "-" or os.path.exists(item))):
+            files.append(os.fspath(item))
+        elif isinstance(item, str) and not re.search(r"[ \t]", item):
+            raise MdiError(f"{item}: no such file; expected a file, or a sentence: one of one word is ['{item}']")
+        else:
+            lines.append(_sentence(item))
+    if files and lines:
+        raise MdiError(
+            f"files and sentences in one text, {examples([str(files[0]), lines[0]])}; expected one of the two"
+        )
+    if lines:
+        return [Sentences("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))]
+    if not files:
+        raise MdiError("no text; expected a file, a list of files, or a list of sentences")
+    return files
+
+
+def _sentence(item: object) -> str:
+    """A sentence as a line of text, from itself or from its words."""
+    if isinstance(item, str):
+        if re.search(r"[\r\n]", item):
+            raise MdiError(f"a line break in the sentence {item!r}; expected one sentence each")
+        return item
+    words = list(item) if isinstance(item, Iterable) and not isinstance(item, bytes) else [None]
+    if odd := [word for word in words if not isinstance(word, str) or not word or re.search(r"[ \t\r\n]", word)]:
+        raise MdiError(f"{odd[0]!r} in the sentence {item!r}; expected a list of words, without blanks in them")
+    return " ".join(words)
+
+
 class Text:
     """Iterates over blocks of ids; every line becomes <s> words </s>, blank lines are passed over.
 
@@ -41,23 +99,24 @@ class Text:
     """
 
     def __init__(
-        self, paths: list[str], vocab: Vocabulary | GrowingVocabulary, oov: str = "map", block: int = 1 << 22
+        self, text: TextLike, vocab: Vocabulary | GrowingVocabulary, oov: str = "map", block: int = 1 << 22
     ) -> None:
-        self.paths, self.vocab, self.oov, self.block = paths, vocab, oov, block
+        check_choice("oov", oov, OOV)
+        self.sources, self.vocab, self.oov, self.block = text_sources(text), vocab, oov, block
         self.stats = TextStats()
         if isinstance(vocab, Vocabulary) and oov == "map" and vocab.unk < 0:
-            self.oov = "drop"  # a closed vocabulary: nothing to map to
+            self.oov = "drop"  # nothing to map to
 
     def __iter__(self) -> Iterator[np.ndarray]:
         out = np.empty(self.block, np.int32)
         count = np.zeros(1, np.int64)
         progress = Progress("reading text", None, "words")
-        for path in self.paths:
+        for path in self.sources:
             before = self.stats.sentences
             rest, number, first = b"", 1, True
-            for chunk in read_chunks(path, _CHUNK):
+            for chunk in iter([path.data]) if isinstance(path, Sentences) else read_chunks(path, _CHUNK):
                 if b"\0" in chunk:
-                    raise MdiError(f"{path}: contains a NUL byte; expected text, one sentence a line")
+                    raise MdiError(f"{path}: contains a NUL byte; expected text, one sentence per line")
                 if first and chunk.startswith(b"\xef\xbb\xbf"):
                     chunk = chunk[3:]
                 first = False
@@ -65,17 +124,17 @@ class Text:
                 cut = data.rfind(b"\n") + 1
                 rest = data[cut:]
                 if len(rest) > LONGEST_LINE:
-                    raise MdiError(f"{path}: a line of over {LONGEST_LINE:,} bytes; expected one sentence a line")
+                    raise MdiError(f"{path}: a line of over {LONGEST_LINE:,} bytes; expected one sentence per line")
                 if cut:
                     number = yield from self._ids(path, data[:cut], number, out, count)
                 progress.update(self.stats.words)
             if rest:
                 yield from self._ids(path, rest + b"\n", number, out, count)
             if self.stats.sentences == before:
-                raise MdiError(f"{path}: no text; expected one sentence a line")
+                raise MdiError(f"{path}: no text; expected one sentence per line")
         progress.close()
 
-    def _ids(self, path: str, data: bytes, number: int, out: np.ndarray, count: np.ndarray):
+    def _ids(self, path: str | Sentences, data: bytes, number: int, out: np.ndarray, count: np.ndarray):
         buffer = np.frombuffer(data, np.uint8)
         vocab, stats = self.vocab, self.stats
         grow = isinstance(vocab, GrowingVocabulary)

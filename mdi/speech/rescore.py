@@ -6,16 +6,24 @@ A lattice state that is reached with several histories becomes several states, o
 
 from __future__ import annotations
 
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
-from mdi.errors import MdiError
-from mdi.fst.symbols import SymbolTable
+from mdi.errors import MdiError, check_choice, check_positive
+from mdi.files import check_output, make_folder
+from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.kernels.rescore import compose
+from mdi.lm.arpa import read_arpa
 from mdi.lm.model import NgramModel
 from mdi.lm.trie import padded
+from mdi.progress import Progress, say
 from mdi.speech.lattice import Lattice, tidy
+from mdi.speech.lattice_files import archives, lattice_writer, read_lattices
 
 # How a model's score is in a lattice: as the model says, or that of the cheapest path through the back-off arcs of its
 # graph, where an n-gram may be backed off from though the model has it. The latter is what a decoder leaves behind.
@@ -85,10 +93,93 @@ def add_model(lattice: Lattice, lm: LatticeModel, scale: float = 1.0, scores: st
         ) from error
 
 
-def rescore(lattice: Lattice, old: LatticeModel | None, new: LatticeModel | None, old_scores: str = EXACT) -> Lattice:
+def rescored(lattice: Lattice, old: LatticeModel | None, new: LatticeModel | None, old_scores: str = EXACT) -> Lattice:
     """The old model's scores (as they are in the lattice: exact or cheapest) out, the new one's in."""
     if old is not None:
         lattice = add_model(lattice, old, -1.0, old_scores)
     if new is not None:
         lattice = add_model(lattice, new)
     return lattice
+
+
+@dataclass(frozen=True)
+class Rescoring:
+    """What `rescore` did."""
+
+    lattices: int
+    arcs_before: int
+    arcs_after: int
+    seconds: float
+
+
+def rescore(
+    source: str | os.PathLike,
+    out: str | os.PathLike,
+    *,
+    words: str | os.PathLike,
+    old_lm: NgramModel | str | os.PathLike | None = None,
+    new_lm: NgramModel | str | os.PathLike | None = None,
+    old_scores: str = CHEAPEST,
+    text: bool = False,
+    nj: int = 1,
+) -> Rescoring:
+    """Exchanges the language model in lattices: archives, or folders of lat.1.gz, lat.2.gz and so on.
+
+    `words`: the symbol table of the lattices. `old_lm`: the model whose scores come out; None leaves them in. `new_lm`:
+    the one whose scores go in. `old_scores`: "cheapest" for lattices of a decoder, whose graph lets every n-gram be
+    backed off from; "exact" for lattices that were rescored with the model itself. `text`: write text, not binary.
+    `nj`: archives worked on at a time.
+    """
+    check_choice("old_scores", old_scores, (CHEAPEST, EXACT))
+    check_positive("nj", nj)
+    if old_lm is None and new_lm is None:
+        raise MdiError("neither an old model nor a new one; expected at least one of them")
+    source, out = os.fspath(source), os.fspath(out)
+    sources = archives(source)
+    folder = Path(source).is_dir()
+    if folder:
+        make_folder(out)
+    pairs = [(one, str(Path(out) / Path(one).name)) for one in sources] if folder else [(source, out)]
+    given = [os.fspath(path) for path in (words, old_lm, new_lm) if isinstance(path, str | os.PathLike)]
+    for one, target in pairs:
+        check_output(target, [one, *given])
+    symbols = read_symbols(os.fspath(words))
+    models: list[LatticeModel | None] = []
+    for lm in (old_lm, new_lm):
+        if lm is not None and lm is old_lm and models:
+            models.append(models[0])
+        else:
+            models.append(_known(lm, symbols) if lm is not None else None)
+    progress = Progress("rescoring", None, "lattices")
+
+    def one_archive(pair: tuple[str, str]) -> tuple[int, int, int, float]:
+        n = before = after = 0
+        seconds = 0.0
+        with lattice_writer(pair[1], text) as write:
+            for lattice in read_lattices(pair[0]):
+                start = time.perf_counter()
+                made = rescored(lattice, models[0], models[1], old_scores)
+                seconds += time.perf_counter() - start
+                write(made)
+                n, before, after = n + 1, before + lattice.n_arcs, after + made.n_arcs
+                progress.update(n)
+            if n == 0:
+                raise MdiError(f"{pair[0]}: no lattice in it; expected at least one. Decode again")
+        return n, before, after, seconds
+
+    with ThreadPoolExecutor(nj) as pool:
+        found = Rescoring(*(sum(column) for column in zip(*pool.map(one_archive, pairs), strict=True)))
+    progress.close()
+    if folder:  # last: whoever finds it may take the folder for finished
+        (Path(out) / "num_jobs").write_text(f"{len(sources)}\n")
+    return found
+
+
+def _known(lm: NgramModel | str | os.PathLike, symbols: SymbolTable) -> LatticeModel:
+    """The model, and a line about words of the lattices that it lacks."""
+    name = "the model" if isinstance(lm, NgramModel) else os.fspath(lm)
+    ready = lattice_model(lm if isinstance(lm, NgramModel) else read_arpa(lm), symbols)
+    if ready.unknown:
+        how = "scored as <unk>" if ready.model.vocab.unk >= 0 else "it has no <unk>: their arcs are dropped"
+        say(f"{name} lacks {ready.unknown:,} words of {symbols.path}; {how}")
+    return ready

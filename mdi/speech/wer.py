@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import kaldialign
 import numpy as np
@@ -12,6 +13,9 @@ from mdi.errors import MdiError, examples
 from mdi.files import read_lines
 from mdi.kernels.wer import bootstrap
 from mdi.lm.vocabulary import to_str
+
+if TYPE_CHECKING:
+    import pandas
 
 Words = list[str]
 REPLICATIONS = 10_000
@@ -52,6 +56,22 @@ class Errors:
     def rate(self) -> float:
         """WER in percent; an empty reference makes every inserted word an error without a rate."""
         return 100.0 * float(self.total.sum()) / max(1, int(self.words.sum()))
+
+    def table(self) -> pandas.DataFrame:
+        """One row per utterance."""
+        import pandas
+
+        return pandas.DataFrame(
+            {
+                "utterance": self.utterances,
+                "words": self.words,
+                "insertions": self.insertions,
+                "deletions": self.deletions,
+                "substitutions": self.substitutions,
+                "errors": self.total,
+                "wer": 100.0 * self.total / np.maximum(1, self.words),
+            }
+        )
 
     def summary(self) -> str:
         """The line that Kaldi's scripts look for."""

@@ -1,0 +1,43 @@
+"""Text to a back-off model: counting and estimation in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from mdi.errors import OptionError
+from mdi.lm.counts import MEMORY, Counts, as_vocabulary, stream_text
+from mdi.lm.estimate import estimate
+from mdi.lm.model import NgramModel
+from mdi.lm.text import TextLike
+from mdi.lm.thresholds import Thresholds, parse_thresholds
+from mdi.lm.vocabulary import Vocabulary
+
+
+def train(
+    text: TextLike | Counts,
+    order: int = 3,
+    *,
+    vocab: Vocabulary | str | os.PathLike | Iterable[str] | None = None,
+    smoothing: str = "kn",
+    min_counts: Thresholds | None = None,
+    oov: str = "map",
+    memory: int = MEMORY,
+) -> NgramModel:
+    """A model of a text, as SRILM's ngram-count and KenLM's lmplz estimate it.
+
+    `text`: a file, files, sentences, or counts. `vocab`: a vocabulary such as `model.vocab`, a word list or its file;
+    None takes every word. `smoothing`: "kn" (modified Kneser-Ney, back-off form), "kn-interpolated" or "wb"
+    (Witten-Bell). `min_counts`: n-grams seen less often keep no probability of their own (1-1-2). `oov`: words outside
+    `vocab` become <unk> ("map"), break n-grams and leave a model without <unk> ("drop"), or are an error ("error").
+    `memory`: bytes for counting; what does not fit goes to disk meanwhile.
+    """
+    if isinstance(text, Counts):
+        if vocab is not None:
+            raise OptionError("vocab", vocab, "none, as counts have their vocabulary")
+        order = text.order
+    least = None if min_counts is None else parse_thresholds(min_counts, order)
+    if isinstance(text, Counts):
+        return estimate(text, smoothing, least).model
+    with stream_text(text, as_vocabulary(vocab, oov), order, oov, memory) as counts:
+        return estimate(counts, smoothing, least).model
