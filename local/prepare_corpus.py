@@ -163,8 +163,9 @@ def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path) 
 
 def prepare_lexicon(path: str | None, vocabulary: list[str], folder: Path) -> None:
     """Pronunciations of the vocabulary for the built-in acoustic model, and words.txt of the words that have one."""
+    from mdi.fst.symbols import make_symbols
     from mdi.speech.acoustic import read_acoustic_model
-    from mdi.speech.lexicon import dictionary, make_symbols, read_lexicon
+    from mdi.speech.lexicon import dictionary, read_lexicon
 
     acoustic = read_acoustic_model()
     lexicon = read_lexicon(path, acoustic) if path else dictionary(acoustic)

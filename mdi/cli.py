@@ -14,6 +14,7 @@ from mdi.errors import ConvergenceWarning, MdiError, OptionError
 
 # One module of mdi.commands per verb, imported when its verb is called: `mdi --help` is instant.
 VERBS = {
+    "vocab": "choose the words that models are built over",
     "train": "count text and estimate a back-off model (Kneser-Ney, Witten-Bell)",
     "adapt": "adapt a background model to in-domain text (MDI)",
     "tune": "search thresholds, prior and mixture weights for the best model on development text",

@@ -15,12 +15,13 @@ from test_grammar import walk
 from mdi.cli import main
 from mdi.errors import MdiError
 from mdi.fst.openfst import from_bytes
+from mdi.fst.symbols import make_symbols
 from mdi.lm.arpa import read_arpa
 from mdi.speech.acoustic import Scorer, read_acoustic_model
 from mdi.speech.decode import Job, Options, finished, word_lattice
 from mdi.speech.lattice import Lattice, best_path, n_best, n_frames, tidy
 from mdi.speech.lattice_files import lattice_writer, read_lattices, to_binary
-from mdi.speech.lexicon import dictionary, in_word, lexicon_fst, make_symbols, read_lexicon
+from mdi.speech.lexicon import dictionary, in_word, lexicon_fst, read_lexicon
 from mdi.speech.wer import read_text
 
 SPEECH = Path(__file__).parent / "data" / "speech"

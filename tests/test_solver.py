@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 from test_dual import Case
 
 from mdi.adaptation.dual import Dual
 from mdi.adaptation.solver import solve
+from mdi.kernels.solver import penalised_step
 
 
 def feasible(case: Case, seed: int) -> np.ndarray:
@@ -71,6 +73,54 @@ def test_a_prior_is_met_by_its_gradient(case: Case, seed: int, solver: str) -> N
     lam = case.dual.lam_of(solution.mu)
     tolerance = 1e-5 if solver == "partition" else 1e-3
     np.testing.assert_allclose(target - solution.marginal, lam / 40.0, rtol=0, atol=tolerance)
+
+
+@settings(max_examples=10, deadline=None, phases=NO_SHRINKING)
+@given(nonempty, st.integers(0, 2**32 - 1))
+def test_every_constraint_may_have_its_own_variance(case: Case, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    target = rng.dirichlet(np.ones(case.rows.total + 1))[:-1]
+    sigma2 = 10 ** rng.uniform(-1, 1, case.rows.total)
+    solution = solve(case.dual, target, tolerance=1e-6, max_iters=5000, sigma2=sigma2, events=20.0)
+    lam = case.dual.lam_of(solution.mu)
+    np.testing.assert_allclose(target - solution.marginal, lam / (20.0 * sigma2), rtol=0, atol=1e-5)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 30))
+def test_the_step_under_a_prior_is_the_maximum_of_its_bound(seed: int, n: int) -> None:
+    """Against SciPy on random forests: parents come before their children."""
+    rng = np.random.default_rng(seed)
+    parent = np.array([rng.integers(-1, i) if i else -1 for i in range(n)], np.int32)
+    r, cells, a, lam = (
+        rng.exponential(size=n) - 0.1,
+        rng.exponential(size=n),
+        rng.exponential(size=n),
+        rng.normal(size=n),
+    )
+
+    def bound(t: np.ndarray) -> float:
+        above = np.where(parent >= 0, t[parent], 0.0)
+        return float((r * t - cells * np.expm1(t) - 0.5 * a * (lam + t - above) ** 2).sum())
+
+    t = penalised_step(parent, r, cells, a, lam, 1e-10, 200)
+    best = minimize(lambda t: -bound(t), np.zeros(n), method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9})
+    assert bound(t) >= -best.fun - 1e-9
+    for i in range(n):  # and no coordinate can do better
+        for change in (1e-4, -1e-4):
+            assert bound(t + change * (np.arange(n) == i)) <= bound(t) + 1e-12
+
+
+def test_steps_under_a_prior_are_monotone(monkeypatch: pytest.MonkeyPatch) -> None:
+    import mdi.adaptation.solver
+
+    case = usable(Case(11, 3, True, False, thresholds=[1, 1, 1]))
+    monkeypatch.setattr(mdi.adaptation.solver, "MEMORY", 0)
+    monkeypatch.setattr(mdi.adaptation.solver, "STEP_ROUNDS", 100)
+    target = np.random.default_rng(5).dirichlet(np.ones(case.rows.total + 1))[:-1]
+    values = [
+        s.objective for s in solve(case.dual, target, tolerance=1e-9, max_iters=40, sigma2=1.0, events=50.0).steps
+    ]
+    assert all(b >= a - 1e-9 for a, b in pairwise(values))
 
 
 def test_plain_steps_are_monotone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,10 +155,14 @@ GOOD = "a b c\nb c a\n"
         (
             {"text": GOOD, "words": "a\nb\na\n"},
             ["--vocab", "words", "text"],
-            "words:3: the word 'a' stands here and on line 1",
+            "words:3: the word 'a' appears twice, here and on line 1",
         ),
         ({"text": GOOD, "words": "\n"}, ["--vocab", "words", "text"], "words: no words"),
-        ({"text": GOOD, "words": "a\nb c\n"}, ["--vocab", "words", "text"], "words:2: 'b c'; expected one word a line"),
+        (
+            {"text": GOOD, "words": "a\nb c\n"},
+            ["--vocab", "words", "text"],
+            "words:2: 'b c'; expected one word per line",
+        ),
         ({"text": GOOD, "words": "a\n\0\n"}, ["--vocab", "words", "text"], "words:2: a NUL byte"),
         ({"text": GOOD}, ["--vocab", "words", "text"], "words: No such file"),
         ({"text": GOOD, "words": "x\n"}, ["--vocab", "words", "--oov", "drop", "text"], "nothing to estimate from"),

@@ -27,12 +27,12 @@ def run(args: argparse.Namespace) -> None:
     from mdi.files import make_folder, writing
     from mdi.fst.grammar import check_dropped, grammar, write_fst
     from mdi.fst.openfst import from_bytes, is_fst
-    from mdi.fst.symbols import read_symbols
+    from mdi.fst.symbols import make_symbols, read_symbols
     from mdi.lm.arpa import read_arpa
     from mdi.progress import say
     from mdi.speech.acoustic import read_acoustic_model
     from mdi.speech.graph import make_graph, phone_table
-    from mdi.speech.lexicon import dictionary, lexicon_fst, make_symbols, read_lexicon
+    from mdi.speech.lexicon import dictionary, lexicon_fst, read_lexicon
 
     ready = is_fst(args.lm)
     if ready and not args.words:

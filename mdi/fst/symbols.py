@@ -8,8 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from mdi.errors import MdiError
-from mdi.files import read_lines
-from mdi.lm.vocabulary import Vocabulary, to_str
+from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, Vocabulary, read_word_file
 
 EPSILON, DISAMBIGUATION = "<eps>", "#0"
 
@@ -55,20 +54,19 @@ class SymbolTable:
 
 
 def read_symbols(path: str) -> SymbolTable:
-    ids: dict[str, int] = {}
-    taken: dict[int, str] = {}
-    for number, line in enumerate(read_lines(path), 1):
-        fields = to_str(line).split()
-        if not fields:
-            continue
-        if len(fields) != 2 or not fields[1].isdigit():
-            raise MdiError(f"{path}:{number}: '{to_str(line)}'; expected a word and its number, such as 'hello 12'")
-        word, i = fields[0], int(fields[1])
-        if word in ids or i in taken:
-            raise MdiError(
-                f"{path}:{number}: the {'word ' + word if word in ids else f'number {i}'} stands twice; keep one"
-            )
-        ids[word], taken[i] = i, word
+    words, numbers = read_word_file(path)
+    if numbers is None:
+        raise MdiError(
+            f"{path}: a list of words without numbers; expected Kaldi's words.txt, a word and its number per line"
+        )
+    ids = dict(zip(words, numbers, strict=True))
     if ids.get(EPSILON) != 0:
         raise MdiError(f"{path}: {EPSILON} is not 0; expected Kaldi's words.txt, which begins with '{EPSILON} 0'")
     return SymbolTable(path, ids)
+
+
+def make_symbols(words: list[str], path: str = "words.txt") -> SymbolTable:
+    """A table of words in Kaldi's order, with the symbols that its tools expect."""
+    special = {EPSILON, DISAMBIGUATION, BOS, EOS, UNKNOWN[0]}
+    names = [EPSILON, *sorted(set(words) - special), UNKNOWN[0], DISAMBIGUATION, BOS, EOS]
+    return SymbolTable(path, {word: i for i, word in enumerate(names)})

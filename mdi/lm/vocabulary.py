@@ -17,6 +17,8 @@ from mdi.kernels import text as lexing
 BOS, EOS = "<s>", "</s>"
 # The first of these that a vocabulary has stands for the words outside it.
 UNKNOWN = ("<unk>", "<UNK>")
+# Numbers of words.txt are labels of FSTs, 32-bit integers.
+MOST_WORDS = 2**31 - 1
 # Symbols of words.txt that are not words: epsilon and the disambiguation symbols #0, #1, ...
 _NOT_A_WORD = re.compile(r"<eps>|#\d+")
 
@@ -85,7 +87,7 @@ def hash_table(blob: np.ndarray, offset: np.ndarray, n_words: int, room: int = 0
     twice = lexing.rebuild_table(table, blob, offset, n_words)
     if twice >= 0:
         word = to_str(blob[offset[twice] : offset[twice + 1]].tobytes())
-        raise MdiError(f"the word '{word}' stands twice in the vocabulary; keep one")
+        raise MdiError(f"the word '{word}' appears twice in the vocabulary; keep one")
     return table
 
 
@@ -145,32 +147,45 @@ def join_vocabularies(vocabs: list[Vocabulary]) -> tuple[Vocabulary, list[np.nda
     return vocabulary(number), ids
 
 
-def read_words(path: str) -> list[str]:
-    """The words of a list. Lines with a word and a number are taken as Kaldi's table: its words, without <eps> and
-    #0."""
-    lines = [
-        (at, [field for field in re.split(rb"[ \t]+", line) if field]) for at, line in enumerate(read_lines(path), 1)
-    ]
-    lines = [(at, fields) for at, fields in lines if fields]
-    if not lines:
-        raise MdiError(f"{path}: no words; expected one a line, or Kaldi's words.txt")
-    table = all(len(fields) == 2 and fields[1].isdigit() for _, fields in lines)
-    seen: dict[str, int] = {}
-    for at, fields in lines:
-        if len(fields) > 1 and not table:
-            found = to_str(b" ".join(fields))
+def read_word_file(path: str) -> tuple[list[str], list[int] | None]:
+    """The one reader of word lists, one word per line, and of Kaldi's words.txt, a word and its number per line.
+
+    Returns (words, numbers), numbers being None for a list. A word or a number that appears twice is an error.
+    """
+    words: dict[str, int] = {}  # and the line of each
+    numbers: dict[int, int] = {}
+    columns = 0
+    for at, line in enumerate(read_lines(path), 1):
+        if at == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        fields = [field for field in re.split(rb"[ \t]+", line) if field]
+        if not fields:
+            continue
+        columns = columns or len(fields)
+        number = int(fields[1]) if len(fields) == 2 and re.fullmatch(rb"[0-9]{1,10}", fields[1]) else -1
+        if len(fields) != columns or columns > 2 or (columns == 2 and not 0 <= number <= MOST_WORDS):
             raise MdiError(
-                f"{path}:{at}: '{found[:80]}'; expected one word a line, or a word and its number on every line"
+                f"{path}:{at}: '{to_str(line)[:80]}'; expected one word per line, or, as in Kaldi's words.txt, a word "
+                f"and its number on every line, such as 'hello 12'"
             )
         if b"\0" in fields[0]:
-            raise MdiError(f"{path}:{at}: a NUL byte; expected text, one word a line")
+            raise MdiError(f"{path}:{at}: a NUL byte; expected text, one word per line")
         word = to_str(fields[0])
-        if table and _NOT_A_WORD.fullmatch(word):
-            continue
-        if word in seen:
-            raise MdiError(f"{path}:{at}: the word '{word}' stands here and on line {seen[word]}; keep one of the two")
-        seen[word] = at
-    return list(seen)
+        if word in words or (columns == 2 and number in numbers):
+            what, first = (f"word '{word}'", words[word]) if word in words else (f"number {number}", numbers[number])
+            raise MdiError(f"{path}:{at}: the {what} appears twice, here and on line {first}; keep one of the two")
+        words[word] = at
+        if columns == 2:
+            numbers[number] = at
+    if not words:
+        raise MdiError(f"{path}: no words; expected one per line, or Kaldi's words.txt")
+    return list(words), list(numbers) if columns == 2 else None
+
+
+def read_words(path: str) -> list[str]:
+    """The words of a list, or of Kaldi's words.txt without <eps>, #0 and the other disambiguation symbols."""
+    words, numbers = read_word_file(path)
+    return words if numbers is None else [word for word in words if not _NOT_A_WORD.fullmatch(word)]
 
 
 def model_vocabulary(words: list[str], unk: bool) -> Vocabulary:

@@ -17,7 +17,7 @@ from mdi.errors import MdiError, examples
 from mdi.files import read_lines
 from mdi.fst.openfst import Arcs, from_unsorted
 from mdi.fst.symbols import DISAMBIGUATION, EPSILON, SymbolTable
-from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, to_str
+from mdi.lm.vocabulary import to_str
 from mdi.speech.acoustic import AcousticModel, model_folder
 
 SILENCE = "SIL"
@@ -60,13 +60,6 @@ def read_lexicon(path: str, acoustic: AcousticModel) -> Lexicon:
 def dictionary(acoustic: AcousticModel) -> Lexicon:
     """CMU's dictionary of English, which comes with the acoustic model."""
     return read_lexicon(str(model_folder() / "cmudict-en-us.dict"), acoustic)
-
-
-def make_symbols(words: list[str], path: str = "words.txt") -> SymbolTable:
-    """A table of words in Kaldi's order, with the symbols that its tools expect."""
-    special = {EPSILON, DISAMBIGUATION, BOS, EOS, UNKNOWN[0]}
-    names = [EPSILON, *sorted(set(words) - special), UNKNOWN[0], DISAMBIGUATION, BOS, EOS]
-    return SymbolTable(path, {word: i for i, word in enumerate(names)})
 
 
 def in_word(phones: tuple[str, ...]) -> tuple[str, ...]:

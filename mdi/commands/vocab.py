@@ -1,0 +1,75 @@
+"""Chooses a vocabulary: the in-domain words, then the commonest of the background, up to a size.
+
+    mdi vocab [options] IN_DOMAIN_TEXT[.gz]... OUT
+
+The first step of any comparison: models and perplexities are comparable over one vocabulary only, and words outside it
+become <unk>, which is easy to predict. OUT has one word per line, or is Kaldi's words.txt (--format kaldi, or a name
+that ends in words.txt). Give it to mdi train --vocab.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("texts", metavar="TEXT", nargs="+", help="in-domain text(s)")
+    add("out", metavar="OUT", help="word list to write; - is standard output")
+    add(
+        "--background",
+        metavar="TEXT",
+        action="append",
+        default=[],
+        help="general text to fill up from; may be repeated",
+    )
+    add("--base", metavar="WORDS", help="words to begin with: a list, or a words.txt, whose numbers are kept")
+    add("--size", type=int, metavar="N", help="words at most (all of the in-domain text, none of the background)")
+    add("--min-count", type=int, default=1, metavar="N", help="of in-domain words (1)")
+    add("--dev", metavar="TEXT", action="append", default=[], help="say how much of this text is covered")
+    add("--format", choices=("list", "kaldi"), help="(by the name of OUT)")
+
+
+def run(args: argparse.Namespace) -> None:
+    from pathlib import Path
+
+    from mdi.errors import OptionError, examples
+    from mdi.files import check_output, writing
+    from mdi.lm.vocabulary import read_words, to_bytes, vocabulary
+    from mdi.lm.word_counts import choose_words, count_words, coverage
+    from mdi.progress import say
+
+    check_output(args.out, [*args.texts, *args.background, *args.dev, *([args.base] if args.base else [])])
+    if args.background and args.size is None:
+        raise OptionError("size", args.size, "a number of words, as --background has many")
+    in_domain = count_words(list(map(Path, args.texts)))
+    background = count_words(list(map(Path, args.background))) if args.background else None
+    base = read_words(args.base) if args.base else []
+    words = choose_words(in_domain, background, base=base, size=args.size, min_count=args.min_count)
+    with writing(args.out) as stream:
+        kaldi = args.format == "kaldi" or (args.format is None and args.out.endswith("words.txt"))
+        rows = _numbered(words, args.base) if kaldi else words
+        stream.write(to_bytes("".join(f"{row}\n" for row in rows)))
+    known = vocabulary(words)
+    say(f"{len(words):,} words -> {args.out}")
+    counted = {"in-domain": in_domain, "background": background}
+    counted |= {path: count_words(Path(path)) for path in args.dev}
+    for name, counts in counted.items():
+        if counts is not None:
+            found = coverage(counts, known)
+            missing = f"; missing: {examples(found.missing)}" if found.missing else ""
+            say(f"{name}: {found.words:,} words, {100 * found.share:.2f}% covered{missing}")
+
+
+def _numbered(words: list[str], base: str | None) -> list[str]:
+    """Kaldi's table: the numbers of `base` stay, new words come after the highest; or a new table with its symbols."""
+    from mdi.fst.symbols import make_symbols, read_symbols
+    from mdi.lm.vocabulary import read_word_file
+
+    if base and read_word_file(base)[1] is not None:
+        ids = dict(read_symbols(base).ids)
+        after = max(ids.values()) + 1
+        ids |= {word: after + i for i, word in enumerate(word for word in words if word not in ids)}
+    else:
+        ids = make_symbols(words).ids
+    return [f"{word} {i}" for word, i in ids.items()]

@@ -1,0 +1,207 @@
+"""The Python API: what `import mdi` offers, what it accepts, and what it refuses."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import math
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdi
+
+DATA = Path(__file__).parent / "data"
+BACKGROUND = DATA / "kaldi" / "bg.kn.arpa.gz"
+IN_DOMAIN = DATA / "text" / "in.txt.gz"
+DEVELOPMENT = DATA / "text" / "dev.txt"
+
+
+@pytest.fixture(scope="module")
+def background() -> mdi.NgramModel:
+    return mdi.read_arpa(BACKGROUND)
+
+
+def test_the_tutorial_runs_as_it_stands() -> None:
+    assert doctest.testmod(mdi).failed == 0
+    assert doctest.testmod(mdi).attempted > 10
+
+
+def test_names_and_signatures() -> None:
+    assert "__version__" in dir(mdi)
+    assert set(dir(mdi)) == set(mdi.__all__)
+    for name in ("adapt", "match", "tune", "train", "mix", "prune", "check", "perplexity", "rescore", "count_text"):
+        parameters = inspect.signature(getattr(mdi, name)).parameters.values()
+        assert all(p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in parameters), name
+        assert len(inspect.getdoc(getattr(mdi, name)) or "") > 40, name
+    with pytest.raises(AttributeError, match="no attribute 'adpat'"):
+        mdi.adpat  # noqa: B018
+
+
+def test_importing_is_instant_and_pandas_waits() -> None:
+    code = (
+        "import sys, mdi; assert not {'numpy', 'numba', 'pandas', 'scipy'} & set(sys.modules), 'import mdi';"
+        "from mdi.adaptation.adapter import Adapter; assert 'pandas' not in sys.modules, 'adapt'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, targets="smothed"), "targets='smothed'; expected ml or smoothed"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, oov="mpa"), "oov='mpa'; expected map, drop or error"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, solver="newton"), "solver='newton'; expected partition, gis, lbfgs or"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=-1), "sigma2=-1; expected a positive number"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=math.inf), "sigma2=inf"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=[1, 0]), "sigma2=0; expected a positive number"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=[1, 1, 1, 1]), "at most 3 numbers"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, "5-x"), "min_counts='5-x'; expected positive numbers"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, (5, 3, 2, 1)), "at most 3 numbers, as the order is 3"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, math.inf), "min_counts=inf"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, tolerance=0), "tolerance=0; expected a positive number"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, max_iters=-3), "max_iters=-3"),
+        (lambda bg: mdi.adapt(bg, 17), "17 as text; expected a file"),
+        (lambda bg: mdi.adapt(17, IN_DOMAIN), "background=17; expected a model"),
+        (lambda bg: mdi.adapt(bg, ["w001 w002", str(IN_DOMAIN)]), "files and sentences in one text"),
+        (lambda bg: mdi.adapt(bg, ["nowhere.txt"]), "nowhere.txt: no such file"),
+        (lambda bg: mdi.adapt(bg, [["w001", "w 2"]]), "'w 2' in the sentence"),
+        (lambda bg: mdi.adapt(bg, []), "no text; expected a file"),
+        (lambda bg: mdi.adapt(bg, mdi.count_text(IN_DOMAIN)), "over other words than the background"),
+        (lambda bg: mdi.train(IN_DOMAIN, smoothing="witten"), "smoothing='witten'; expected kn, kn-interpolated or wb"),
+        (lambda bg: mdi.train(IN_DOMAIN, order=0), "order=0; expected 1 to 8"),
+        (lambda bg: mdi.perplexity(bg, "nowhere.txt"), "nowhere.txt: No such file"),
+        (lambda bg: mdi.perplexity(bg, IN_DOMAIN, oov="x"), "oov='x'"),
+        (lambda bg: mdi.prune(bg, -1.0), "threshold=-1.0; expected a number of 0 or more"),
+        (lambda bg: mdi.mix([bg, bg], [0.5, 0.6]), "sum to 1.1; expected 1"),
+        (lambda bg: mdi.tune(bg, IN_DOMAIN, DEVELOPMENT, max_settings=0), "max_settings=0"),
+        (lambda bg: mdi.tune(bg, IN_DOMAIN, DEVELOPMENT, max_order=2), "max_order=2; expected 3"),
+        (lambda bg: mdi.rescore("x", "y", words="w", old_lm=bg, old_scores="cheap"), "old_scores='cheap'; expected"),
+    ],
+)
+def test_nonsense_is_refused(background: mdi.NgramModel, call, message: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(mdi.MdiError) as error:
+            call(background)
+    assert message in str(error.value)
+
+
+def test_what_is_meant_is_accepted(background: mdi.NgramModel, tmp_path: Path) -> None:
+    one = mdi.adapt(str(BACKGROUND), str(IN_DOMAIN), (5, 3, 2))
+    two = mdi.adapt(background, [IN_DOMAIN], "5-3-2")
+    assert one.model == two.model
+    assert one.model != background
+    assert mdi.adapt(background, IN_DOMAIN, 5).problem.min_counts == "5"
+    mdi.write_arpa(one, tmp_path / "adapted.arpa.gz")
+    assert mdi.read_arpa(tmp_path / "adapted.arpa.gz").trie.counts == one.model.trie.counts
+    assert background == mdi.read_arpa(str(BACKGROUND))
+    assert background != "a model"
+
+
+def test_sentences_do_instead_of_files(background: mdi.NgramModel, tmp_path: Path) -> None:
+    sentences = ["w001 w002 w003", "w002 w002", "w003 w001 w001"]
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in sentences))
+    by_file = mdi.count_text(tmp_path / "text", background.vocab)
+    for text in (sentences, [line.split() for line in sentences], (line for line in sentences)):
+        counts = mdi.count_text(text, background.vocab)
+        assert [c.tolist() for c in counts.count] == [c.tolist() for c in by_file.count]
+    by_file_ppl = mdi.perplexity(background, tmp_path / "text").ppl
+    assert mdi.perplexity(background, sentences).ppl == pytest.approx(by_file_ppl, rel=1e-12)
+    assert repr(by_file).startswith("<Counts of 3 sentences, 8 words")
+
+
+def test_probabilities_of_single_words(background: mdi.NgramModel) -> None:
+    words = ["w001", "w002", "w003"]
+    by_text = mdi.perplexity(background, [words])
+    by_word = background.log_prob([*words, "</s>"], ["<s>"])
+    assert by_word == pytest.approx(by_text.log_prob, rel=1e-12)
+    assert background.log_prob("w001 w002 w003 </s>", "<s>") == by_word  # a string is words, not letters
+    assert math.log(background.prob("w003", "w001 w002")) == pytest.approx(background.log_prob("w003", "w001 w002"))
+    assert sum(background.prob(w, "w001") for w in background.vocab.words) == pytest.approx(1.0, abs=1e-5)
+    # words outside the vocabulary, in either place, are <unk>, as in texts
+    assert background.prob("zebra", "w001") == background.prob("<unk>", "w001") > 0
+    assert background.prob("w001", "zebra w002") == background.prob("w001", "<unk> w002")
+    closed = mdi.train(["a b", "b a"], vocab=["a", "b"], oov="drop")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert closed.prob("zebra") == 0.0
+        assert closed.log_prob("zebra") == -math.inf
+    assert "w001" in background
+    assert "zebra" not in background
+
+
+def test_tables(background: mdi.NgramModel) -> None:
+    adapted = mdi.adapt(background, IN_DOMAIN, "5-3-2")
+    table = adapted.constraints()
+    assert list(table.columns) == ["ngram", "order", "count", "target", "before", "after", "lambda"]
+    assert len(table) == adapted.problem.constraints.total
+    assert (table["target"] - table["after"]).abs().sum() <= 1e-3
+    moved = adapted.moved(7)
+    assert len(moved) == 7
+    change = (moved["after"] - moved["before"]).abs()
+    assert change.is_monotonic_decreasing
+    assert change.iloc[0] == (table["after"] - table["before"]).abs().max()
+    assert adapted.steps()["l1"].iloc[-1] <= 1e-3
+    assert "<table" in adapted._repr_html_()
+    assert "<table" in background._repr_html_()
+    assert repr(adapted).startswith("<Adapted with 5-3-2: ")
+    words = mdi.word_table(background, DEVELOPMENT)
+    found = mdi.perplexity(background, DEVELOPMENT)
+    assert 10 ** (-words["log10_p"].mean()) == pytest.approx(found.ppl)
+    assert len(words) == found.words + found.sentences
+
+
+def test_a_sweep_as_a_table(background: mdi.NgramModel) -> None:
+    from mdi.adaptation.table import sweep_table
+
+    adapter = mdi.Adapter(background, IN_DOMAIN)
+    table = sweep_table(adapter.sweep(["2-2-2", (5, 3, 2)]), {"dev": DEVELOPMENT})
+    assert table["min_counts"].tolist() == ["5-3-2", "2-2-2"]
+    single = mdi.perplexity(adapter.adapt("2-2-2").model, DEVELOPMENT).ppl
+    assert table["dev"].iloc[1] == pytest.approx(single, rel=1e-3)
+
+
+def test_a_solver_that_runs_out_of_iterations_warns(background: mdi.NgramModel) -> None:
+    with pytest.warns(mdi.ConvergenceWarning, match="stopped after 2 iterations"):
+        adapted = mdi.adapt(background, IN_DOMAIN, max_iters=2)
+    assert not adapted.solution.converged
+    assert "NOT converged" in repr(adapted)
+
+
+def test_a_spent_model_says_so() -> None:
+    model = mdi.read_arpa(BACKGROUND)
+    adapted = mdi.Adapter(model, IN_DOMAIN, spend=True).adapt("5-3-2")
+    assert mdi.perplexity(adapted.model, DEVELOPMENT).ppl > 1
+    for use in (
+        lambda: model.order,
+        lambda: model.prob("w001"),
+        lambda: mdi.perplexity(model, DEVELOPMENT),
+        lambda: mdi.write_arpa(model, "never.arpa"),
+        lambda: mdi.adapt(model, IN_DOMAIN),
+    ):
+        with pytest.raises(mdi.MdiError, match="used up by an adaptation"):
+            use()
+    assert not Path("never.arpa").exists()
+
+
+def test_weights_from_python(background: mdi.NgramModel) -> None:
+    in_domain = mdi.train(IN_DOMAIN, vocab=background.vocab)
+    weights = mdi.best_weights([in_domain, background], DEVELOPMENT)
+    assert weights.sum() == pytest.approx(1.0)
+    best = mdi.perplexity(mdi.mix([in_domain, background], weights), DEVELOPMENT).ppl
+    for other in ([0.5, 0.5], [0.99, 0.01], [0.01, 0.99]):
+        assert best <= mdi.perplexity(mdi.mix([in_domain, background], other), DEVELOPMENT).ppl * 1.0005
+
+
+def test_check_and_prune(background: mdi.NgramModel) -> None:
+    assert {finding.level for finding in mdi.check(background)} == {"ok"}
+    pruned = mdi.prune(background, max_ngrams=5000)
+    assert sum(pruned.trie.counts) <= 5000
+    assert all(np.isfinite(p).all() for p in pruned.p)
+    # a pruned model lacks suffixes; perplexity minds them
+    assert mdi.perplexity(pruned, DEVELOPMENT).ppl > mdi.perplexity(background, DEVELOPMENT).ppl
