@@ -1,0 +1,93 @@
+"""A wheel of the tree, installed outside the clone: every verb works there, and nothing reads the clone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+# Opening a file of the clone is an error, except in the environment, which may lie within it.
+GUARD = """
+import sys
+def guard(event, args, root={root!r}, allowed={allowed!r}):
+    if event == "open" and isinstance(args[0], str) and args[0].startswith(root) and not args[0].startswith(allowed):
+        raise RuntimeError(f"reads the clone: {{args[0]}}")
+sys.addaudithook(guard)
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """(a folder to work in, the environment in which `python3 -m mdi` is the wheel's)"""
+    root = tmp_path_factory.mktemp("wheel")
+    clone = root / "source"  # building leaves files behind: not in the clone
+    ignore = shutil.ignore_patterns(".venv", ".git", "exp", "data", "*.egg-info", "__pycache__")
+    shutil.copytree(ROOT / "mdi", clone / "mdi", ignore=ignore)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, clone)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    build = [*pip, "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(root), str(clone)]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = root.glob("mdi_lm-*.whl")
+    site = root / "site"
+    subprocess.run(
+        [*pip, "install", "-q", "--no-deps", "--target", str(site), str(wheel)], check=True, capture_output=True
+    )
+    allowed = os.path.realpath(Path(sys.executable).parent.parent)
+    (site / "sitecustomize.py").write_text(GUARD.format(root=f"{ROOT}{os.sep}", allowed=(allowed, sys.prefix)))
+    work = root / "work"
+    work.mkdir()
+    data = ROOT / "tests" / "data"
+    for source in ("kaldi/bg.kn.arpa.gz", "kaldi/words.txt", "text/in.txt.gz", "text/dev.txt", "srilm/in.kn.arpa.gz"):
+        shutil.copy(data / source, work)
+    shutil.copytree(data / "speech", work / "speech")
+    sounds = sorted((work / "speech").glob("*.wav"))
+    (work / "speech" / "wav.scp").write_text("".join(f"{path.stem} {path}\n" for path in sounds))
+    return work, {**os.environ, "PYTHONPATH": str(site), "NUMBA_CACHE_DIR": str(root / "cache")}
+
+
+def test_every_verb_works_outside_the_clone(installed: tuple[Path, dict[str, str]]) -> None:
+    from mdi.cli import VERBS
+
+    work, environment = installed
+    tried = set()
+
+    def mdi(*arguments: str) -> str:
+        command = [sys.executable, "-m", "mdi", *arguments]
+        done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, (arguments, done.stderr)
+        tried.add(arguments[0])
+        return done.stdout
+
+    where = "import mdi; print(mdi.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-c", where], cwd=work, env=environment, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.startswith(environment["PYTHONPATH"])
+    assert (Path(environment["PYTHONPATH"]) / "mdi" / "py.typed").exists()
+    background, text, dev = "bg.kn.arpa.gz", "in.txt.gz", "dev.txt"
+    mdi("vocab", text, "list.txt")
+    mdi("train", "--vocab", "list.txt", text, "in.arpa.gz")
+    mdi("adapt", "--min-counts", "5-3-2", background, text, "adapted.arpa.gz")
+    mdi("tune", "--max-settings", "2", background, text, dev, "best.arpa.gz")
+    mdi("match", "in.kn.arpa.gz", background, text, "matched.arpa.gz")
+    mdi("mix", "--weights", "0.5,0.5", "in.kn.arpa.gz", background, "mixed.arpa.gz")
+    mdi("prune", "--threshold", "1e-4", background, "pruned.arpa.gz")
+    assert "ppl=" in mdi("ppl", "adapted.arpa.gz", dev)
+    assert "nothing is wrong" in mdi("check", "adapted.arpa.gz")
+    mdi("fst", "--words", "words.txt", background, "G.fst")
+    if "convert" in VERBS:
+        mdi("convert", "--words", "words.txt", background, "G.carpa")
+    mdi("train", "--order", "1", "speech/lm.txt", "uni.arpa")
+    mdi("train", "--order", "2", "speech/lm.txt", "bi.arpa")
+    mdi("graph", "uni.arpa", "graph")
+    mdi("decode", "graph", "speech", "decoded")
+    words = ["--words", "graph/words.txt"]
+    mdi("rescore", *words, "--old-lm", "uni.arpa", "--new-lm", "bi.arpa", "decoded", "rescored")
+    assert "%WER" in mdi("score", *words, "speech", "rescored")
+    assert tried == set(VERBS)
