@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from mdi import charts
 from mdi.adaptation.adapter import Adapter
 from mdi.cli import main
 from mdi.lm.arpa import read_arpa
@@ -68,22 +70,39 @@ def test_the_tuned_model_is_never_worse_than_interpolation(more: list[str], tmp_
     model = read_arpa(str(out))
     assert worst_sum(model)[0] < 1e-6
     assert perplexity(model, [DEVELOPMENT]).ppl == pytest.approx(choice["development_ppl"], rel=1e-5)
-    table = [line.split("\t") for line in (tmp_path / "best.arpa.gz.path.tsv").read_text().splitlines()]
+    table = [line.split("\t") for line in (tmp_path / "best.arpa.gz.search.tsv").read_text().splitlines()]
     assert len(table) == 11
     assert all(len(row) == len(table[0]) for row in table)
     mixed = {row[6]: row[8] for row in table[1:]}
     assert mixed[min(mixed, key=float)] == "*"
-    assert (tmp_path / "best.arpa.gz.path.svg").read_text().count("<circle") == 10
+    picture = (tmp_path / "best.arpa.gz.search.svg").read_text()
+    # every setting by its name, and what to compare with
+    for row in table[1:]:
+        assert picture.count(f">{row[0]}, {'no prior' if row[1] == 'none' else f'sigma2 {row[1]}'}</text>") == 1
+    for name in ("interpolation", "in-domain alone", "background alone"):
+        assert f">{name}</text>" in picture
+    ElementTree.fromstring(picture)
     if more:
         srilm = 26.32153  # SRILM's static mix of the same two models, weights tuned on the same text
         assert choice["development_ppl"] < srilm
+
+
+def test_without_matplotlib_the_picture_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = charts.find_spec
+    monkeypatch.setattr(charts, "find_spec", lambda name: None if name == "matplotlib" else find(name))
+    out = tmp_path / "best.arpa"
+    assert main(["tune", "--max-settings", "1", BACKGROUND, IN_DOMAIN, DEVELOPMENT, str(out)]) == 0
+    assert "no picture of the search, since matplotlib is not installed; to have it: pip" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["best.arpa", "best.arpa.json", "best.arpa.search.tsv"]
 
 
 def test_a_grid(tmp_path: Path) -> None:
     out = tmp_path / "best.arpa"
     arguments = ["--min-counts", "2,6-4-3", "--sigma2", "1,none", BACKGROUND, IN_DOMAIN, DEVELOPMENT, str(out)]
     assert main(["tune", *arguments]) == 0
-    rows = [line.split("\t")[:2] for line in (tmp_path / "best.arpa.path.tsv").read_text().splitlines()[1:]]
+    rows = [line.split("\t")[:2] for line in (tmp_path / "best.arpa.search.tsv").read_text().splitlines()[1:]]
     assert sorted(map(tuple, rows)) == [("2-2-2", "1"), ("2-2-2", "none"), ("6-4-3", "1"), ("6-4-3", "none")]
 
 

@@ -4,8 +4,8 @@
 
 The background is adapted (mdi adapt) with thresholds by order and a prior on lambda that are searched on the
 development text; for each choice the adapted model is mixed with the in-domain model and the background by EM's
-weights, so that plain interpolation is among the choices. OUT is the static mixture of the best. OUT.path.tsv and
-OUT.path.svg show what was tried.
+weights, so that plain interpolation is among the choices. OUT is the static mixture of the best. OUT.search.tsv
+and OUT.search.svg show what was tried.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     shared.check_options(args)
     if args.max_settings < 1 or out == "-":
         raise MdiError("expected a positive --max-settings and a file as output")
-    for path in (out, f"{out}.path.tsv", f"{out}.path.svg"):
+    for path in (out, f"{out}.search.tsv", f"{out}.search.svg"):
         check_outputs(path, [background_path, *texts, development_path, *args.mix_with])
     background = read_arpa(background_path)
     shared.check_normalised(background_path, background, args.renormalize)
@@ -108,7 +108,10 @@ def run(args: argparse.Namespace) -> int:
     write_certificate(
         out, {"command": "tune", **inputs, **shared.text_fields(counts), "choice": choice, "options": options, **fields}
     )  # fmt: skip
-    _write_path(tuner, baseline, out)
+    others = [path.rsplit("/", 1)[-1] for path in args.mix_with] if len(args.mix_with) > 1 else ["in-domain"]
+    alone = [float(np.exp(-np.log(probs[probs > 0]).mean())) for probs in tuner.others]
+    references = dict(zip([*(f"{name} alone" for name in others), "background alone"], alone, strict=True))
+    _write_search(tuner, {"interpolation": baseline, **references}, out)
     parts = ", ".join(f"{weight:.3f} {name}" for weight, name in zip(weights, ["adapted", *models], strict=True))
     say(f"chosen: {setting}; mixed: {parts}")
     say(
@@ -139,29 +142,30 @@ def _say_point(point: Trial) -> None:
     )
 
 
-def _write_path(tuner: Tuner, baseline: float, out: str) -> None:
-    """The settings that were tried, as a table and as a picture."""
-    from mdi.files import writing
-    from mdi.plot import Line, chart
+def _write_search(tuner: Tuner, references: dict[str, float], out: str) -> None:
+    """The settings that were tried, as a table and as a picture. `references`: perplexities to compare them with."""
+    import pandas as pd
 
-    points = sorted(tuner.points.values(), key=lambda point: (point.setting.sigma2 or 1e9, point.constraints))
-    with writing(f"{out}.path.tsv") as stream:
-        stream.write(b"min_counts\tsigma2\tconstraints\titerations\tseconds\tppl_alone\tppl_mixed\tweights\tchosen\n")
-        for point in points:
-            chosen = "*" if point.setting == tuner.best[1] else ""
-            sigma2 = f"{point.setting.sigma2:g}" if point.setting.sigma2 else "none"
-            row = f"{point.setting.min_counts}\t{sigma2}\t{point.constraints}\t{point.iterations}\t{point.seconds:.2f}"
-            row += f"\t{point.ppl_alone:.4f}\t{point.ppl_mixed:.4f}\t{_numbers(point.weights)}\t{chosen}\n"
-            stream.write(row.encode())
-    lines = []
-    for sigma2 in dict.fromkeys(point.setting.sigma2 for point in points):
-        part = [point for point in points if point.setting.sigma2 == sigma2]
-        name = f"sigma2 {sigma2:g}" if sigma2 else "no prior"
-        notes = [f"{point.setting}: alone {point.ppl_alone:.2f}, mixed {point.ppl_mixed:.2f}" for point in part]
-        lines.append(Line(name, [p.constraints for p in part], [p.ppl_mixed for p in part], notes))
-    picture = chart(
-        "Adapted, in-domain and background models mixed", "constraints", "development perplexity", lines,
-        {"interpolation": baseline}, log_x=True,
-    )  # fmt: skip
-    with writing(f"{out}.path.svg") as stream:
-        stream.write(picture.encode())
+    from mdi import charts
+    from mdi.files import writing
+
+    table = pd.DataFrame(
+        {
+            "min_counts": point.setting.min_counts,
+            "sigma2": f"{point.setting.sigma2:g}" if point.setting.sigma2 else "none",
+            "constraints": point.constraints,
+            "iterations": point.iterations,
+            "seconds": round(point.seconds, 2),
+            "ppl_alone": round(point.ppl_alone, 4),
+            "ppl_mixed": round(point.ppl_mixed, 4),
+            "weights": _numbers(point.weights),
+            "chosen": "*" if point.setting == tuner.best[1] else "",
+        }
+        for point in tuner.points.values()
+    )
+    with writing(f"{out}.search.tsv") as stream:
+        stream.write(table.to_csv(sep="\t", index=False, lineterminator="\n").encode())
+    if charts.available():
+        charts.write_svg(charts.search_chart(table, references), f"{out}.search.svg")
+    else:
+        say(f"no picture of the search, since matplotlib is not installed; to have it: {charts.HOW_TO_GET}")
