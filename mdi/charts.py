@@ -66,6 +66,8 @@ def line_chart(
     log_y: bool = False,
 ) -> Figure:
     """`levels` are horizontal lines to compare with."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
     levels = levels or {}
     with _style():
         figure, axes = _figure(title, HEIGHT + 0.16 * ((len(lines) + len(levels)) // 3))
@@ -81,20 +83,13 @@ def line_chart(
             axes.axhline(value, linestyle="--", linewidth=1.2, color=colour, label=f"{label} {value:.5g}")
         if log_x:
             axes.set_xscale("log")
-            _plain_ticks(axes.xaxis)
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
+            axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
         if log_y:
             axes.set_yscale("log")
         figure.legend(loc="outside lower center", ncols=3)
     return figure
-
-
-def _plain_ticks(axis) -> None:
-    """Plain numbers, a few for each power of ten, on a logarithmic axis."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
-    axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-    axis.set_minor_formatter(NullFormatter())
 
 
 def dot_chart(title: str, x_label: str, dots: list[Dot]) -> Figure:
@@ -105,6 +100,7 @@ def dot_chart(title: str, x_label: str, dots: list[Dot]) -> Figure:
     ends = [end for dot in dots if dot.value <= fence for end in (dot.value, *(dot.interval or ()))]
     margin = 0.05 * (max(ends) - min(ends)) or 0.5
     left, right = min(ends) - margin, max(ends) + margin
+    left = left if min(ends) < 0 else max(0.0, left)
     with _style():
         figure, axes = _figure(title, 0.9 + 0.22 * len(dots))
         for row, dot in enumerate(dots):
@@ -115,7 +111,7 @@ def dot_chart(title: str, x_label: str, dots: list[Dot]) -> Figure:
             axes.annotate(dot.text, (1.03, row), xycoords=("axes fraction", "data"), va="center")
         axes.set_yticks(range(len(dots)), [dot.label for dot in dots])
         axes.set(xlabel=x_label, xlim=(left, right), ylim=(len(dots) - 0.5, -0.5))
-        axes.tick_params(axis="y", length=0)
+        axes.tick_params(axis="y", length=0, pad=7)
         axes.locator_params(axis="x", nbins=6)
     return figure
 
@@ -140,10 +136,12 @@ def write_svg(figure: Figure, path: str) -> None:
 
 
 def inline_svg(figure: Figure, name: str) -> str:
-    """For a page: no header, the page's own ink, and ids that begin with a name, since those of a page must differ."""
+    """For a page: no header, the page's own ink and font, and ids that begin with a name, since those of a page must
+    differ."""
     svg = _svg(figure, name, "none")
-    svg = re.sub(r"font-family: [^;\"]+;", "", svg[svg.index("<svg") :])
-    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg).replace(INK, "currentColor")
+    svg = re.sub(r'font-family: [^;"]+;|xmlns:xlink="[^"]+"', "", svg[svg.index("<svg") :])
+    svg = svg.replace("xlink:href", "href").replace(INK, "currentColor")
+    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
 
 
 def _svg(figure: Figure, salt: str, face: str) -> str:
@@ -157,9 +155,9 @@ def _svg(figure: Figure, salt: str, face: str) -> str:
 
 
 def _style() -> AbstractContextManager[None]:
-    import matplotlib
+    from matplotlib import style
 
-    return matplotlib.rc_context(STYLE)
+    return style.context(["default", STYLE])  # not what the user's matplotlibrc says
 
 
 def _figure(title: str, height: float) -> tuple[Figure, Axes]:
