@@ -302,6 +302,23 @@ def test_what_moved_most_is_of_the_best_model_that_has_a_table(ami):
     assert "Constraints of MDI (6-4-3), the best on dev of the models for which" in as_words(page_of(ami))
 
 
+def test_a_page_of_few_models(ami):
+    """A ready background and no in-domain model; one part is not there yet, one perplexity is infinite."""
+    (ami.parent / "later").mkdir()
+    for name in ("in", "interpolated"):
+        (ami / "ppl" / f"{name}.jsonl").unlink()
+    rows = [{"text": f"{s}.txt", "ppl": float("inf"), "oov": 0, "words": 9} for s in ("dev", "eval")]
+    (ami / "ppl" / "background.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (ami / "mdi").mkdir()
+    (ami / "mdi" / "best.arpa.gz.search.tsv").write_text(
+        "min_counts\tsigma2\tppl_mixed\tchosen\n2-2-2\tnone\t77.5\t*\n"
+    )
+    words = as_words(page_of(ami, ami.parent / "later", options=["--corpus", "mine"]))
+    assert "mdi/mdi.6-4-3.arpa.gz , “MDI (6-4-3)” in the table" in words
+    assert "against the in-domain model" not in words
+    assert "In-domain: " not in words
+
+
 def test_links_of_the_page_lead_somewhere(ami):
     (ami / "mdi").mkdir()
     (ami / "mdi" / "mdi.6-4-3.arpa.gz").write_text("")

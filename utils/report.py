@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
-from results import FORMATS, Results, cells, collect, model_path, notes, paper_cells
+from results import FORMATS, Results, cells, collect, corpora, model_path, notes, paper_cells
 
 from mdi import charts
 from mdi.cli import boolean
@@ -197,7 +198,7 @@ def model_charts(results: Results, corpus: str, measure: str) -> Iterator[charts
     """Perplexity or WER of every model, one chart per test set."""
     frame, column = results.frame, measure.lower()
     unit = "perplexity" if measure == "PPL" else "WER in % and 95% interval" + ", synthetic speech" * results.synthetic
-    for test_set, rows in frame[(frame.corpus == corpus) & frame[column].notna()].groupby("test_set", sort=False):
+    for test_set, rows in frame[(frame.corpus == corpus) & (frame[column] < math.inf)].groupby("test_set", sort=False):
         dots = []
         for row in rows.itertuples():
             value, mark, interval = getattr(row, column), "", None
@@ -229,7 +230,9 @@ def sweep_charts(results: Results, part: Path, corpus: str) -> Iterator[charts.F
     if searched.exists():
         table = pd.read_csv(searched, sep="\t", dtype={"min_counts": str, "sigma2": str}, na_filter=False)
         ppl = frame[frame.test_set == frame.test_set.iloc[0]].set_index("model").ppl
-        levels = {label: ppl[model] for model, label in references.items() if model in ("in", "interpolated")}
+        levels = {
+            label: ppl[model] for model, label in references.items() if model in ("in", "interpolated") and model in ppl
+        }
         yield charts.search_chart(table, levels)
 
 
@@ -256,7 +259,7 @@ def _full(model: str, label: str) -> str:
 def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
     import jinja2
 
-    names = dict(zip(results.frame.corpus.unique(), parts, strict=True))
+    names = {corpus: part for corpus, part in corpora(parts).items() if len(large(results, corpus))}
     described = []
     for number, (corpus, part) in enumerate(names.items()):
         sections = [
@@ -314,7 +317,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--command", default="", metavar="TEXT", help="the command that made all this, for the page")
     args = parser.parse_args(argv)
-    parts, out = list(dict.fromkeys(map(Path, args.parts))), Path(args.out)
+    parts, out = [Path(part) for part in args.parts], Path(args.out)
 
     def work() -> None:
         results = collect(args.corpus or parts[0].name, parts, args.synthetic)

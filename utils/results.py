@@ -108,6 +108,12 @@ def _numbers(name: str) -> list[float]:
     return [float(number) for number in re.findall(r"[\d.]+", name.removeprefix("mdi."))]
 
 
+def corpora(parts: list[Path]) -> dict[str, Path]:
+    """The folders by the names that the table gives them: those of the folders, where these differ."""
+    names = [part.name for part in dict.fromkeys(parts)]
+    return {part.name if names.count(part.name) == 1 else str(part): part for part in dict.fromkeys(parts)}
+
+
 def model_path(part: Path, model: str) -> Path:
     """Where the recipe keeps a model of the table."""
     folder = "first" if model.startswith("first.") else "lm" if model in ("in", "background", "interpolated") else "mdi"
@@ -177,9 +183,8 @@ def read_ngrams(model: Path) -> int | None:
 
 
 def collect(corpus: str, parts: list[Path], synthetic: bool = False) -> Results:
-    rows, parts = [], list(dict.fromkeys(parts))
-    for part in parts:
-        name = part.name if sum(other.name == part.name for other in parts) == 1 else str(part)
+    rows = []
+    for name, part in corpora(parts).items():
         for model, label in labels(parts).items():
             path, ngrams = part / "ppl" / f"{model}.jsonl", read_ngrams(model_path(part, model))
             for line in path.read_text().splitlines() if path.exists() else ():
@@ -254,7 +259,7 @@ def amount(n: int) -> str:
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if n >= size:
             return f"{n / size:.3g}{unit}"
-    return str(n)
+    return f"{n:.0f}"
 
 
 def _told(results: Results, what: str) -> str:
