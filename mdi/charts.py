@@ -127,7 +127,7 @@ def search_chart(table: DataFrame, references: dict[str, float]) -> Figure:
     ]  # fmt: skip
     dots += [Dot(label, value, f"{value:.2f}", colour=REFERENCE) for label, value in references.items()]
     dots.sort(key=lambda dot: dot.value)
-    return dot_chart("Mixtures that the search tried", "development perplexity", dots)
+    return dot_chart("Mixtures that the search tried; green: chosen", "development perplexity", dots)
 
 
 def write_svg(figure: Figure, path: str) -> None:
