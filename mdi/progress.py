@@ -1,17 +1,43 @@
-"""What people see while they wait: everything goes to standard error."""
+"""What people see while they wait: everything goes to standard error, in whole lines."""
 
 from __future__ import annotations
 
+import shutil
 import sys
+import threading
 import time
+
+_lock = threading.RLock()
+_bars: list = []  # tqdm's, those on the screen now
+_verbose = False
+
+
+def set_verbose(on: bool) -> None:
+    """Whether `detail` is printed."""
+    global _verbose
+    _verbose = on
 
 
 def say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
+    """A line, written at once: lines of two threads cannot run into each other, nor into a bar."""
+    with _lock:
+        for bar in _bars:
+            bar.clear()
+        sys.stderr.write(f"{message}\n")
+        sys.stderr.flush()
+        for bar in _bars:
+            bar.refresh()
+
+
+def detail(message: str) -> None:
+    """A line for those who asked for it: an iteration, a step of a search."""
+    if _verbose:
+        say(message)
 
 
 class Progress:
-    """A bar on a terminal; elsewhere a plain line every few seconds. Nothing at all for what is quick."""
+    """tqdm's bar on a terminal; elsewhere a plain line every few seconds, for bars fill a log with carriage returns.
+    Nothing at all for what is quick."""
 
     QUIET_SECONDS = 1.0
     LOG_SECONDS = 10.0
@@ -20,28 +46,54 @@ class Progress:
         self.label, self.total, self.unit = label, total, unit
         self.start = self.shown = time.monotonic()
         self.on_terminal = sys.stderr.isatty()
-        self.drawn = False
+        self.bar = None
 
-    def update(self, done: int) -> None:
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def update(self, done: int, note: str = "") -> None:
+        """`done` of the total, counted from the beginning; `note` is what else there is to say, such as an error."""
         now = time.monotonic()
-        wait = 0.1 if self.on_terminal else self.LOG_SECONDS
-        if now - self.start < self.QUIET_SECONDS or now - self.shown < wait:
+        if now - self.start < self.QUIET_SECONDS:
             return
-        self.shown = now
-        if self.total:
-            share = min(1.0, done / self.total)
-            text = f"{self.label}: {100 * share:.0f}% of {self.total:,} {self.unit}"
-            if share > 0.02:
-                text += f", {(now - self.start) * (1 / share - 1):.0f} s left"
-        else:
-            text = f"{self.label}: {done:,} {self.unit}, {now - self.start:.0f} s"
         if self.on_terminal:
-            bar = "#" * int(20 * min(1.0, done / self.total)) if self.total else ""
-            print(f"\r\033[K[{bar:<20}] {text}", end="", file=sys.stderr, flush=True)
-            self.drawn = True
-        else:
-            say(text)
+            self._draw(done, note, now - self.start)
+        elif now - self.shown >= self.LOG_SECONDS:
+            self.shown = now
+            say(self._line(done, note, now - self.start))
+
+    def _draw(self, done: int, note: str, seconds: float) -> None:
+        with _lock:
+            if self.bar is None:
+                from tqdm import tqdm
+
+                tqdm.set_lock(_lock)
+                tqdm.monitor_interval = 0  # no thread that redraws behind our back
+                size = shutil.get_terminal_size()  # tqdm draws nothing on a terminal that tells no size
+                self.bar = tqdm(
+                    desc=self.label, total=self.total, unit=f" {self.unit}", leave=False,
+                    delay=1e-9, ncols=size.columns - 1, nrows=size.lines,
+                )  # fmt: skip
+                self.bar.start_t -= seconds
+                _bars.append(self.bar)
+            self.bar.unit_scale = done >= 100_000
+            self.bar.set_postfix_str(note, refresh=False)
+            self.bar.update(done - self.bar.n)
+
+    def _line(self, done: int, note: str, seconds: float) -> str:
+        after = f", {note}" if note else ""
+        if not self.total:
+            return f"{self.label}: {done:,} {self.unit}{after}, {seconds:.0f} s"
+        share = min(1.0, done / self.total)
+        left = f", {seconds * (1 / share - 1):.0f} s left" if share > 0.02 else ""
+        return f"{self.label}: {100 * share:.0f}% of {self.total:,} {self.unit}{after}{left}"
 
     def close(self) -> None:
-        if self.drawn:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        if self.bar is not None:
+            with _lock:
+                _bars.remove(self.bar)
+                self.bar.close()
+            self.bar = None

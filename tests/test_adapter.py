@@ -171,7 +171,7 @@ def test_command_writes_model_certificate_and_constraints(tmp_path: Path, capsys
     certificate = json.loads((tmp_path / "out.arpa.gz.json").read_text())
     assert certificate["converged"]
     assert certificate["worst_sum_gap"] < 1e-9
-    assert certificate["l1"] <= 1e-3
+    assert certificate["distance_to_targets"] <= 1e-3
     assert certificate["dual"] == pytest.approx(certificate["kl_to_background"], abs=1e-2)
     assert certificate["constraints_dropped"][IMPLIED] > 0
     assert [row["order"] for row in certificate["residuals"]] == [1, 2, 3]

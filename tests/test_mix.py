@@ -158,8 +158,11 @@ def test_command_tunes_writes_and_certifies(tmp_path: Path, capsys: pytest.Captu
     out = str(tmp_path / "mix.arpa.gz")
     assert main(["mix", "--tune", DEV, arpa_path("in.kn"), arpa_path("bg.kn"), out]) == 0
     said = capsys.readouterr()
-    assert "iteration 2, weights 0.503418 0.496582, ppl 26.3454" in said.err
     assert said.out == ""
+    assert re.search(r"^tuned in \d+ iterations: weights 0\.51790\d 0\.48209\d, ppl 26\.3433$", said.err, re.MULTILINE)
+    assert "iteration 2," not in said.err
+    assert main(["mix", "--verbose", "true", "--tune", DEV, arpa_path("in.kn"), arpa_path("bg.kn"), out]) == 0
+    assert "iteration 2, weights 0.503418 0.496582, ppl 26.3454\n" in capsys.readouterr().err
     facts = json.loads(Path(out + ".json").read_text())
     assert facts["weights"] == pytest.approx([0.517906, 0.482094], abs=2e-6)
     assert facts["ngrams"] == [303, 6255, 6113]

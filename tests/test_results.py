@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import html
 import io
 import json
+import re
 import shutil
+import subprocess
+from datetime import datetime
 
 import pytest
 import report
@@ -18,7 +23,7 @@ def ami(tmp_path):
     exp = tmp_path / "ami"
     (exp / "ppl").mkdir(parents=True)
     (exp / "lm").mkdir()
-    for name, ppl in (("background", 300.0), ("interpolated", 80.0), ("mdi.6-4-3", 78.25)):
+    for name, ppl in (("background", 300.0), ("in", 110.0), ("interpolated", 80.0), ("mdi.6-4-3", 78.25)):
         rows = [
             {"text": f"data/ami/{s}.txt.gz", "ppl": ppl + i, "oov": 5, "words": 100}
             for i, s in enumerate(("dev", "eval"))
@@ -33,6 +38,8 @@ def ami(tmp_path):
         "peak_memory_mb": 9,
     }
     (exp / "lm" / "interpolated.arpa.gz.json").write_text(json.dumps(certificate))
+    trained = {**certificate, "command": "train", "ngrams": [10], "words": 2000, "sentences": 300}
+    (exp / "lm" / "in.arpa.gz.json").write_text(json.dumps(trained))
     for name, rate, comparison in (
         ("interpolated", 20.0, None),
         ("mdi.6-4-3", 19.0, "Difference of the WERs: -1.00, p = 0.0100 ("),
@@ -47,13 +54,20 @@ def ami(tmp_path):
 
 
 def test_figures_stand_in_their_columns(ami):
-    found = results.collect("ami", [ami])
-    assert [column.name for column in found.columns] == ["background", "interpolated", "mdi.6-4-3"]
-    by_set = {row.test_set: row for row in found.rows}
-    assert by_set["dev"].ppl == {"background": 300.0, "interpolated": 80.0, "mdi.6-4-3": 78.25}
-    assert by_set["eval"].wer["mdi.6-4-3"] == results.Wer(19.0, 18.0, 20.0, -1.0, 0.01, test="paired permutation test")
-    assert by_set["eval"].wer["mdi.6-4-3"].mark == "+"
-    assert found.ngrams == {"ami": {"interpolated": 5_002_010}}
+    frame = results.collect("ami", [ami]).frame.set_index(["test_set", "model"])
+    assert list(frame.loc["dev"].index) == ["background", "in", "interpolated", "mdi.6-4-3"]
+    assert frame.ppl["dev"].to_list() == [300.0, 110.0, 80.0, 78.25]
+    row = frame.loc["eval", "mdi.6-4-3"]
+    assert (row.wer, row.wer_low, row.wer_high, row.difference, row.p) == (19.0, 18.0, 20.0, -1.0, 0.01)
+    assert (row.mark, row.test) == ("+", "paired permutation test")
+    assert frame.ngrams["dev", "interpolated"] == 5_002_010
+    assert frame.ngrams.isna().sum() == 4  # of the models that are not there
+
+
+def test_folders_of_one_name_are_two_corpora(ami, tmp_path):
+    shutil.copytree(ami, tmp_path / "other" / "ami")
+    found = results.cells(results.collect("x", [ami, tmp_path / "other" / "ami", ami]))
+    assert list(found.index.get_level_values(0).unique()) == [str(ami), str(tmp_path / "other" / "ami")]
 
 
 def test_kaldis_own_comparison_is_understood(ami):
@@ -96,20 +110,25 @@ def test_the_note_says_how_words_were_counted_and_drawn(ami):
 
 
 def test_the_paper_and_the_differences(ami):
-    rows = results.lines(results.collect("ami", [ami]))
-    fields = [(c.name, what) for c, what in results.fields(results.collect("ami", [ami]))]
-    assert fields == [
-        ("background", "PPL"),
-        *((name, w) for name in ("interpolated", "mdi.6-4-3") for w in ("PPL", "WER")),
-    ]
-    # eval: ours 301, 81, 20.0, 79.25, 19.0; the paper's 408.8, 77.5, 20.0, 83.9, 19.6
-    eval_at = next(i for i, row in enumerate(rows) if row[1] == "eval")
-    assert rows[eval_at] == ["ami", "eval", "301.0", "81.0", "20.0", "79.2", "19.0+"]
-    assert rows[eval_at + 1] == ["", "95%", "", "", "19.0-21.0", "", "18.0-20.0"]
-    assert rows[eval_at + 2] == ["", "paper", "408.8", "77.5", "20.0", "83.9", "19.6"]
-    assert rows[eval_at + 3] == ["", "difference", "-107.8", "+3.5", "+0.0", "-4.7", "-0.6"]
+    found = results.collect("ami", [ami])
+    ours, paper = results.cells(found).loc["ami"], results.paper_cells(found).loc["ami"]
+    assert list(ours.columns) == [
+        ("dev", "PPL"), ("eval", "PPL"), ("eval", "WER"), ("eval", "95%"), ("", "n-grams"),
+    ]  # fmt: skip
+    # eval: ours 301, 111, 81, 20.0, 79.25, 19.0; the paper's 408.8, none, 77.5, 20.0, 83.9, 19.6
+    expected = {
+        "No adapt.": (["301.0", "", ""], ["408.8", "-107.8", "", ""]),
+        "In-domain": (["111.0", "", ""], None),
+        "Interpolation": (["81.0", "20.0 ", "19.0-21.0"], ["77.5", "+3.5", "20.0", "+0.0"]),
+        "MDI (6-4-3)": (["79.2", "19.0+", "18.0-20.0"], ["83.9", "-4.7", "19.6", "-0.6"]),
+    }
+    for label, (mine, published) in expected.items():
+        assert ours.loc[("Rescoring", label), "eval"].to_list() == mine
+        assert (label in paper.index.get_level_values(1)) == (published is not None)
+        if published:
+            assert paper.loc[("Rescoring", label), "eval"].to_list() == published
     # a corpus that is not the paper's has none
-    assert not any(row[1] == "paper" for row in results.lines(results.collect("mine", [ami])))
+    assert not len(results.paper_cells(results.collect("mine", [ami])))
 
 
 def test_significance_needs_a_small_p():
@@ -122,20 +141,200 @@ def test_significance_needs_a_small_p():
 def test_formats(ami, capsys, kind):
     assert results.main(["--format", kind, str(ami)]) == 0
     out = capsys.readouterr().out
+    assert "In-domain" in out
     if kind == "csv":
         rows = list(csv.DictReader(io.StringIO(out)))
-        assert len(rows) == 6
-        assert {row["ppl"] for row in rows if row["model"] == "mdi.6-4-3"} == {"78.2500", "79.2500"}
+        assert len(rows) == 8
+        assert {row["ppl"] for row in rows if row["model"] == "mdi.6-4-3"} == {"78.25", "79.25"}
+        assert {row["ngrams"] for row in rows if row["model"] == "interpolated"} == {"5002010"}
+        assert {row["wer"] for row in rows if row["model"] == "in"} == {""}
         return
     lines = out.splitlines()
     if kind == "text":
-        assert next(line for line in lines if line.startswith("ami") and " eval " in line).split()[-1] == "19.0+"
+        assert lines[:6] == [
+            "                               dev   eval",
+            "                               PPL    PPL    WER        95% n-grams",
+            "ami Rescoring No adapt.      300.0  301.0",
+            "              In-domain      110.0  111.0                        10",
+            "              Interpolation   80.0   81.0  20.0   19.0-21.0      5M",
+            "              MDI (6-4-3)     78.2   79.2  19.0+  18.0-20.0",
+        ]
     if kind == "markdown":
-        assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
-    if kind == "latex":
-        # every line of the body has as many cells as the head
-        assert {line.count("&") for line in lines if line.startswith(("ami", "Corpus", " & paper"))} == {6}
-    assert "not corrected for the number of comparisons" in out
+        tables = out.split("\n\n")[:2]
+        assert all(len({line.count("|") for line in table.splitlines()}) == 1 for table in tables)
+    assert "not corrected for the number of comparisons" in " ".join(out.split())
+
+
+def test_latex_is_escaped_and_rectangular(ami, tmp_path):
+    strange = tmp_path / "50%_of & #1"
+    ami.rename(strange)
+    text = results.as_latex(results.collect("ami", [strange]))
+    body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
+    assert "50\\%\\_of \\& \\#1" in body
+    assert "95\\%" in body
+    tables = re.findall(r"\\begin{tabular}{(l+r+)}(.*?)\\end{tabular}", body, re.DOTALL)
+    assert len(tables) == 2  # ours, and the paper's
+    for columns, rows in tables:
+        for row in re.findall(r"(.*)\\\\$", rows, re.MULTILINE):
+            spans = sum(int(n) - 1 for n in re.findall(r"\\multicolumn{(\d+)}", row))
+            assert len(re.split(r"(?<!\\)&", row)) + spans == len(columns)
+    if shutil.which("pdflatex"):
+        document = f"\\documentclass{{article}}\\usepackage{{booktabs}}\\begin{{document}}\n{text}\n\\end{{document}}\n"
+        (tmp_path / "t.tex").write_text(document)
+        done = subprocess.run(["pdflatex", "-interaction=batchmode", "t.tex"], cwd=tmp_path, capture_output=True)
+        assert done.returncode == 0, (tmp_path / "t.log").read_text()
+
+
+# ---- the page
+
+
+def page_of(*parts, options=()):
+    out = parts[0].parent / "report"
+    assert report.main([*options, *map(str, parts), str(out)]) == 0
+    return (out / "index.html").read_text()
+
+
+def as_words(page):
+    """Without its marks."""
+    return " ".join(
+        html.unescape(re.sub(r"<[^>]+>", " ", re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL))).split()
+    )
+
+
+def test_the_headline(ami):
+    """The best on dev, judged on eval: 79.25 against 81 and 111; WER 19.0 against 20.0."""
+    page = page_of(ami, options=["--command", "./run.sh --x '<y>'"])
+    words = as_words(page)
+    assert f"The best model is {ami}/mdi/mdi.6-4-3.arpa.gz , “MDI (6-4-3)” in the table" in words
+    assert 'href="../ami/mdi/mdi.6-4-3.arpa.gz"' in page
+    assert "79.2 perplexity of eval -2.2% perplexity of eval against interpolation (81.0)" in words
+    assert "-28.6% perplexity of eval against the in-domain model (111.0)" in words
+    assert "19.0% WER of eval, -1.0 points against interpolation (significant, p = 0.01)" in words
+    assert "./run.sh --x '<y>'" in words
+    assert "100 words, 5.00% outside the vocabulary" in words
+    assert "in-domain text 2,000 words in 300 sentences" in words
+    assert f"{datetime.now():%B %Y}" in words
+
+
+def test_no_gain_is_called_so(ami):
+    """The in-domain model alone is the best: the page does not hide it."""
+    rows = [json.loads(line) for line in (ami / "ppl" / "in.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["ppl"] = 70.0
+    (ami / "ppl" / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = as_words(page_of(ami))
+    assert "lm/in.arpa.gz , “In-domain” in the table" in words
+    assert "Adaptation gained nothing here" in words
+
+
+def test_a_run_without_speech_is_not_headed_by_rescoring(ami):
+    shutil.rmtree(ami / "rescore")
+    for path in (ami / "ppl").iterdir():  # and with a development set only
+        path.write_text(path.read_text().splitlines()[0])
+    words = as_words(page_of(ami, options=["--corpus", "mine"]))
+    assert "Large models" in words
+    assert "Rescoring" not in words
+    assert "WER" not in words
+    assert "There is no evaluation set: the figures are of dev" in words
+
+
+def test_every_figure_shows_the_in_domain_model(ami):
+    certificate = {
+        "command": "adapt",
+        "ngrams": [9],
+        "worst_sum_gap": 0,
+        "seconds": 1,
+        "peak_memory_mb": 9,
+        "constraints": 7,
+    }
+    (ami / "mdi").mkdir()
+    for name, constraints in (("mdi.6-4-3", 70), ("mdi.2-2-2", 7000), ("best", 80)):
+        (ami / "mdi" / f"{name}.arpa.gz.json").write_text(json.dumps({**certificate, "constraints": constraints}))
+    for name in ("mdi.2-2-2", "best"):
+        shutil.copy(ami / "ppl" / "mdi.6-4-3.jsonl", ami / "ppl" / f"{name}.jsonl")
+    (ami / "mdi" / "best.arpa.gz.search.tsv").write_text(
+        "min_counts\tsigma2\tppl_mixed\tchosen\n2-2-2\tnone\t77.5\t\n6-4-3\t1\t77.25\t*\n"
+    )
+    page = page_of(ami)
+    figures = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(figures) == 6  # WER of eval; perplexity and thresholds of dev and eval; the search
+    assert sum("In-domain" in figure for figure in figures) == 5
+    assert "2-2-2" in figures[3]
+    assert "6-4-3, sigma2 1" in figures[5]
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+
+
+def test_two_distances_have_two_names(ami):
+    """With a prior the solver's L1 is small and the distance to the targets is not."""
+    (ami / "mdi").mkdir()
+    steps = [{"iteration": i, "objective": 0.1 * i, "l1": 10.0**-i, "seconds": 0.1} for i in (1, 2, 3)]
+    certificate = {
+        "command": "adapt", "ngrams": [9], "worst_sum_gap": 0, "seconds": 1, "peak_memory_mb": 9, "constraints": 7,
+        "constraints_dropped": {"why": 2}, "iterations": 3, "distance_to_targets": 0.56, "steps": steps,
+        "kl_to_background": 0.5,
+    }  # fmt: skip
+    (ami / "mdi" / "prior.arpa.gz.json").write_text(json.dumps(certificate))
+    page = page_of(ami)
+    words = as_words(page)
+    assert "constraints dropped iterations solver's L1 distance to targets KL to background seconds" in words
+    assert "mdi/prior.arpa.gz mdi adapt 9 0.0e+00 7 2 3 0.001 0.56 0.500 1.0" in words
+    assert 'href="../ami/mdi/prior.arpa.gz.json"' in page
+    assert "a prior keeps the model away from the targets of rare n-grams on purpose" in words
+
+
+def test_what_moved_most_is_of_the_best_model_that_has_a_table(ami):
+    (ami / "mdi").mkdir()
+    header = "ngram\torder\tcount\ttarget\tmarginal_before\tmarginal_after\tlambda\n"
+    for name, ppl, word in (("2-2-2", 90.0, "worse"), ("prior", 77.0, '<s> "quoted'), ("6-4-3", None, "middle")):
+        with gzip.open(ami / "mdi" / f"constraints.{name}.tsv.gz", "wt") as stream:
+            stream.write(f"{header}{word}\t1\t5\t0.5\t0.1\t0.4\t1.5\nNA\t1\t5\t0.5\t0\t0.01\t1.5\n")
+        if ppl:
+            rows = [{"text": f"{s}.txt", "ppl": ppl, "oov": 0, "words": 9} for s in ("dev", "eval")]
+            model = name if name == "prior" else f"mdi.{name}"
+            (ami / "ppl" / f"{model}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = page_of(ami)
+    words = as_words(page)
+    assert "Constraints of MDI, prior. Ordered by |after − before|" in words
+    assert '<s> "quoted 5 0.5 0.1 0.4 +0.3 4 1.500 NA 5 0.5 0 0.01 +0.01 1.500' in words
+    assert 'href="../ami/mdi/constraints.prior.tsv.gz"' in page
+    # another model is better, but has no table
+    (ami / "mdi" / "constraints.prior.tsv.gz").unlink()
+    assert "Constraints of MDI (6-4-3), the best on dev of the models for which" in as_words(page_of(ami))
+
+
+def test_a_page_of_few_models(ami):
+    """A ready background and no in-domain model; one part is not there yet, one perplexity is infinite."""
+    (ami.parent / "later").mkdir()
+    for name in ("in", "interpolated"):
+        (ami / "ppl" / f"{name}.jsonl").unlink()
+    rows = [{"text": f"{s}.txt", "ppl": float("inf"), "oov": 0, "words": 9} for s in ("dev", "eval")]
+    (ami / "ppl" / "background.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (ami / "mdi").mkdir()
+    (ami / "mdi" / "best.arpa.gz.search.tsv").write_text(
+        "min_counts\tsigma2\tppl_mixed\tchosen\n2-2-2\tnone\t77.5\t*\n"
+    )
+    words = as_words(page_of(ami, ami.parent / "later", options=["--corpus", "mine"]))
+    assert "mdi/mdi.6-4-3.arpa.gz , “MDI (6-4-3)” in the table" in words
+    assert "against the in-domain model" not in words
+    assert "In-domain: " not in words
+
+
+def test_links_of_the_page_lead_somewhere(ami):
+    (ami / "mdi").mkdir()
+    (ami / "mdi" / "mdi.6-4-3.arpa.gz").write_text("")
+    page = page_of(ami)
+    links = re.findall(r'<a href="([^"]+)"', page)
+    assert len(links) >= 6
+    for link in links:
+        assert (ami.parent / "report" / link).exists(), link
+
+
+def test_without_matplotlib_there_are_tables_and_a_message(ami, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(report.charts, "available", lambda: False)
+    assert report.main([str(ami), str(tmp_path / "report")]) == 1
+    assert "pip install 'mdi-lm[report]'" in capsys.readouterr().err
+    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == sorted(report.FILES.values())
 
 
 def test_synthetic_speech_is_called_so(ami, tmp_path):

@@ -91,12 +91,8 @@ def test_the_step_under_a_prior_is_the_maximum_of_its_bound(seed: int, n: int) -
     """Against SciPy on random forests: parents come before their children."""
     rng = np.random.default_rng(seed)
     parent = np.array([rng.integers(-1, i) if i else -1 for i in range(n)], np.int32)
-    r, cells, a, lam = (
-        rng.exponential(size=n) - 0.1,
-        rng.exponential(size=n),
-        rng.exponential(size=n),
-        rng.normal(size=n),
-    )
+    r, cells, a = rng.exponential(size=(3, n))
+    r, lam = r - 0.1, rng.normal(size=n)
 
     def bound(t: np.ndarray) -> float:
         above = np.where(parent >= 0, t[parent], 0.0)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from mdi import adapt, charts, train, tune
 from mdi.adaptation.adapter import Adapter
 from mdi.cli import main
 from mdi.lm.arpa import read_arpa
+from mdi.lm.model import with_suffixes
 from mdi.lm.normalise import worst_sum
 from mdi.lm.perplexity import perplexity
 
@@ -72,11 +75,78 @@ def test_the_tuned_model_is_never_worse_than_interpolation(more: list[str], tmp_
     assert len(table) == 11
     assert all(len(row) == len(table[0]) for row in table)
     mixed = {row[6]: row[8] for row in table[1:]}
-    assert mixed[min(mixed, key=float)] == "True"
-    assert (tmp_path / "best.arpa.gz.search.svg").read_text().count("<circle") == 10
+    assert mixed[min(mixed, key=float)] == "*"
+    picture = (tmp_path / "best.arpa.gz.search.svg").read_text()
+    # every setting by its name, and what to compare with
+    for row in table[1:]:
+        assert picture.count(f">{row[0]}, {'no prior' if row[1] == 'none' else f'sigma2 {row[1]}'}</text>") == 1
+    for name in ("interpolation", "in-domain alone", "background alone"):
+        assert f">{name}</text>" in picture
+    ElementTree.fromstring(picture)
     if more:
         srilm = 26.32153  # SRILM's static mix of the same two models, weights tuned on the same text
         assert choice["development_ppl"] < srilm
+
+
+def test_the_search_contains_what_the_table_shows() -> None:
+    """Each set of thresholds, with and without a prior, the in-domain model alone and plain interpolation."""
+    sets = ["2-2-2", "6-4-3"]
+    tuned = tune(BACKGROUND, IN_DOMAIN, DEVELOPMENT, sets=sets, max_settings=12)
+    tried = {(trial.setting.min_counts, trial.setting.sigma2 is None) for trial in tuned.trials}
+    assert {("2", True), ("2", False), ("6-4-3", True), ("6-4-3", False)} <= tried
+    rivals = [*tuned.in_domain.values(), tuned.background, tuned.interpolation]
+    rivals += [trial.ppl_alone for trial in tuned.trials]
+    rivals += [perplexity(adapt(BACKGROUND, IN_DOMAIN, one).model, DEVELOPMENT).ppl for one in sets]
+    assert tuned.development.ppl <= min(rivals)
+    assert perplexity(tuned.model, DEVELOPMENT).ppl == tuned.development.ppl
+    assert worst_sum(with_suffixes(tuned.model))[0] < 1e-9
+    assert len(tuned.table()) == len(tuned.trials) <= 12
+
+
+def test_the_search_says_why_it_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "budget of 3 settings" in tune(BACKGROUND, IN_DOMAIN, DEVELOPMENT, max_settings=3).ended
+    whole = tune(BACKGROUND, IN_DOMAIN, DEVELOPMENT, max_settings=200)
+    assert "no neighbour of the best setting is better" in whole.ended
+    assert len(whole.trials) < 200
+    assert main(["tune", "--max-settings", "1", BACKGROUND, IN_DOMAIN, DEVELOPMENT, str(tmp_path / "o.arpa")]) == 0
+    said = capsys.readouterr().err
+    assert "search: 1 settings; ended: the budget of 1 settings is used up" in said
+    assert "in-domain model alone" in said
+
+
+def test_a_longer_in_domain_model_only_where_it_helps() -> None:
+    text = ["a b c d e", "x b c d f"] * 50  # what comes after d is known from four words on only
+    general = ["a b c d e", "a b c d f", "x b c d e", "x b c d f", "c d", "d e"] * 10
+    background = train(general, 3)
+    longer = tune(background, text, text[:2], max_settings=1, max_order=5)
+    assert longer.model.order == 5
+    assert tune(background, text, text[:2], max_settings=1, max_order=3).model.order == 3
+    assert longer.development.ppl < tune(background, text, text[:2], max_settings=1, max_order=3).development.ppl
+
+
+def test_variances_by_order(tmp_path: Path) -> None:
+    out = tmp_path / "best.arpa"
+    assert (
+        main(["tune", "--min-counts", "1", "--sigma2", "2-1-0.5,1", BACKGROUND, IN_DOMAIN, DEVELOPMENT, str(out)]) == 0
+    )
+    rows = [line.split("\t")[:2] for line in (tmp_path / "best.arpa.search.tsv").read_text().splitlines()[1:]]
+    assert rows == [["1", "2-1-0.5"], ["1", "1"]]
+    assert main(["adapt", "--min-counts", "1", "--sigma2", "2-1-0.5", BACKGROUND, IN_DOMAIN, str(out)]) == 0
+    by_order = adapt(BACKGROUND, IN_DOMAIN, 1, sigma2=(2, 1, 0.5))
+    assert perplexity(read_arpa(str(out)), DEVELOPMENT).ppl == pytest.approx(
+        perplexity(by_order.model, DEVELOPMENT).ppl, rel=1e-5
+    )
+
+
+def test_without_matplotlib_the_picture_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = charts.find_spec
+    monkeypatch.setattr(charts, "find_spec", lambda name: None if name == "matplotlib" else find(name))
+    out = tmp_path / "best.arpa"
+    assert main(["tune", "--max-settings", "1", BACKGROUND, IN_DOMAIN, DEVELOPMENT, str(out)]) == 0
+    assert "no picture of the search, since matplotlib is not installed; to have it: pip" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["best.arpa", "best.arpa.json", "best.arpa.search.tsv"]
 
 
 def test_a_grid(tmp_path: Path) -> None:

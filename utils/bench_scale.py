@@ -5,7 +5,7 @@ same run.
     bench_scale.py [--ngrams 1e6,3e6,10e6,30e6] [--figure utils/figures/scale] [--results RESULTS.md] FOLDER
 
 FOLDER keeps the synthetic models (ARPA files, see make_synthetic_lm.py) between runs. Needs the package's extra
-`bench`.
+`report`.
 
 - ours: one evaluation of the dual, Z of every history and the marginals of all constraints; every history carries
 mass, so that

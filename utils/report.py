@@ -1,284 +1,310 @@
 #!/usr/bin/env python3
-"""A finished recipe as one page: the table, convergence, perplexity along the thresholds, WER, what moved most,
-certificates.
+"""A finished recipe as one page: what was gained, the table, WER and perplexity of every model, convergence, what moved
+most, certificates.
 
-    utils/report.py [--corpus NAME] [--synthetic true|false] EXP... DIR
+    utils/report.py [--corpus NAME] [--synthetic true|false] [--command TEXT] EXP... DIR
 
 DIR gets index.html, which needs no other file and no network, and the table as table.txt, table.csv, table.md and
-table.tex.
+table.tex. The page is utils/report.html.j2.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import math
+import os
 import sys
+from collections.abc import Iterator
+from datetime import datetime
 from html import escape
-from itertools import islice
+from importlib.metadata import version
 from pathlib import Path
 
-from results import FIRST, PAPER, Column, Results, Row, collect, fields, lines, notes
-from results import FORMATS as TABLES
+import pandas as pd
+from results import FORMATS, Results, cells, collect, corpora, model_path, notes, paper_cells
 
+from mdi import charts
 from mdi.cli import boolean
-from mdi.errors import MdiError
-from mdi.files import read_lines, writing
-from mdi.lm.vocabulary import to_str
-from mdi.plot import Line, chart
+from mdi.errors import MdiError, exit_code
+from mdi.files import writing
 from mdi.progress import say
 
 FILES = {"text": "table.txt", "csv": "table.csv", "markdown": "table.md", "latex": "table.tex"}
 SHOWN = 25  # n-grams in the table of what moved most
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 100rem; padding: 0 1rem; color: #1a1a1a; }
-h1 { font-size: 1.7rem; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; } h3 { margin-top: 1.8rem; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .35rem; text-align: right; white-space: nowrap; } th.name, td.name { text-align: left; }
-thead th { border-bottom: 1px solid #888; } thead th.group { text-align: center; border-bottom: 1px solid #ccc; }
-tr.set td { border-top: 1px solid #ddd; } tr.minor td { color: #555; font-size: .85em; padding-top: 0; }
-td.best { font-weight: bold; } .better { color: #0a7a2f; } .worse { color: #b3261e; }
-.warn { background: #fff4ce; border-left: 4px solid #e0a800; padding: .5rem .8rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(30rem, 1fr)); gap: 1rem; }
-svg { width: 100%; height: auto; }
-pre { background: #f6f6f6; padding: .8rem; overflow-x: auto; font-size: 12px; } .note { color: #555; font-size: .9em; }
-"""
+BASELINES = {"interpolated": "interpolation", "in": "the in-domain model"}
+
+
+# ---- what was gained
+
+
+def large(results: Results, corpus: str) -> pd.DataFrame:
+    """The rows of a part of the corpus, without the first pass."""
+    frame = results.frame
+    return frame[(frame.corpus == corpus) & ~frame.model.str.startswith("first.")]
+
+
+def gains(results: Results, part: Path, corpus: str, out: Path) -> dict:
+    """The best model on the development set, and how it does on the others."""
+    frame = large(results, corpus)
+    development = frame.test_set.iloc[0]
+    best = frame.loc[frame[frame.test_set == development].ppl.idxmin()]
+    judged = [name for name in frame.test_set.unique() if name != development] or [development]
+    shown = [card for test_set in judged for card in cards(frame[frame.test_set == test_set], best.model)]
+    path = model_path(part, best.model)
+    about = f"“{best.label}” in the table; of all large models it has the lowest perplexity on {development}."
+    if judged == [development]:
+        about += f" There is no evaluation set: the figures are of {development}, which models were tuned on."
+    if best.model in ("in", "background", "interpolated"):
+        about += " Adaptation gained nothing here."
+    return {"corpus": corpus, "file": path, "href": relative(path, out), "about": about, "cards": shown}
+
+
+def cards(frame: pd.DataFrame, best: str) -> Iterator[dict]:
+    """Perplexity, and WER if there is one, of the best model against each baseline, on one test set."""
+    rows = frame.set_index("model")
+    ours = rows.loc[best]
+    yield {"figure": f"{ours.ppl:.1f}", "text": f"perplexity of {ours.test_set}", "kind": ""}
+    for model, name in BASELINES.items():
+        if model in rows.index and model != best:
+            change = ours.ppl / rows.ppl[model] - 1
+            text = f"perplexity of {ours.test_set} against {name} ({rows.ppl[model]:.1f})"
+            same = abs(change) < 0.0005
+            kind = "" if same else "better" if change < 0 else "worse"
+            yield {"figure": "±0%" if same else f"{change:+.1%}", "text": text, "kind": kind}
+    if pd.notna(ours.wer):
+        text, kind = f"WER of {ours.test_set}", ""
+        if pd.notna(ours.difference):
+            sure = "significant" if ours.mark else "not significant"
+            text += f", {ours.difference:+.1f} points against interpolation ({sure}, p = {ours.p:.2g})"
+            kind = {"+": "better", "-": "worse"}.get(ours.mark, "")
+        yield {"figure": f"{ours.wer:.1f}%", "text": text, "kind": kind}
+
+
+def sizes(results: Results, part: Path, corpus: str) -> Iterator[tuple[str, str]]:
+    """(what, how large) of the texts."""
+    prefix = f"{corpus}: " if results.frame.corpus.nunique() > 1 else ""
+    certificates = [read_certificate(model_path(part, model)) for model in ("in", "background", "prior")]
+    in_domain, background, prior = certificates
+    for name, certificate in (("in-domain text", in_domain or prior), ("background text", background)):
+        if "words" in certificate:
+            yield f"{prefix}{name}", f"{certificate['words']:,} words in {certificate['sentences']:,} sentences"
+    rows = results.frame[results.frame.corpus == corpus]
+    for test_set, row in rows.groupby("test_set", sort=False).first().iterrows():
+        yield f"{prefix}{test_set}", f"{row.words:,} words, {row.oov / max(1, row.words):.2%} outside the vocabulary"
+
+
+def relative(path: Path, out: Path) -> str:
+    """A link from the report."""
+    return Path(os.path.relpath(path, out)).as_posix()
+
+
+# ---- tables
+
+
+def html(table: pd.DataFrame) -> str:
+    """Cells and labels are HTML already. A corpus that is the only one is not named in every row."""
+    if table.index.nlevels == 3 and table.index.get_level_values(0).nunique() == 1:
+        table = table.droplevel(0)
+    return table.to_html(escape=False, border=0, classes="")
 
 
 def html_table(results: Results) -> str:
-    wanted = fields(results)
-    groups: dict[str, int] = {}
-    labels: list[tuple[Column, int]] = []
-    for column, _ in wanted:
-        groups[column.group] = groups.get(column.group, 0) + 1
-        if labels and labels[-1][0] is column:
-            labels[-1] = (column, labels[-1][1] + 1)
-        else:
-            labels.append((column, 1))
-    out = ['<div class="wide"><table><thead><tr><th></th><th></th>']
-    out += [f'<th class="group" colspan="{n}">{escape(group)}</th>' for group, n in groups.items()]
-    out.append("</tr><tr><th></th><th></th>")
-    out += [f'<th class="group" colspan="{n}">{escape(column.label)}</th>' for column, n in labels]
-    out.append('</tr><tr><th class="name">corpus</th><th class="name">test set</th>')
-    out += [f"<th>{what}</th>" for _, what in wanted]
-    out.append("</tr></thead><tbody>")
-    by_name = {(row.part, row.test_set): row for row in results.rows}
-    for cells in lines(results):
-        row = by_name.get((cells[0], cells[1]))
-        out.append(f'<tr class="{"set" if row else "minor"}"><td class="name">{escape(cells[0])}</td>')
-        out.append(f'<td class="name">{escape(cells[1])}</td>')
-        out += [_html_cell(row, column, what, cell) for (column, what), cell in zip(wanted, cells[2:], strict=True)]
-        out.append("</tr>")
-    return "".join([*out, "</tbody></table></div>"])
+    """The table with the lowest of each test set and group in bold, and what differs significantly in colour."""
+    frame = results.frame
+    rivals = frame.groupby(["corpus", "group", "test_set"])
+
+    def style(measure: str, texts: pd.Series) -> pd.Series:
+        if measure not in ("PPL", "WER"):
+            return texts
+        values = frame[measure.lower()]
+        texts = texts.mask(values == rivals[values.name].transform("min"), "<b>" + texts + "</b>")
+        for mark, kind in (("+", "better"), ("-", "worse")) if measure == "WER" else ():
+            texts = texts.mask(frame.mark == mark, f'<span class="{kind}">' + texts + "</span>")
+        return texts
+
+    return html(cells(results, style).rename(index=escape, columns=escape))
 
 
-def _html_cell(row: Row | None, column: Column, what: str, cell: str) -> str:
-    if row is None:
-        return f"<td>{escape(cell)}</td>"
-    # the best of the first pass and the best of the large models are bold, as in the paper
-    rivals = {
-        name: value
-        for name, value in (row.ppl.items() if what == "PPL" else ((n, w.rate) for n, w in row.wer.items()))
-        if name.startswith("first.") == (column.group == FIRST)
-    }
-    best = column.name in rivals and rivals[column.name] == min(rivals.values())
-    mark = row.wer[column.name].mark if what == "WER" and column.name in row.wer else ""
-    name = " ".join(filter(None, ["best" if best else "", {"+": "better", "-": "worse"}.get(mark, "")]))
-    return f'<td class="{name}">{escape(cell)}</td>'
+def read_certificate(model: Path) -> dict:
+    path = Path(f"{model}.json")
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
-def read_json(path: Path) -> dict | None:
-    return json.loads(path.read_text()) if path.exists() else None
-
-
-def adapted_certificates(part: Path) -> dict[str, dict]:
-    """Of the models that a solver made, by their names in the table."""
-    found = {}
-    for path in sorted((part / "mdi").glob("*.arpa.gz.json")):
-        found[path.name.removesuffix(".arpa.gz.json")] = json.loads(path.read_text())
-    for name in ("mdi", "best"):
-        if first := read_json(part / "first" / f"{name}.arpa.gz.json"):
-            found[f"first.{name}"] = first
-    return found
-
-
-def convergence_charts(certificates: dict[str, dict]) -> list[str]:
-    gaps, values = [], []
-    for name, certificate in certificates.items():
-        steps = [step for step in certificate.get("steps", []) if step["l1"] and step["l1"] > 0]
-        if len(steps) > 1:
-            x = [step["iteration"] for step in steps]
-            gaps.append(
-                Line(name, x, [math.log10(step["l1"]) for step in steps], [f"{name}: L1 {s['l1']:.3g}" for s in steps])
-            )
-            values.append(Line(name, x, [step["objective"] for step in steps]))
-    if not gaps:
-        return []
-    return [
-        chart("Distance of targets and marginals", "iteration", "log10 of L1", gaps),
-        chart("Dual objective D", "iteration", "nats a word", values),
-    ]
-
-
-def threshold_charts(part: Path, results: Results, certificates: dict[str, dict]) -> list[str]:
-    """Perplexity of the sweep against the number of constraints, other models as levels; what the search for the best
-    tried."""
-    rows = [row for row in results.rows if row.part == part.name]
-    out = []
-    names = [
-        column.name for column in results.columns if column.name.startswith("mdi.") and column.name in certificates
-    ]
-    for row in rows:
-        shown = sorted((certificates[name]["constraints"], name) for name in names if name in row.ppl)
-        levels = {
-            column.label: row.ppl[column.name]
-            for column in results.columns
-            if column.name in ("interpolated", "prior", "best") and column.name in row.ppl
-        }
-        if len(shown) > 1:
-            line = Line(
-                "MDI", [n for n, _ in shown], [row.ppl[name] for _, name in shown], [f"{k}: {n:,}" for n, k in shown]
-            )
-            out.append(
-                chart(
-                    f"Perplexity of {row.part} {row.test_set}", "constraints", "perplexity", [line], levels, log_x=True
-                )
-            )
-    searched = part / "mdi" / "best.arpa.gz.path.svg"
-    if searched.exists():
-        out.append(searched.read_text())
-    return out
-
-
-def wer_chart(row: Row, results: Results) -> str:
-    """WER of each model with its 95% interval."""
-    shown = [(column, row.wer[column.name]) for column in results.columns if column.name in row.wer]
-    lows = [wer.low if wer.low is not None else wer.rate for _, wer in shown]
-    highs = [wer.high if wer.high is not None else wer.rate for _, wer in shown]
-    low, high = math.floor(min(lows)), math.ceil(max(highs)) + 1
-    width, left, top, step = 760, 190, 44, 34
-    height = top + step * len(shown) + 50
-
-    def place(value: float) -> float:
-        return left + (value - low) / (high - low) * (width - left - 70)
-
-    kind = "synthetic speech" if results.synthetic else "95% intervals"
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="20" y="24" font-size="15" font-weight="bold">WER of {escape(row.part)} {escape(row.test_set)}, {kind}</text>',
-    ]
-    for tick in range(low, high + 1, max(1, (high - low) // 8)):
-        out.append(f'<line x1="{place(tick):.1f}" x2="{place(tick):.1f}" y1="{top}" y2="{height - 40}" stroke="#ddd"/>')
-        out.append(f'<text x="{place(tick):.1f}" y="{height - 22}" text-anchor="middle">{tick}%</text>')
-    for i, (column, wer) in enumerate(shown):
-        y = top + step * i + step / 2
-        colour = {"+": "#0a7a2f", "-": "#b3261e"}.get(wer.mark, "#1f77b4")
-        label = f"first pass: {column.label}" if column.group == FIRST else column.label
-        out.append(f'<text x="{left - 10}" y="{y + 4:.1f}" text-anchor="end">{escape(label)}</text>')
-        if wer.low is not None:
-            out.append(
-                f'<path d="M{place(wer.low):.1f} {y}H{place(wer.high):.1f}" stroke="{colour}" stroke-width="3"/>'
-            )
-        p = f", p = {wer.p:.3g}" if wer.p is not None else ""
-        out.append(
-            f'<circle cx="{place(wer.rate):.1f}" cy="{y}" r="5" fill="{colour}"><title>{wer.rate:.2f}%{p}</title></circle>'
-        )
-        out.append(f'<text x="{width - 60}" y="{y + 4:.1f}">{wer.rate:.1f}{wer.mark}</text>')
-    return "\n".join([*out, "</svg>"])
-
-
-def moved_table(part: Path) -> str:
-    """The constraints whose marginals the adaptation changed most, of the first set of thresholds that has a table."""
-    path = next(iter(sorted((part / "mdi").glob("constraints.*.tsv.gz"))), None)
-    if path is None:
-        return ""
-    rows = [to_str(line).split("\t") for line in islice(read_lines(str(path)), SHOWN + 1)]
-    name = path.name.removeprefix("constraints.").removesuffix(".tsv.gz")
-    out = [
-        f"<h3>What moved most (MDI {escape(name)})</h3>",
-        '<div class="wide"><table><thead><tr><th class="name">n-gram</th>',
-    ]
-    out.append(
-        "<th>count</th><th>target</th><th>in the "
-        "background</th><th>after</th><th>factor</th><th>lambda</th></tr></thead>"
-    )
-    for ngram, _, count, target, before, after, lam in rows[1:]:
-        factor = f"{float(after) / float(before):.3g}" if float(before) > 0 else "-"
-        cells = (
-            f"{float(count):g}",
-            *(f"{float(x):.3g}" for x in (target, before, after)),
-            factor,
-            f"{float(lam):.3f}",
-        )
-        out.append(f'<tr><td class="name">{escape(ngram)}</td>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>')
-    return "".join([*out, "</table></div>"])
-
-
-def certificate_table(part: Path) -> str:
-    """One line a model, and the whole certificates to unfold."""
-    out = [
-        '<div class="wide"><table><thead><tr><th class="name">model</th><th class="name">made by</th><th>n-grams</th>'
-    ]
-    out.append(
-        "<th>worst |sum p - 1|</th><th>constraints</th><th>dropped</th><th>iterations</th><th>L1</th><th>KL to "
-        "background</th>"
-    )
-    out.append("<th>seconds</th><th>MB</th></tr></thead>")
-    whole = []
+def certificate_table(part: Path, out: Path) -> str:
+    """One row per model."""
+    rows = {}
     for path in sorted(part.glob("*/*.arpa.gz.json")):
         c = json.loads(path.read_text())
-        name = str(path.relative_to(part)).removesuffix(".json")
-        dropped = sum(c["constraints_dropped"].values()) if "constraints_dropped" in c else None
-        cells = [
-            f"{sum(c['ngrams']):,}", f"{c['worst_sum_gap']:.1e}", _number(c.get("constraints")), _number(dropped),
-            _number(c.get("iterations")), f"{c['l1']:.2g}" if c.get("l1") is not None else "",
-            f"{c['kl_to_background']:.3f}" if c.get("kl_to_background") is not None else "", f"{c['seconds']:.1f}",
-            f"{c['peak_memory_mb']:.0f}",
-        ]  # fmt: skip
-        out.append(f'<tr><td class="name">{escape(name)}</td><td class="name">mdi {escape(c["command"])}</td>')
-        out.append("".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-        brief = {key: value for key, value in c.items() if key != "steps"}
-        text = escape(json.dumps(brief, indent=1, ensure_ascii=False))
-        whole.append(f"<details><summary>{escape(name)}</summary><pre>{text}</pre></details>")
-    return "".join([*out, "</table></div>", *whole])
+        name = escape(str(path.relative_to(part)).removesuffix(".json"))
+        steps = c.get("steps") or [{}]
+        rows[f'<a href="{escape(relative(path, out))}">{name}</a>'] = {
+            "made by": f"mdi {c['command']}",
+            "n-grams": f"{sum(c['ngrams']):,}",
+            "worst |sum p - 1|": f"{c['worst_sum_gap']:.1e}",
+            "constraints": _number(c.get("constraints"), ",d"),
+            "dropped": _number(sum(c["constraints_dropped"].values()) if "constraints_dropped" in c else None, ",d"),
+            "iterations": _number(c.get("iterations"), "d"),
+            "solver's L1": _number(steps[-1].get("l1"), ".2g"),
+            "distance to targets": _number(c.get("distance_to_targets"), ".2g"),
+            "KL to background": _number(c.get("kl_to_background"), ".3f"),
+            "seconds": _number(c.get("seconds"), ".1f"),
+            "MB": _number(c.get("peak_memory_mb"), ".0f"),
+        }
+    return html(pd.DataFrame.from_dict(rows, orient="index"))
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:,}"
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
 
 
-def page(results: Results, parts: list[Path]) -> str:
-    out = [
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>MDI adaptation: {escape(results.corpus)}</title><style>{STYLE}</style></head><body>",
-        f"<h1>MDI adaptation of n-gram language models: {escape(results.corpus)}</h1>",
-    ]
-    if results.synthetic and any(row.wer for row in results.rows):
-        out.append(
-            '<p class="warn">The speech of the test sets is <b>synthetic</b> (text to speech): the WERs below compare language '
-            "models, and say nothing of real speech.</p>"
-        )
-    out.append(html_table(results))
-    out += [f'<p class="note">{escape(note)}</p>' for note in notes(results)]
-    if results.corpus in PAPER:
-        out.append('<p class="note">Rows "paper" and "difference": the published figures, and ours minus those.</p>')
-    for part in parts:
-        certificates = adapted_certificates(part)
-        rows = [row for row in results.rows if row.part == part.name]
-        out.append(f"<h2>{escape(part.name)}</h2>")
-        for title, charts in (
-            ("Word error rate", [wer_chart(row, results) for row in rows if row.wer]),
-            ("Perplexity along the thresholds", threshold_charts(part, results, certificates)),
-            ("Convergence", convergence_charts(certificates)),
-        ):
-            if charts:
-                out.append(
-                    f'<h3>{title}</h3><div class="charts">{"".join(f"<div>{svg}</div>" for svg in charts)}</div>'
-                )
-        out += [moved_table(part), "<h3>Certificates</h3>", certificate_table(part)]
-    return "\n".join([*out, "</body></html>", ""])
+def moved(results: Results, part: Path, corpus: str, out: Path) -> dict | None:
+    """The constraints whose marginals changed most, of the best model whose table was written."""
+    frame = large(results, corpus)
+    development = frame[frame.test_set == frame.test_set.iloc[0]].set_index("model")
+    found = {}
+    for path in (part / "mdi").glob("constraints.*.tsv.gz"):
+        name = path.name.removeprefix("constraints.").removesuffix(".tsv.gz")
+        model = name if name in development.index else f"mdi.{name}"
+        if model in development.index:
+            found[model] = path
+    if not found:
+        return None
+    model = development.ppl[list(found)].idxmin()
+    table = pd.read_csv(
+        found[model], sep="\t", nrows=SHOWN, quoting=csv.QUOTE_NONE, na_filter=False, encoding_errors="surrogateescape"
+    )
+    before, after = table.marginal_before, table.marginal_after
+    shown = pd.DataFrame({
+        "count": table["count"].map("{:g}".format),
+        "target": table.target.map("{:.3g}".format),
+        "before": before.map("{:.3g}".format),
+        "after": after.map("{:.3g}".format),
+        "change": (after - before).map("{:+.3g}".format),
+        "factor": [f"{a / b:.3g}" if b > 0 else "" for a, b in zip(after, before, strict=True)],
+        "lambda": table["lambda"].map("{:.3f}".format),
+    }).set_index(table.ngram.map(escape).rename(None))  # fmt: skip
+    about = f"Constraints of {development.label[model]}"
+    if model != development.ppl.idxmin():
+        about += f", the best on {frame.test_set.iloc[0]} of the models for which the recipe writes them"
+    return {"about": f"{about}.", "table": html(shown), "href": relative(found[model], out)}
+
+
+# ---- charts
+
+
+def model_charts(results: Results, corpus: str, measure: str) -> Iterator[charts.Figure]:
+    """Perplexity or WER of every model, one chart per test set."""
+    frame, column = results.frame, measure.lower()
+    unit = "perplexity" if measure == "PPL" else "WER in % and 95% interval" + ", synthetic speech" * results.synthetic
+    for test_set, rows in frame[(frame.corpus == corpus) & (frame[column] < math.inf)].groupby("test_set", sort=False):
+        dots = []
+        for row in rows.itertuples():
+            value, mark, interval = getattr(row, column), "", None
+            colour = charts.REFERENCE if row.model in ("in", "background", "interpolated", "first.default") else None
+            if measure == "WER":
+                mark, colour = row.mark, {"+": charts.BETTER, "-": charts.WORSE}.get(row.mark, colour)
+                interval = (max(0.0, row.wer_low), row.wer_high) if pd.notna(row.wer_low) else None
+            dots.append(
+                charts.Dot(_full(row.model, row.label), value, f"{value:.1f}{mark}", interval, colour or charts.PLAIN)
+            )
+        yield charts.dot_chart(f"{corpus} {test_set}", unit, dots)
+
+
+def sweep_charts(results: Results, part: Path, corpus: str) -> Iterator[charts.Figure]:
+    """Perplexity of the sweep against the number of constraints, other models as levels, and the search for the
+    best."""
+    frame = large(results, corpus)
+    references = {"in": "In-domain", "interpolated": "Interpolation", "prior": "MDI, prior", "best": "Best"}
+    sizes = {model: read_certificate(model_path(part, model)).get("constraints") for model in frame.model.unique()}
+    for test_set, rows in frame.set_index("model").groupby("test_set", sort=False):
+        swept = sorted((sizes[m], rows.ppl[m], m[4:]) for m in rows.index if m.startswith("mdi.") and sizes[m])
+        levels = {label: rows.ppl[model] for model, label in references.items() if model in rows.index}
+        if len(swept) > 1:
+            line = charts.Line("MDI", *(list(part) for part in zip(*swept, strict=True)))
+            yield charts.line_chart(
+                f"{corpus} {test_set}", "constraints", "perplexity", [line], levels, log_x=line.x[-1] > 10 * line.x[0]
+            )
+    searched = Path(f"{model_path(part, 'best')}.search.tsv")
+    if searched.exists():
+        table = pd.read_csv(searched, sep="\t", dtype={"min_counts": str, "sigma2": str}, na_filter=False)
+        ppl = frame[frame.test_set == frame.test_set.iloc[0]].set_index("model").ppl
+        levels = {
+            label: ppl[model] for model, label in references.items() if model in ("in", "interpolated") and model in ppl
+        }
+        yield charts.search_chart(table, levels)
+
+
+def convergence_charts(results: Results, part: Path) -> Iterator[charts.Figure]:
+    lines, values = [], []
+    for model, label in results.frame.groupby("model", sort=False).label.first().items():
+        steps = [step for step in read_certificate(model_path(part, model)).get("steps", []) if step["l1"]]
+        if len(steps) > 1:
+            name, x = _full(model, label), [step["iteration"] for step in steps]
+            lines.append(charts.Line(name, x, [step["l1"] for step in steps]))
+            values.append(charts.Line(name, x, [step["objective"] for step in steps]))
+    if lines:
+        yield charts.line_chart("Solver's L1", "iteration", "L1", lines, log_y=True)
+        yield charts.line_chart("Dual objective", "iteration", "nats per word", values)
+
+
+def _full(model: str, label: str) -> str:
+    return f"first pass: {label}" if model.startswith("first.") else label
+
+
+# ---- the page
+
+
+def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
+    import jinja2
+
+    names = {corpus: part for corpus, part in corpora(parts).items() if len(large(results, corpus))}
+    described = []
+    for number, (corpus, part) in enumerate(names.items()):
+        sections = [
+            ("Word error rate", "", model_charts(results, corpus, "WER")),
+            ("Perplexity", "An arrow marks a value that is far off the others.", model_charts(results, corpus, "PPL")),
+            ("Thresholds, and the search for the best model", "", sweep_charts(results, part, corpus)),
+            ("Convergence", "Solver's L1 is explained under Certificates.", convergence_charts(results, part)),
+        ]
+        described.append({
+            "name": corpus,
+            "sections": [
+                {"title": title, "note": note, "charts": [
+                    charts.inline_svg(figure, f"c{number}-{at}-{i}") for i, figure in enumerate(figures)
+                ]}
+                for at, (title, note, figures) in enumerate(sections)
+            ],
+            "moved": moved(results, part, corpus, out),
+            "certificates": certificate_table(part, out),
+            "whole": [
+                (str(path.relative_to(part)), _brief(path)) for path in sorted(part.glob("*/*.arpa.gz.json"))
+            ],
+        })  # fmt: skip
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    published = paper_cells(results)
+    return environment.get_template("report.html.j2").render(
+        corpus=results.corpus,
+        gains=[gains(results, part, corpus, out) for corpus, part in names.items()],
+        synthetic=results.synthetic and results.spoken,
+        date=f"{datetime.now():%d %B %Y, %H:%M}",
+        version=version("mdi-lm"),
+        command=command,
+        sizes=[size for corpus, part in names.items() for size in sizes(results, part, corpus)],
+        files=FILES.values(),
+        table=html_table(results),
+        paper=html(published.rename(index=escape, columns=escape)) if len(published) else "",
+        notes=notes(results),
+        parts=described,
+    )
+
+
+def _brief(path: Path) -> str:
+    certificate = {key: value for key, value in json.loads(path.read_text()).items() if key != "steps"}
+    return json.dumps(certificate, indent=1, ensure_ascii=False)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -289,21 +315,23 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--synthetic", type=boolean, default=False, metavar="true|false", help="the speech is synthetic (false)"
     )
+    parser.add_argument("--command", default="", metavar="TEXT", help="the command that made all this, for the page")
     args = parser.parse_args(argv)
     parts, out = [Path(part) for part in args.parts], Path(args.out)
-    try:
+
+    def work() -> None:
         results = collect(args.corpus or parts[0].name, parts, args.synthetic)
         out.mkdir(parents=True, exist_ok=True)
         for kind, name in FILES.items():
             with writing(str(out / name)) as stream:
-                stream.write(TABLES[kind](results).encode())
+                stream.write(FORMATS[kind](results).encode())
+        if not charts.available():
+            raise MdiError(f"matplotlib is not installed, so there are tables only; for the page: {charts.HOW_TO_GET}")
         with writing(str(out / "index.html")) as stream:
-            stream.write(page(results, parts).encode("utf-8", "surrogateescape"))
-    except MdiError as error:
-        print(f"utils/report.py: {error}", file=sys.stderr)
-        return 1
-    say(f"report: {out / 'index.html'}")
-    return 0
+            stream.write(page(results, parts, out, args.command).encode("utf-8", "surrogateescape"))
+        say(f"report: {out / 'index.html'}")
+
+    return exit_code("utils/report.py", work)
 
 
 if __name__ == "__main__":

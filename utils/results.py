@@ -3,27 +3,32 @@
 
     utils/results.py [--corpus NAME] [--format text|csv|markdown|latex] [--synthetic true|false] EXP...
 
-EXP are folders such as exp/ami, or exp/demo/commons exp/demo/news. For ami, swbd and wsj the figures of the paper's
-Table 1 stand below ours, with the differences.
+EXP are folders such as exp/ami, or exp/demo/commons exp/demo/news. One row per model and one group of columns per test
+set. For ami, swbd and wsj the figures of the paper's Table 1 follow, with the differences.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import re
 import sys
+import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import pandas as pd
 
 from mdi.cli import boolean
 from mdi.errors import MdiError, exit_code
 from mdi.files import read_lines
 
 SIGNIFICANT = 0.05
-FIRST, LARGE = "First-pass LM", "Rescoring with large n-gram LM"
+WHOLE = ("ngrams", "words", "oov")
+NUMBERS = ("ppl", "wer", "wer_low", "wer_high", "difference", "p", "paper_ppl", "paper_wer")
+TEXTS = ("mark", "scorer", "unit", "test")  # of the WER, as in class Wer
+COLUMNS = ("corpus", "test_set", "model", "group", "label", *WHOLE, *NUMBERS, *TEXTS)
 
 # Huang, Li, Arora, Povey and Khudanpur: Efficient MDI adaptation for n-gram language models. Interspeech 2020, Table 1:
 # (PPL, WER) of the columns below; there is no WER without adaptation.
@@ -54,14 +59,6 @@ PAPER: dict[str, dict[str, list[tuple[float, float | None]]]] = {
 
 
 @dataclass(frozen=True)
-class Column:
-    name: str
-    group: str
-    label: str
-    wer: bool = True  # whether lattices are made with this model
-
-
-@dataclass(frozen=True)
 class Wer:
     rate: float
     low: float | None = None
@@ -74,50 +71,61 @@ class Wer:
 
     @property
     def mark(self) -> str:
-        """+ significantly better than the baseline, - significantly worse"""
+        """+ significantly better than the baseline, - significantly worse."""
         if self.p is None or self.difference is None or self.p >= SIGNIFICANT or self.difference == 0:
             return ""
         return "+" if self.difference < 0 else "-"
 
 
 @dataclass(frozen=True)
-class Row:
-    part: str
-    test_set: str
-    ppl: dict[str, float]
-    oov: float
-    wer: dict[str, Wer]
-
-
-@dataclass(frozen=True)
 class Results:
+    """`frame` has a row for every model on every test set, with the COLUMNS; what is unknown is missing (NaN, "")."""
+
     corpus: str
-    columns: list[Column]
-    rows: list[Row]
-    ngrams: dict[str, dict[str, int]]  # by part and column
+    frame: pd.DataFrame
     synthetic: bool
-    rescored: bool = False  # first-pass models that did not decode
+    rescored: bool  # first-pass models that did not decode
+
+    @property
+    def spoken(self) -> bool:
+        return bool(self.frame.wer.notna().any())
 
 
-def columns(parts: list[Path]) -> list[Column]:
-    """Those for which there is a perplexity or a WER, in the paper's order."""
+def labels(parts: list[Path]) -> dict[str, str]:
+    """The models for which there is a perplexity, in the paper's order, and what the table calls them."""
     found = {path.stem for part in parts for path in (part / "ppl").glob("*.jsonl")}
-    thresholds = sorted((name for name in found if name.startswith("mdi.")), key=lambda name: _numbers(name))
-    known = [
-        Column("first.default", FIRST, "default"),
-        Column("first.mdi", FIRST, "MDI"),
-        Column("first.best", FIRST, "Best"),
-        Column("background", LARGE, "No adapt.", wer=False),
-        Column("interpolated", LARGE, "Interpolation"),
-        *(Column(name, LARGE, f"MDI ({name[4:]})") for name in thresholds),
-        Column("prior", LARGE, "MDI, prior"),
-        Column("best", LARGE, "Best"),
-    ]
-    return [column for column in known if column.name in found]
+    thresholds = sorted((name for name in found if name.startswith("mdi.")), key=_numbers)
+    known = {
+        "first.default": "default", "first.mdi": "MDI", "first.best": "Best",
+        "background": "No adapt.", "in": "In-domain", "interpolated": "Interpolation",
+        **{name: f"MDI ({name[4:]})" for name in thresholds},
+        "prior": "MDI, prior", "best": "Best",
+    }  # fmt: skip
+    return {name: label for name, label in known.items() if name in found}
 
 
 def _numbers(name: str) -> list[float]:
     return [float(number) for number in re.findall(r"[\d.]+", name.removeprefix("mdi."))]
+
+
+def corpora(parts: list[Path]) -> dict[str, Path]:
+    """The folders by the names that the table gives them: those of the folders, where these differ."""
+    names = [part.name for part in dict.fromkeys(parts)]
+    return {part.name if names.count(part.name) == 1 else str(part): part for part in dict.fromkeys(parts)}
+
+
+def model_path(part: Path, model: str) -> Path:
+    """Where the recipe keeps a model of the table."""
+    folder = "first" if model.startswith("first.") else "lm" if model in ("in", "background", "interpolated") else "mdi"
+    name = f"{model.removeprefix('first.')}.arpa.gz"
+    given = data_folder(part) / name  # a model that came with the data
+    return given if not (part / folder / name).exists() and given.exists() else part / folder / name
+
+
+def data_folder(part: Path) -> Path:
+    """data/ami for exp/ami."""
+    at = len(part.parts) - 1 - part.parts[::-1].index("exp") if "exp" in part.parts else 0
+    return Path(*part.parts[:at], "data", *part.parts[at + 1 :])
 
 
 def scored_folder(part: Path, column: str, test_set: str) -> Path:
@@ -158,14 +166,8 @@ def read_wer(folder: Path) -> Wer | None:
     return Wer(float(match[1]), low, high, difference, p, scorer, unit, test)
 
 
-def read_ngrams(part: Path, column: str) -> int | None:
+def read_ngrams(model: Path) -> int | None:
     """From the certificate beside the model, or from the ARPA's header."""
-    where = {"background": "lm/background", "interpolated": "lm/interpolated"}
-    if column.startswith("first."):
-        where[column] = column.replace(".", "/")
-    model = part / f"{where.get(column, f'mdi/{column}')}.arpa.gz"
-    if not model.exists() and column in ("first.default", "background"):
-        model = Path("data", *part.parts[1:], f"{column.removeprefix('first.')}.arpa.gz")
     certificate = Path(f"{model}.json")
     if certificate.exists():
         return sum(json.loads(certificate.read_text())["ngrams"])
@@ -181,274 +183,170 @@ def read_ngrams(part: Path, column: str) -> int | None:
 
 
 def collect(corpus: str, parts: list[Path], synthetic: bool = False) -> Results:
-    chosen = columns(parts)
-    if not chosen:
-        raise MdiError(f"{', '.join(map(str, parts))}: no ppl/*.jsonl; stage 7 makes them: run ./run.sh --stage 7")
     rows = []
-    for part in parts:
-        name = part.name
-        ppl: dict[str, dict[str, dict]] = {}
-        for column in chosen:
-            path = part / "ppl" / f"{column.name}.jsonl"
+    for name, part in corpora(parts).items():
+        for model, label in labels(parts).items():
+            path, ngrams = part / "ppl" / f"{model}.jsonl", read_ngrams(model_path(part, model))
             for line in path.read_text().splitlines() if path.exists() else ():
                 entry = json.loads(line)
-                ppl.setdefault(Path(entry["text"]).name.split(".")[0], {})[column.name] = entry
-        for test_set, found in ppl.items():
-            wers = {
-                column.name: read_wer(scored_folder(part, column.name, test_set)) for column in chosen if column.wer
-            }
-            some = next(iter(found.values()))
-            rows.append(
-                Row(
-                    name, test_set, {column: entry["ppl"] for column, entry in found.items()},
-                    some["oov"] / max(1, some["words"]), {column: wer for column, wer in wers.items() if wer},
-                )
-            )  # fmt: skip
-    ngrams = {part.name: {c.name: n for c in chosen if (n := read_ngrams(part, c.name)) is not None} for part in parts}
+                test_set = Path(entry["text"]).name.split(".")[0]
+                row = {"corpus": name, "test_set": test_set, "model": model, "label": label, "ngrams": ngrams}
+                row |= {key: entry[key] for key in ("words", "oov", "ppl")}
+                if test_set in PAPER.get(corpus, {}):
+                    published = dict(zip(PAPER_COLUMNS, PAPER[corpus][test_set], strict=True))
+                    row["paper_ppl"], row["paper_wer"] = published.get(model, (None, None))
+                if wer := read_wer(scored_folder(part, model, test_set)):
+                    row |= {"wer": wer.rate, "wer_low": wer.low, "wer_high": wer.high, "p": wer.p, "mark": wer.mark}
+                    row |= {"difference": wer.difference, "scorer": wer.scorer, "unit": wer.unit, "test": wer.test}
+                rows.append(row)
+    if not rows:
+        raise MdiError(f"{', '.join(map(str, parts))}: no ppl/*.jsonl; stage 7 makes them: run ./run.sh --stage 7")
+    kinds = {**dict.fromkeys(WHOLE, "Int64"), **dict.fromkeys(NUMBERS, float), **dict.fromkeys(TEXTS, object)}
+    frame = pd.DataFrame(rows, columns=COLUMNS).astype(kinds)
+    frame[[*TEXTS]] = frame[[*TEXTS]].fillna("")
+    first = frame.model.str.startswith("first.")
+    frame["group"] = first.map({True: "First pass", False: "Rescoring" if frame[~first].wer.any() else "Large models"})
+    # test set by test set, each in the order in which it was found
+    frame = frame.sort_values(["corpus", "test_set"], key=lambda column: pd.factorize(column)[0], kind="stable")
     rescored = any(found for part in parts for found in (part / "decode").glob("*/*/rescored"))
-    return Results(corpus, chosen, rows, ngrams, synthetic, rescored)
+    return Results(corpus, frame.reset_index(drop=True), synthetic, rescored)
 
 
-def paper_row(results: Results, row: Row) -> dict[str, tuple[float, float | None]] | None:
-    figures = PAPER.get(results.corpus, {}).get(row.test_set)
-    return dict(zip(PAPER_COLUMNS, figures, strict=True)) if figures else None
+def wide(results: Results, measures: dict[str, pd.Series]) -> pd.DataFrame:
+    """Texts for each row of the frame as a table: one row per model, one group of columns per test set."""
+    keys = results.frame[["corpus", "group", "label", "test_set"]]
+    rows, sets = pd.MultiIndex.from_frame(keys.iloc[:, :3].drop_duplicates(), names=[None] * 3), keys.test_set.unique()
+    table = pd.concat([keys, pd.DataFrame(measures)], axis=1).set_index(list(keys)).unstack("test_set")
+    columns = pd.MultiIndex.from_product([sets, list(measures)])
+    table = table.swaplevel(axis=1).reindex(rows, axis=0).reindex(columns, axis=1).fillna("")
+    return table.loc[:, (table != "").any()]
 
 
-# ---- the table as rows of cells; every writer below has only to lay them out
+def cells(
+    results: Results, style: Callable[[str, pd.Series], pd.Series] = lambda measure, texts: texts
+) -> pd.DataFrame:
+    """The table: perplexity, WER and its interval, n-grams. `style` dresses up the texts of a measure."""
+    frame = results.frame
+    pad = " " if frame.mark.any() else ""  # so that figures with and without a mark are aligned
+    measures = {
+        "PPL": _written(frame.ppl, "{:.1f}"),
+        "WER": _written(frame.wer, "{:.1f}") + frame.mark.where(frame.mark != "", pad).where(frame.wer.notna(), ""),
+        "95%": _written(frame.wer_low.clip(lower=0), "{:.1f}-") + _written(frame.wer_high, "{:.1f}"),
+    }
+    table = wide(results, {measure: style(measure, texts) for measure, texts in measures.items()})
+    table["", "n-grams"] = _written(frame.groupby(["corpus", "group", "label"]).ngrams.first(), amount)
+    return table
 
 
-def fields(results: Results) -> list[tuple[Column, str]]:
-    """(column, "PPL" or "WER") for every column of figures"""
-    spoken = any(row.wer for row in results.rows)
-    return [(c, what) for c in results.columns for what in ("PPL", "WER") if what == "PPL" or (c.wer and spoken)]
+def paper_cells(results: Results) -> pd.DataFrame:
+    """The paper's figures, and ours minus those. Empty for a corpus that is not the paper's."""
+    frame = results.frame
+    measures = {}
+    for name, ours, published in (("PPL", frame.ppl, frame.paper_ppl), ("WER", frame.wer, frame.paper_wer)):
+        measures[f"{name} paper"] = _written(published, "{:.1f}")
+        measures[f"{name} diff."] = _written(ours - published, "{:+.1f}")
+    table = wide(results, measures)
+    return table[(table != "").any(axis=1)]
 
 
-def lines(results: Results) -> list[list[str]]:
-    """Rows of strings: part, test set, then a cell for each of `fields`."""
-    out = []
-    for row in results.rows:
-        out.append([row.part, row.test_set, *(_ours(row, column.name, what) for column, what in fields(results))])
-        intervals = ["" if what == "PPL" else _interval(row.wer.get(c.name)) for c, what in fields(results)]
-        if any(intervals):
-            out.append(["", "95%", *intervals])
-        paper = paper_row(results, row)
-        if paper:
-            out.append(["", "paper", *(_paper(paper, c.name, what) for c, what in fields(results))])
-            out.append(["", "difference", *(_difference(row, paper, c.name, what) for c, what in fields(results))])
-    for part, counts in results.ngrams.items():
-        cells = [_amount(counts[c.name]) if what == "PPL" and c.name in counts else "" for c, what in fields(results)]
-        out.append([part, "n-grams", *cells])
-    return out
+def _written(column: pd.Series, form: str | Callable[[float], str]) -> pd.Series:
+    """Numbers as text, nothing for what is missing."""
+    write = form.format if isinstance(form, str) else form
+    return column.map(lambda value: "" if pd.isna(value) else write(value)).astype(object)
 
 
-def _ours(row: Row, column: str, what: str) -> str:
-    if what == "PPL":
-        return f"{row.ppl[column]:.1f}" if column in row.ppl else "-"
-    wer = row.wer.get(column)
-    return f"{wer.rate:.1f}{wer.mark}" if wer else "-"
-
-
-def _interval(wer: Wer | None) -> str:
-    return f"{max(0.0, wer.low):.1f}-{wer.high:.1f}" if wer and wer.low is not None else ""
-
-
-def _paper(paper: dict, column: str, what: str) -> str:
-    value = paper.get(column, (None, None))[what == "WER"]
-    return f"{value:.1f}" if value is not None else "-"
-
-
-def _difference(row: Row, paper: dict, column: str, what: str) -> str:
-    value = paper.get(column, (None, None))[what == "WER"]
-    ours = row.ppl.get(column) if what == "PPL" else row.wer[column].rate if column in row.wer else None
-    return f"{ours - value:+.1f}" if value is not None and ours is not None else "-"
-
-
-def _amount(n: int) -> str:
+def amount(n: int) -> str:
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if n >= size:
             return f"{n / size:.3g}{unit}"
-    return str(n)
+    return f"{n:.0f}"
 
 
 def _told(results: Results, what: str) -> str:
     """How the WERs were obtained; with the names of the test sets where it is not the same for all."""
-    sets: dict[str, list[str]] = {}
-    for row in results.rows:
-        for value in {getattr(wer, what) for wer in row.wer.values()} - {""}:
-            sets.setdefault(value, []).append(row.test_set)
-    return (
-        " and ".join(sets) if len(sets) < 2 else " and ".join(f"{v} ({', '.join(names)})" for v, names in sets.items())
-    )
+    sets = results.frame[results.frame[what] != ""].groupby(what, sort=False).test_set.unique()
+    return " and ".join(sets.index if len(sets) < 2 else (f"{value} ({', '.join(of)})" for value, of in sets.items()))
 
 
 def notes(results: Results) -> list[str]:
-    out = []
-    if any(row.wer for row in results.rows):
+    frame, out = results.frame, []
+    models = set(frame.model)
+    if results.spoken:
         out.append(
             f"WER in %, counted as by {_told(results, 'scorer')}, LM weight and penalty chosen on "
-            f"{results.rows[0].test_set}; 95%"
-            f" intervals by bootstrap over {_told(results, 'unit')}."
+            f"{frame.test_set.iloc[0]}; 95% intervals by bootstrap over {_told(results, 'unit')}."
         )
         if tested := _told(results, "test"):
             out[-1] += (
-                f" + significantly better than the baseline (interpolation; in the first pass the default), - "
-                f"significantly"
-                f" worse: {tested}, p < {SIGNIFICANT}, not corrected for the number of comparisons."
+                f" + significantly better than the baseline (interpolation; in the first pass the default), "
+                f"- significantly worse: {tested}, p < {SIGNIFICANT}, not corrected for the number of comparisons."
             )
         if results.synthetic:
             out.append(
                 "The speech is SYNTHETIC (text to speech): these WERs compare language models, and say nothing of "
                 "real speech."
             )
-    if any(column.name == "first.best" for column in results.columns):
+    if "first.best" in models:
         out.append(
             "First pass: MDI has the n-grams of the default model and the marginals of the interpolated one (mdi "
-            "match); Best is"
-            " the best model below, cut down to that size (mdi prune) and matched to itself as it was."
+            "match); Best is the best model below, cut down to that size (mdi prune) and matched to itself as it was."
         )
         if results.rescored:
             out[-1] += (
                 " Their WERs are of the default model's lattices with these models in it: there was nothing to "
                 "decode with."
             )
-    if any(column.name == "best" for column in results.columns):
-        out.append(
-            "MDI, prior: all n-grams constrained, Gaussian prior on lambda. Best: thresholds, prior and mixture "
-            "with in-domain"
-            " and background models chosen on the development text (mdi tune), so its development figures are "
-            "tuned ones."
-        )
+    meanings = {
+        "background": "No adapt.: the background alone.",
+        "in": "In-domain: a model of the in-domain text alone.",
+        "interpolated": "Interpolation: of background and in-domain model, weights tuned on the development text.",
+        "prior": "MDI, prior: all n-grams constrained, Gaussian prior on lambda.",
+        "best": "Best: thresholds, prior and mixture with in-domain and background models chosen on the development "
+        "text (mdi tune), so its development figures are tuned ones.",
+    }
+    out.append(" ".join(meaning for model, meaning in meanings.items() if model in models))
     if results.corpus in PAPER:
-        out.append("paper: Huang et al., Interspeech 2020, Table 1.")
-    rates = ", ".join(f"{row.part} {row.test_set} {100 * row.oov:.2f}%" for row in results.rows)
-    out.append(f"Words outside the vocabulary, scored as <unk>: {rates}.")
+        out.append("paper: Huang et al., Interspeech 2020, Table 1; diff.: ours minus the paper's.")
+    rates = frame.groupby(["corpus", "test_set"], sort=False)[["oov", "words"]].first()
+    shown = ", ".join(f"{' '.join(key)} {oov / max(1, words):.2%}" for key, oov, words in rates.itertuples())
+    out.append(f"Words outside the vocabulary, scored as <unk>: {shown}.")
     return out
+
+
+def _tables(results: Results) -> list[pd.DataFrame]:
+    return [table for table in (cells(results), paper_cells(results)) if len(table)]
 
 
 def as_text(results: Results) -> str:
-    head, body = _headers(results), lines(results)
-    table = [*head, *body]
-    widths = [
-        max(len(row[i]) for row in table if not (row is head[0] or row is head[1]) or i < 2)
-        for i in range(len(table[0]))
-    ]
-    spans = _spans(results)
-    # a label that spans two columns must fit over them
-    for start, stop, label in spans:
-        room = sum(widths[start:stop]) + stop - start - 1
-        if len(label) > room:
-            widths[stop - 1] += len(label) - room
-    out = []
-    groups = {}
-    for start, stop, _ in spans:
-        group = results_group(results, start)
-        groups[group] = (groups.get(group, (start, 0))[0], stop)
-    out.append(_laid_out([(0, 2, "")] + [(a, b, group) for group, (a, b) in groups.items()], widths))
-    out.append(_laid_out([(0, 2, ""), *spans], widths))
-    out.append(
-        " ".join(
-            f"{cell:<{w}}" if i < 2 else f"{cell:>{w}}" for i, (cell, w) in enumerate(zip(head[2], widths, strict=True))
-        )
-    )
-    out.append("-" * len(out[-1]))
-    for row in body:
-        out.append(
-            " ".join(
-                f"{c:<{w}}" if i < 2 else f"{c:>{w}}" for i, (c, w) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-        )
-    return "\n".join([*out, "", *notes(results)]) + "\n"
-
-
-def results_group(results: Results, at: int) -> str:
-    return fields(results)[at - 2][0].group
-
-
-def _spans(results: Results) -> list[tuple[int, int, str]]:
-    """(first cell, cell after the last, label) for every column of the paper"""
-    out: list[tuple[int, int, str]] = []
-    for i, (column, _) in enumerate(fields(results), 2):
-        if out and out[-1][2] == column.label and fields(results)[i - 3][0] is column:
-            out[-1] = (out[-1][0], i + 1, column.label)
-        else:
-            out.append((i, i + 1, column.label))
-    return out
-
-
-def _laid_out(spans: list[tuple[int, int, str]], widths: list[int]) -> str:
-    return " ".join(f"{label:^{sum(widths[a:b]) + b - a - 1}}" for a, b, label in spans).rstrip()
-
-
-def _headers(results: Results) -> list[list[str]]:
-    wanted = fields(results)
-    return [
-        ["", "", *(column.group for column, _ in wanted)],
-        ["", "", *(column.label for column, _ in wanted)],
-        ["corpus", "test set", *(what for _, what in wanted)],
-    ]
+    tables = [table.to_string() for table in _tables(results)]
+    tables = ["\n".join(line.rstrip() for line in table.splitlines()) for table in tables]
+    return "\n\n".join([*tables, "\n".join(textwrap.fill(note, 110) for note in notes(results))]) + "\n"
 
 
 def as_csv(results: Results) -> str:
-    """One line a figure: to be read by programs."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(
-        [
-            "corpus",
-            "test_set",
-            "model",
-            "label",
-            "ngrams",
-            "ppl",
-            "wer",
-            "wer_low",
-            "wer_high",
-            "p",
-            "paper_ppl",
-            "paper_wer",
-        ]
-    )
-    for row in results.rows:
-        paper = paper_row(results, row) or {}
-        for column in results.columns:
-            wer = row.wer.get(column.name)
-            writer.writerow([
-                row.part, row.test_set, column.name, f"{column.group}: {column.label}",
-                results.ngrams[row.part].get(column.name, ""),
-                f"{row.ppl[column.name]:.4f}" if column.name in row.ppl else "",
-                *([f"{wer.rate:.2f}", _or_empty(wer.low), _or_empty(wer.high), _or_empty(wer.p, 4)] if wer else [""] * 4),
-                *("" if x is None else x for x in paper.get(column.name, (None, None))),
-            ])  # fmt: skip
-    return stream.getvalue()
-
-
-def _or_empty(value: float | None, digits: int = 2) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
+    """One line for each model and test set, to be read by programs."""
+    frame = results.frame.drop(columns=list(TEXTS))
+    return frame.round({"ppl": 4}).to_csv(index=False, lineterminator="\n")
 
 
 def as_markdown(results: Results) -> str:
-    head = ["corpus", "test set", *(f"{column.label} {what}" for column, what in fields(results))]
-    rows = [head, ["---", "---", *("---:" for _ in head[2:])], *lines(results)]
-    return "\n".join([*("| " + " | ".join(row) + " |" for row in rows), "", *notes(results)]) + "\n"
+    out = []
+    for table in _tables(results):
+        flat = table.set_axis([" ".join(column).strip() for column in table.columns], axis=1)
+        flat = flat.reset_index(names=["corpus", "", "model"])
+        align = ["left"] * 3 + ["right"] * (len(flat.columns) - 3)
+        out.append(flat.to_markdown(index=False, disable_numparse=True, colalign=align))
+    return "\n\n".join([*out, *notes(results)]) + "\n"
 
 
 def as_latex(results: Results) -> str:
-    def safe(text: str) -> str:
-        return re.sub(r"([%&_#$])", r"\\\1", text)
-
-    spans = _spans(results)
-    groups: dict[str, int] = {}
-    for column, _ in fields(results):
-        groups[column.group] = groups.get(column.group, 0) + 1
-    wide = [f"\\multicolumn{{{n}}}{{c}}{{{group}}}" for group, n in groups.items()]
-    over = [f"\\multicolumn{{{b - a}}}{{c}}{{{safe(label)}}}" for a, b, label in spans]
-    body = [" & ".join(map(safe, row)) + " \\\\" for row in lines(results)]
-    return "\n".join([
-        f"\\begin{{tabular}}{{ll{'r' * len(fields(results))}}}", "\\hline",
-        " & & " + " & ".join(wide) + " \\\\", " & & " + " & ".join(over) + " \\\\",
-        "Corpus & Test set & " + " & ".join(what for _, what in fields(results)) + " \\\\", "\\hline", *body, "\\hline",
-        "\\end{tabular}", *(f"% {note}" for note in notes(results)),
-    ]) + "\n"  # fmt: skip
+    tables = [
+        table.to_latex(
+            escape=True, multirow=False, multicolumn_format="c", column_format="lll" + "r" * len(table.columns)
+        )
+        for table in _tables(results)
+    ]
+    return "\n".join(["% \\usepackage{booktabs}", *tables, *(f"% {note}" for note in notes(results))]) + "\n"
 
 
 FORMATS = {"text": as_text, "csv": as_csv, "markdown": as_markdown, "latex": as_latex}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the virtual environment and installs this package in it, once; prints nothing when there is nothing to do.
 #
-#   . utils/setup.sh [extra]     sets PATH so that `mdi` and its python3 are found; extra: test
+#   . utils/setup.sh [extra]     sets PATH so that `mdi` and its python3 are found; extra: speech, text, demo or test
 #
 # MDI_VENV names another place for the environment (default: .venv beside this package).
 
@@ -22,7 +22,7 @@ mdi_setup() {
   done
   echo "setting up $mdi_venv with $("$python" --version) (once, about a minute)" >&2
   [[ -x $mdi_venv/bin/python3 ]] || "$python" -m venv "$mdi_venv"
-  "$mdi_venv/bin/python3" -m pip install --quiet --disable-pip-version-check --editable "$mdi_root${mdi_extra:+[$mdi_extra]}" >&2
+  "$mdi_venv/bin/python3" -m pip install --quiet --disable-pip-version-check --editable "${mdi_root}[report${mdi_extra:+,$mdi_extra}]" >&2
   touch "$stamp"
 }
 

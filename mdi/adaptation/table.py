@@ -30,7 +30,7 @@ def certificate(adapted: Adapted) -> dict[str, Any]:
         {
             "order": k,
             "constraints": int((order == k).sum()),
-            "l1": float(gap[order == k].sum()),
+            "distance": float(gap[order == k].sum()),
             "max": float(gap[order == k].max(initial=0.0)),
         }
         for k in range(1, problem.constraints.order + 1)
@@ -40,7 +40,7 @@ def certificate(adapted: Adapted) -> dict[str, Any]:
         "converged": solution.converged,
         "message": solution.message,
         "iterations": solution.iterations,
-        "l1": float(gap.sum()),
+        "distance_to_targets": float(gap.sum()),  # L1; with a prior its pull is a part of it
         "residuals": per_order,
         "dual": adapted.dual_value,
         "kl_to_background": adapted.kl,

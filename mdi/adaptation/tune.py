@@ -82,6 +82,7 @@ def _joined(values: Sequence[float]) -> str:
 class Trial:
     """One setting: development perplexity of the adapted model alone and mixed."""
 
+    number: int  # from 1
     setting: Setting
     constraints: int
     iterations: int
@@ -154,7 +155,9 @@ class Tuner:
         adapted = self.last = self.solve(setting, SEARCH_SLACK * self.tolerance, self.last)
         alone, mixed, weights = self.weigh(adapted.whole)
         size, iterations = adapted.problem.constraints.total, adapted.solution.iterations
-        trial = Trial(setting, size, iterations, time.perf_counter() - begun, alone, mixed, weights)
+        trial = Trial(
+            len(self.trials) + 1, setting, size, iterations, time.perf_counter() - begun, alone, mixed, weights
+        )
         self.trials[setting] = trial
         if self.best is None or mixed < self.best[0]:
             self.best = (mixed, setting, adapted)
@@ -261,6 +264,7 @@ class Tuned:
     development: Perplexity  # of `model`
     interpolation: float  # development perplexity of plain interpolation, by the same in-domain model
     in_domain: dict[str, float]  # development perplexity of each in-domain model alone
+    background: float  # the background's
     trials: list[Trial] = field(default_factory=list)
     ended: str = ""
 
@@ -386,5 +390,6 @@ def _finished(
                 model, result, weights = rival, found, other
     return Tuned(
         model, adapted, tuner.best[1], dict(zip(named, weights, strict=True)), result, interpolation, alone,
+        _ppl(np.ones(1), tuner.others[-1:]),
         list(tuner.trials.values()), tuner.ended,
     )  # fmt: skip

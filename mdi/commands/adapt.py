@@ -73,16 +73,7 @@ def run(args: argparse.Namespace) -> int:
     adapter = Adapter(
         background, counts, targets=targets, history=history, threads=args.threads, spend=len(sets) == 1
     )  # fmt: skip
-    report = shared.say_step if args.verbose else None
-    solving = {
-        "sigma2": sigma2, "solver": args.solver, "tolerance": args.tolerance, "max_iters": args.max_iters,
-        "report": report,
-    }  # fmt: skip
-    if len(sets) > 1:
-        results = adapter.sweep(sets, **solving)
-    else:
-        start = read_lambda(args.init) if args.init else None
-        results = (adapter.adapt(text, start=start, **solving) for text in sets)
+    start = read_lambda(args.init) if args.init else None
     inputs = {"background": background_path, "in_domain": args.counts or texts, **shared.text_fields(counts)}
     common = time.monotonic() - started  # what all models of a sweep share
 
@@ -102,7 +93,16 @@ def run(args: argparse.Namespace) -> int:
         return "".join(f"{thresholds}\t{path}\t{found['ppl']:.7g}\n" for path, found in fields["perplexity"].items())
 
     converged = True
-    with ThreadPoolExecutor(1) as pool:  # a model is written while the next one is solved
+    # a model is written while the next one is solved
+    with ThreadPoolExecutor(1) as pool, shared.watched(args) as report:
+        solving = {
+            "sigma2": sigma2, "solver": args.solver, "tolerance": args.tolerance, "max_iters": args.max_iters,
+            "report": report,
+        }  # fmt: skip
+        if len(sets) > 1:
+            results = adapter.sweep(sets, **solving)
+        else:
+            results = (adapter.adapt(text, start=start, **solving) for text in sets)
         pending = []
         begun = time.monotonic()
         for adapted in results:

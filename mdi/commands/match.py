@@ -38,10 +38,11 @@ def run(args: argparse.Namespace) -> int:
     check_normalised(small_path, with_suffixes(small), args.renormalize)
     large = read_arpa(large_path)
     counts = shared.read_in_domain(args, texts, small.vocab, max(small.order, large.order))
-    adapted = match(
-        small, large, counts, history=shared.read_history(args), threads=args.threads, tolerance=args.tolerance,
-        max_iters=args.max_iters, report=shared.say_step if args.verbose else None,
-    )  # fmt: skip
+    with shared.watched(args) as report:
+        adapted = match(
+            small, large, counts, history=shared.read_history(args), threads=args.threads, tolerance=args.tolerance,
+            max_iters=args.max_iters, report=report,
+        )  # fmt: skip
     fields = shared.checked_fields(adapted, out)
     write_arpa(adapted.whole, out, adapted.problem.keep)
     inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts}

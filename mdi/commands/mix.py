@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.certificate import check_outputs, write_certificate
+from mdi.cli import boolean
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
@@ -27,6 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tune", metavar="TEXT", action="append", help="development text to tune the weights on; may be repeated"
     )
     how.add_argument("--weights", metavar="A,B,...", help="weights of the models, which sum to 1")
+    parser.add_argument(
+        "--verbose", type=boolean, default=False, metavar="true|false", help="print every iteration (false)"
+    )
     parser.add_argument("lms", metavar="LM", nargs="+", help="two or more ARPA models, plain or gzipped")
     parser.add_argument(
         "out", metavar="OUT", help="the mixture (.gz by suffix, - for standard output); OUT.json says how it was made"
@@ -40,9 +44,10 @@ def run(args: argparse.Namespace) -> None:
     from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import checked_sum, warn_unless_normalised
     from mdi.lm.perplexity import perplexity_of
-    from mdi.progress import say
+    from mdi.progress import say, set_verbose
 
     started = time.monotonic()
+    set_verbose(args.verbose)
     texts = args.tune or []
     if len(args.lms) < 2:
         raise MdiError(
@@ -138,16 +143,17 @@ def _tune(models: list[NgramModel], ids: Array) -> tuple[Array, dict[str, float]
     from mdi.lm.mix import em_steps
     from mdi.lm.model import with_suffixes
     from mdi.lm.perplexity import token_probs
-    from mdi.progress import say
+    from mdi.progress import Progress, detail, say
 
     predicted = (ids >= 0) & (ids != models[0].vocab.bos)
     probs = [token_probs(with_suffixes(model), ids)[0][predicted] for model in models]
     allowed = int((np.array(probs) > 0).any(axis=0).sum())
-    for iteration, (weights, ppl) in enumerate(em_steps(probs), 1):
-        line = f"iteration {iteration}, weights {' '.join(f'{w:.6f}' for w in weights)}, ppl {ppl:.6g}"
-        if iteration <= 10 or iteration % 10 == 0:
-            say(line)
-    say(f"converged: {line}")
+    with Progress("tuning the weights", unit="iterations") as progress:
+        for iteration, (weights, ppl) in enumerate(em_steps(probs), 1):
+            shown = f"weights {' '.join(f'{w:.6f}' for w in weights)}, ppl {ppl:.6g}"
+            progress.update(iteration, shown)
+            detail(f"iteration {iteration}, {shown}")
+    say(f"tuned in {iteration} iterations: {shown}")
     return weights, {
         "iterations": iteration, "tokens": allowed, "zeroprobs": int(predicted.sum()) - allowed, "dynamic_ppl": ppl,
     }  # fmt: skip

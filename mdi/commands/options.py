@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdi.cli import boolean
 from mdi.errors import MdiError, check_positive, examples
-from mdi.progress import say
+from mdi.progress import Progress, detail, say, set_verbose
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
@@ -102,8 +104,17 @@ def warn_of_unknown(name: str, oov: int, words: int) -> None:
         )
 
 
-def say_step(step: Step) -> None:
-    say(f"iteration {step.iteration}: D {step.objective:.6f}, L1 {step.l1:.3g}, {step.seconds:.1f} s")
+@contextmanager
+def watched(args: argparse.Namespace) -> Iterator[Callable[[Step], None]]:
+    """What to call with every step of a solver: one line that follows it, or with --verbose a line for each."""
+    set_verbose(args.verbose)
+    with Progress("solving", unit="iterations") as bar:
+
+        def report(step: Step) -> None:
+            bar.update(step.iteration, f"L1 {step.l1:.3g}")
+            detail(f"iteration {step.iteration}: D {step.objective:.6f}, L1 {step.l1:.3g}, {step.seconds:.1f} s")
+
+        yield report
 
 
 def text_fields(counts: Counts) -> dict[str, int]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from mdi.certificate import check_outputs, write_certificate
 from mdi.commands import options as shared
 from mdi.errors import MdiError
-from mdi.progress import say
+from mdi.progress import Progress, detail, say, set_verbose
 
 if TYPE_CHECKING:
     from mdi.adaptation.tune import Trial, Tuned
@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from mdi.lm.normalise import check_normalised, checked_sum
 
     started = time.monotonic()
+    set_verbose(args.verbose)
     if len(args.files) != (3 if args.counts else 4):
         raise MdiError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")
     background_path, *texts, development_path, out = args.files
@@ -59,6 +60,15 @@ def run(args: argparse.Namespace) -> int:
     background = read_arpa(background_path)
     check_normalised(background_path, background, args.renormalize)
     counts = shared.read_in_domain(args, texts, background.vocab, background.order)
+    bar, best = Progress("searching", unit="settings"), [float("inf")]
+
+    def watch(trial: Trial) -> None:
+        """One line that follows the search; a line for each setting that is better than all before, or with --verbose
+        for every one."""
+        (say if trial.ppl_mixed < best[0] else detail)(_described(trial))
+        best[0] = min(best[0], trial.ppl_mixed)
+        bar.update(trial.number, f"best {best[0]:.2f}")
+
     tuned = tune(
         background, counts if args.counts else list(map(Path, texts)), development_path,
         mix_with={path: read_arpa(path) for path in args.mix_with}, max_order=args.max_order,
@@ -66,8 +76,9 @@ def run(args: argparse.Namespace) -> int:
         sigma2=[shared.parse_variances(part) for part in args.sigma2.split(",")] if args.sigma2 else None,
         sets=args.sets.split(",") if args.sets else [], max_settings=args.max_settings, targets=args.targets,
         history=shared.read_history(args), oov=args.oov, tolerance=args.tolerance, max_iters=args.max_iters,
-        threads=args.threads, report=_say_trial,
+        threads=args.threads, report=watch,
     )  # fmt: skip
+    bar.close()
     fields = shared.checked_fields(tuned.adapted, out)
     fields |= {"worst_sum_gap": checked_sum(tuned.model), "ngrams": tuned.model.trie.counts}
     write_arpa(tuned.model, out)
@@ -94,31 +105,27 @@ def run(args: argparse.Namespace) -> int:
     return 0 if shared.say_result(tuned.adapted, out) else 1
 
 
-def _say_trial(trial: Trial) -> None:
+def _described(trial: Trial) -> str:
     weights = " ".join(f"{weight:.3f}" for weight in trial.weights)
-    say(
-        f"{trial.setting}: {trial.constraints:,} constraints, {trial.iterations} iterations, {trial.seconds:.1f} s; "
-        f"perplexity alone {trial.ppl_alone:.2f}, mixed {trial.ppl_mixed:.2f} ({weights})"
+    return (
+        f"{trial.number}. {trial.setting}: {trial.constraints:,} constraints, {trial.iterations} iterations, "
+        f"{trial.seconds:.1f} s; perplexity alone {trial.ppl_alone:.2f}, mixed {trial.ppl_mixed:.2f} ({weights})"
     )
 
 
 def _write_search(tuned: Tuned, out: str) -> None:
     """The settings that were tried, as a table and as a picture."""
+    from mdi import charts
     from mdi.files import writing
-    from mdi.plot import Line, chart
 
+    table = tuned.table()
+    table = table.assign(chosen=table["chosen"].map({True: "*", False: ""}))
     with writing(f"{out}.search.tsv") as stream:
-        stream.write(tuned.table().to_csv(sep="\t", index=False, float_format="%.4f").encode())
-    lines = []
-    trials = sorted(tuned.trials, key=lambda trial: (trial.setting.prior, trial.constraints))
-    for prior in dict.fromkeys(trial.setting.prior for trial in trials):
-        part = [trial for trial in trials if trial.setting.prior == prior]
-        name = "no prior" if prior == "none" else f"sigma2 {prior}"
-        notes = [f"{t.setting}: alone {t.ppl_alone:.2f}, mixed {t.ppl_mixed:.2f}" for t in part]
-        lines.append(Line(name, [t.constraints for t in part], [t.ppl_mixed for t in part], notes))
-    picture = chart(
-        "Adapted, in-domain and background models mixed", "constraints", "development perplexity", lines,
-        {"interpolation": tuned.interpolation}, log_x=True,
-    )  # fmt: skip
-    with writing(f"{out}.search.svg") as stream:
-        stream.write(picture.encode())
+        stream.write(table.to_csv(sep="\t", index=False, float_format="%.4f", lineterminator="\n").encode())
+    if not charts.available():
+        say(f"no picture of the search, since matplotlib is not installed; to have it: {charts.HOW_TO_GET}")
+        return
+    names = [name.rsplit("/", 1)[-1] for name in tuned.in_domain] if len(tuned.in_domain) > 1 else ["in-domain"]
+    references = {f"{name} alone": ppl for name, ppl in zip(names, tuned.in_domain.values(), strict=True)}
+    references |= {"interpolation": tuned.interpolation, "background alone": tuned.background}
+    charts.write_svg(charts.search_chart(table, references), f"{out}.search.svg")
