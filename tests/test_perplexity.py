@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -122,3 +124,26 @@ def test_json(capsys: pytest.CaptureFixture) -> None:
     assert test["ppl_without_oov"] == test["ppl"]
     assert main(["ppl", "--json", "true", "--debug", "1", arpa_path("bg.kn.closed"), DEV]) == 1
     assert "expected no --json" in capsys.readouterr().err
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    """`... | mdi ppl --debug 2 LM /dev/stdin` shows the sentences and their words."""
+    lm, text = arpa_path("bg.kn"), Path(TEST).read_bytes()
+    for name in ("/dev/stdin", "-"):
+        command = [sys.executable, "-m", "mdi", "ppl", "--debug", "2", lm, name]
+        done = subprocess.run(command, input=text, capture_output=True)
+        assert done.returncode == 0, done.stderr
+        plain = subprocess.run([*command[:-1], TEST], capture_output=True)
+        assert done.stdout.replace(f"file {name}:".encode(), b"") == plain.stdout.replace(f"file {TEST}:".encode(), b"")
+
+
+def test_much_that_is_unknown_is_said_aloud(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "text").write_text("w001 w002 zebra\n")
+    assert main(["ppl", arpa_path("bg.kn"), str(tmp_path / "text")]) == 0
+    said = capsys.readouterr()
+    assert "33.3% of the words are outside the vocabulary" in said.err
+    assert "ppl without OOVs=" in said.out
+    assert main(["ppl", "--oov", "drop", arpa_path("bg.kn"), str(tmp_path / "text")]) == 0
+    assert "1 words outside the vocabulary, skipped" in capsys.readouterr().out
+    assert main(["ppl", "--oov", "error", arpa_path("bg.kn"), str(tmp_path / "text")]) == 1
+    assert "words outside the vocabulary, the first: 'zebra'" in capsys.readouterr().err

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from mdi.certificate import check_outputs, write_certificate
 from mdi.cli import boolean
+from mdi.commands.options import warn_of_unknown
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
@@ -107,7 +108,8 @@ def _describe(paths: list[str], models: list[NgramModel]) -> None:
     for path, known in zip(paths, words, strict=True):
         if missing := sorted(union - known):
             say(
-                f"{path}: lacks {len(missing):,} of {len(union):,} words, with probability 0 in it: {examples(missing)}"
+                f"WARNING: {path}: lacks {len(missing):,} of {len(union):,} words, with probability 0 in it: "
+                f"{examples(missing)}. Build the models over one vocabulary (mdi vocab, mdi train --vocab)"
             )
 
 
@@ -133,6 +135,7 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
             f"development text: {stats.oov:,} of {stats.words:,} words are in no model, {how}: "
             f"{examples(stats.oov_examples)}"
         )
+    warn_of_unknown("development", stats.oov, stats.words)
     return ids, stats
 
 

@@ -98,7 +98,7 @@ def warn_of_unknown(name: str, oov: int, words: int) -> None:
     """<unk> is easy to predict: perplexities over vocabularies that leave much out are no good for comparisons."""
     if oov > MUCH_UNKNOWN * words:
         say(
-            f"WARNING: {100 * oov / words:.1f}% of the {name} words are outside the vocabulary. <unk> is easy to "
+            f"WARNING: {name}: {100 * oov / words:.1f}% of the words are outside the vocabulary. <unk> is easy to "
             f"predict, so perplexities look better than they are; do not compare them with those over another "
             f"vocabulary. Make one that has these words (mdi vocab) and build the models over it (mdi train --vocab)"
         )

@@ -7,12 +7,14 @@ two lines come first, does not call them OOVs then) and skipped otherwise; 'with
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from mdi.cli import boolean
+from mdi.commands.options import warn_of_unknown
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
@@ -32,16 +34,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from mdi.errors import MdiError
+    from mdi.files import read_chunks
     from mdi.lm.arpa import read_arpa
     from mdi.lm.perplexity import perplexity
+    from mdi.lm.text import Sentences
 
-    if args.debug and (args.json or "-" in args.texts):
-        raise MdiError("--debug shows sentences as text and reads each file twice; expected no --json and no '-'")
-    sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # words are bytes, whatever their encoding
+    if args.debug and args.json:
+        raise MdiError("--debug shows sentences as text; expected no --json")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # words are bytes, whatever their encoding
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     model = read_arpa(args.lm)
     for path in args.texts:
-        each = _printer(model, path, args.debug) if args.debug else None
-        result = perplexity(model, path, oov=args.oov, each=each)
+        if args.debug:  # sentences are shown as they are in the text, which may be a pipe: it is read once
+            text = Sentences(b"".join(read_chunks(path)), path)
+            result = perplexity(model, text, oov=args.oov, each=_printer(model, text.data, args.debug))
+        else:
+            result = perplexity(model, path, oov=args.oov)
         if args.json:
             print(json.dumps({"text": path, **result.as_dict()}))
             continue
@@ -49,11 +57,12 @@ def run(args: argparse.Namespace) -> None:
         print(f"file {path}: {first}\n{second}")
         how = f"scored as {model.vocab.word(model.vocab.unk)}" if result.unk_scored else "skipped"
         print(f"{result.oov} words outside the vocabulary, {how}; ppl without OOVs= {result.ppl_without_oov:.7g}")
+        warn_of_unknown(path, result.oov, result.words)
 
 
-def _printer(model: NgramModel, path: str, debug: int) -> Callable[[Sentence], None]:
-    """Prints a sentence as it stands in the file, its words' probabilities, its perplexity and a blank line."""
-    lines = _sentences(path)
+def _printer(model: NgramModel, text: bytes, debug: int) -> Callable[[Sentence], None]:
+    """Prints a sentence as it is in the text, its words' probabilities, its perplexity and a blank line."""
+    lines = _sentences(text)
 
     def show(sentence: Sentence) -> None:
         print(next(lines))
@@ -65,16 +74,13 @@ def _printer(model: NgramModel, path: str, debug: int) -> Callable[[Sentence], N
     return show
 
 
-def _sentences(path: str) -> Iterator[str]:
+def _sentences(text: bytes) -> Iterator[str]:
     """The lines that are not blank, their words separated by single blanks, without <s> and </s>."""
     import re
 
-    from mdi.files import read_lines
     from mdi.lm.vocabulary import BOS, EOS, to_str
 
-    for number, line in enumerate(read_lines(path)):
-        if number == 0:
-            line = line.removeprefix(b"\xef\xbb\xbf")
+    for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         words = [word for word in re.split(r"[ \t]+", to_str(line.rstrip(b"\r \t"))) if word]
         if words:
             yield " ".join(word for word in words if word not in (BOS, EOS))

@@ -40,12 +40,13 @@ class Sentences:
     """Text that is in memory already, in the form of a file."""
 
     data: bytes
+    name: str = "the given sentences"
 
     def __str__(self) -> str:
-        return "the given sentences"
+        return self.name
 
 
-TextLike = str | os.PathLike | Iterable["str | os.PathLike | Iterable[str]"]
+TextLike = str | os.PathLike | Sentences | Iterable["str | os.PathLike | Iterable[str]"]
 
 
 def text_sources(text: TextLike) -> list[str | Sentences]:
@@ -54,6 +55,8 @@ def text_sources(text: TextLike) -> list[str | Sentences]:
     A string or path is a file. In a list, strings are files too, unless they have blanks in them and name no file: then
     they are sentences. A list of words is a sentence in any case.
     """
+    if isinstance(text, Sentences):
+        return [text]
     if isinstance(text, str | os.PathLike):
         return [os.fspath(text)]
     if isinstance(text, bytes) or not isinstance(text, Iterable):
