@@ -234,6 +234,7 @@ os.unlink(path)
 """
 
 
+@pytest.mark.slow
 def test_the_compiled_parser_never_reads_out_of_bounds(tmp_path: Path) -> None:
     """Random edits of a good file, with numba's bounds checks on: an error message or a model, nothing else."""
     script = tmp_path / "fuzz.py"

@@ -24,6 +24,8 @@ from mdi.speech.lattice_files import lattice_writer, read_lattices, to_binary
 from mdi.speech.lexicon import dictionary, in_word, lexicon_fst, read_lexicon
 from mdi.speech.wer import read_text
 
+pytestmark = pytest.mark.slow
+
 SPEECH = Path(__file__).parent / "data" / "speech"
 
 

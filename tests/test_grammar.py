@@ -169,7 +169,7 @@ def test_a_model_without_a_word_of_the_table_is_refused(tmp_path, capsys):
         ("<eps> 0\na 1\n", "no symbol #0"),
         ("a 0\n#0 1\n", "<eps> is not 0"),
         ("<eps> 0\na\n#0 1\n", ":2: 'a'"),
-        ("<eps> 0\na 1\n#0 1\n", "number 1 stands twice"),
+        ("<eps> 0\na 1\n#0 1\n", "number 1 appears twice"),
     ],
 )
 def test_bad_tables_are_refused(tmp_path, content, message):

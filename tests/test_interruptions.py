@@ -8,7 +8,10 @@ import signal
 import subprocess
 import time
 
+import pytest
 from recipe import ROOT, TINY, environment, leftovers, run
+
+pytestmark = pytest.mark.slow
 
 
 def killed_in(folder, stage, pause, whole):

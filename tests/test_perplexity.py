@@ -126,6 +126,7 @@ def test_json(capsys: pytest.CaptureFixture) -> None:
     assert "expected no --json" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     """`... | mdi ppl --debug 2 LM /dev/stdin` shows the sentences and their words."""
     lm, text = arpa_path("bg.kn"), Path(TEST).read_bytes()

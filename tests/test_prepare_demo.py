@@ -14,6 +14,8 @@ import tiny_text
 
 from mdi.errors import MdiError
 
+pytestmark = pytest.mark.slow
+
 
 def test_documents_are_never_divided():
     documents = {f"day{i}": [[f"d{i}", "word"], [f"d{i}", "other"]] for i in range(50)}

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from recipe import ROOT, leftovers, run
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parent / "data"
 TEXT = DATA / "text"
 QUICK = ("--thresholds", "2-2-2", "--max-settings", "1")

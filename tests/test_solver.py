@@ -86,6 +86,7 @@ def test_every_constraint_may_have_its_own_variance(case: Case, seed: int) -> No
     np.testing.assert_allclose(target - solution.marginal, lam / (20.0 * sigma2), rtol=0, atol=1e-5)
 
 
+@settings(max_examples=25, phases=NO_SHRINKING)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30))
 def test_the_step_under_a_prior_is_the_maximum_of_its_bound(seed: int, n: int) -> None:
     """Against SciPy on random forests: parents come before their children."""

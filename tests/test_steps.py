@@ -15,6 +15,8 @@ from lattice_data import KALDI, LAT, WORDS, best_costs, best_words
 from mdi.speech.lattice import best_path
 from mdi.speech.lattice_files import read_lattices
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 SPEECH = Path(__file__).parent / "data" / "speech"
 OLD, NEW = str(KALDI / "bg.kn.arpa.gz"), str(KALDI / "mix.arpa.gz")

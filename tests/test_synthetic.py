@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from mdi.lm.normalise import worst_sum
 from mdi.lm.trie import is_closed
@@ -14,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "utils"))
 from make_synthetic_lm import make_model, write_text
 
 
+@pytest.mark.slow
 def test_synthetic_models_are_sound_and_reproducible(tmp_path: Path) -> None:
     model, counts = make_model(20_000, 4, seed=5)
     again, _ = make_model(20_000, 4, seed=5)

@@ -14,6 +14,8 @@ ROOT = Path(__file__).parent.parent
 # Opening a file of the clone is an error, except in the environment, which may lie within it.
 GUARD = """
 import sys
+
+pytestmark = pytest.mark.slow
 def guard(event, args, root={root!r}, allowed={allowed!r}):
     if event == "open" and isinstance(args[0], str) and args[0].startswith(root) and not args[0].startswith(allowed):
         raise RuntimeError(f"reads the clone: {{args[0]}}")
