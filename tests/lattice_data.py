@@ -7,7 +7,10 @@ import gzip
 from functools import cache
 from pathlib import Path
 
-from mdi.speech.lattice import Lattice
+import numpy as np
+
+from mdi.kernels.lattice import LatticeArcs, LatticeFinals
+from mdi.speech.lattice import Lattice, finals_at
 from mdi.speech.lattice_files import read_lattices
 
 LAT = Path(__file__).parent / "data" / "lat"
@@ -37,3 +40,27 @@ def best_words() -> dict[tuple[str, str, str, str], list[int]]:
     with gzip.open(LAT / "best.tsv.gz", "rt") as stream:
         rows = (line.rstrip("\n").split("\t") for line in stream)
         return {tuple(row[:4]): [int(w) for w in row[4].split()] for row in rows}
+
+
+def lattice_of(source, dest, word, graph, acoustic, frame, finals: dict[int, float]) -> Lattice:
+    """A lattice from its arcs, by ascending source, each with at most one frame (0: none), and what its ends cost."""
+    n = 1 + max([*dest, *finals])
+    begin = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(np.array(source, np.int64), minlength=n), out=begin[1:])
+    frame = np.array(frame, np.int32)
+    stop = np.cumsum(frame > 0)
+    ends, none = list(finals), np.zeros(len(finals), np.int64)
+    return Lattice(
+        utterance="u",
+        begin=begin,
+        arcs=LatticeArcs(
+            label=np.array(word, np.int32),
+            dest=np.array(dest, np.int32),
+            graph=np.array(graph, float),
+            acoustic=np.array(acoustic, float),
+            first=stop - (frame > 0),
+            stop=stop,
+        ),
+        finals=finals_at(n, ends, LatticeFinals(np.array(list(finals.values())), 0.0 * none, none, none)),
+        frames=frame[frame > 0],
+    )

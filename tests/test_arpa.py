@@ -152,10 +152,10 @@ def test_random_models_of_any_order_survive(
     "value", [0.0, -99, -1.234567, -0.01234567, -1e-5, -1.5e-7, -12.5, 3.25, -0.5, -1, -9.999999, -0.99999999]
 )
 def test_numbers_are_written_as_c_does(value: float) -> None:
-    from mdi.kernels import text as lexing
+    from mdi.kernels import text as kernels
 
     out = np.zeros(64, np.uint8)
-    size = lexing.put_number(out, 0, value)
+    size = kernels.put_number(out, 0, value)
     text = out[:size].tobytes().decode()
     assert text == f"{value:.7g}"
 
@@ -163,10 +163,10 @@ def test_numbers_are_written_as_c_does(value: float) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.floats(-120, 120, allow_nan=False))
 def test_numbers_are_written_with_seven_digits_and_seven_decimals(value: float) -> None:
-    from mdi.kernels import text as lexing
+    from mdi.kernels import text as kernels
 
     out = np.zeros(64, np.uint8)
-    text = out[: lexing.put_number(out, 0, value)].tobytes().decode()
+    text = out[: kernels.put_number(out, 0, value)].tobytes().decode()
     assert float(text) == pytest.approx(value, rel=5.1e-7, abs=1e-29)
     assert float(text) == pytest.approx(value, abs=5.1e-8)
 
@@ -174,11 +174,11 @@ def test_numbers_are_written_with_seven_digits_and_seven_decimals(value: float) 
 @settings(max_examples=200, deadline=None)
 @given(st.floats(-300, 300, allow_nan=False).filter(lambda x: x == 0 or abs(x) > 1e-200), st.integers(1, 17))
 def test_numbers_are_read_exactly(value: float, digits: int) -> None:
-    from mdi.kernels import text as lexing
+    from mdi.kernels import text as kernels
 
     for text in (f"{value:.{digits}g}", f"{value:.{digits}f}", f"{value:.{digits}e}"):
         data = np.frombuffer(text.encode(), np.uint8)
-        found, ok = lexing.parse_number(data, 0, len(data))
+        found, ok = kernels.parse_number(data, 0, len(data))
         assert ok
         assert found == pytest.approx(float(text), rel=1e-14, abs=1e-300)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lattice_data import lattice_of
 from test_grammar import walk
 
 from mdi.cli import main
@@ -19,7 +20,7 @@ from mdi.fst.symbols import make_symbols
 from mdi.lm.arpa import read_arpa
 from mdi.speech.acoustic import Scorer, read_acoustic_model
 from mdi.speech.decode import Job, Options, finished, word_lattice
-from mdi.speech.lattice import Lattice, best_path, n_best, n_frames, tidy
+from mdi.speech.lattice import best_path, n_best, n_frames, tidy
 from mdi.speech.lattice_files import lattice_writer, read_lattices, to_binary
 from mdi.speech.lexicon import dictionary, in_word, lexicon_fst, read_lexicon
 from mdi.speech.wer import read_text
@@ -213,26 +214,16 @@ def state_lattices(draw):
             for _ in range(draw(st.integers(1, 2))):
                 rows.append((s, t, draw(st.integers(0, 3)), draw(st.integers(0, 4)), draw(st.integers(0, 1000))))
     source, dest, word, frame, cost = (np.array(c) for c in zip(*rows, strict=True))
-    begin = np.zeros(n + 1, np.int64)
-    np.cumsum(np.bincount(source, minlength=n), out=begin[1:])
-    stop = np.cumsum(frame > 0)
-    final = np.full(n, np.inf)
-    final[-1] = 0.0
-    none = np.zeros(n, np.int64)
     # Irrational steps: no two paths cost the same.
     graph = cost * 0.01 + np.sqrt(np.arange(1, len(rows) + 1)) * 1e-3
-    return tidy(
-        Lattice(
-            "u", begin, word.astype(np.int32), dest.astype(np.int32), graph, cost * 0.003, stop - (frame > 0), stop,
-            final, final, none, none, frame[frame > 0].astype(np.int32),
-        )
-    )  # fmt: skip
+    return tidy(lattice_of(source, dest, word, graph, cost * 0.003, frame, finals={n - 1: 0.0}))
 
 
 def alignment(lattice, path):
-    pieces = [lattice.frames[lattice.first[a] : lattice.stop[a]] for a in path.arcs]
+    arcs, finals = lattice.arcs, lattice.finals
+    pieces = [lattice.frames[arcs.first[a] : arcs.stop[a]] for a in path.arcs]
     end = lattice.dest[path.arcs[-1]] if len(path.arcs) else 0
-    return np.concatenate([*pieces, lattice.frames[lattice.final_first[end] : lattice.final_stop[end]]]).tolist()
+    return np.concatenate([*pieces, lattice.frames[finals.first[end] : finals.stop[end]]]).tolist()
 
 
 @settings(max_examples=150, deadline=None)
@@ -262,13 +253,8 @@ def test_too_little_room_leaves_out_the_worst_paths(monkeypatch):
     rows = [(0, 1 + d, w) for d in (0, 1) for w in (1, 2)]
     rows += [(2 * i + 1 + c, 2 * i + 3 + c, w) for i in range(steps) for c in (0, 1) for w in (1, 2)]
     source, dest, word = (np.array(column) for column in zip(*rows, strict=True))
-    n, cost, none = 2 * steps + 3, random.uniform(0.0, 5.0, len(rows)), np.zeros(len(rows), np.int64)
-    begin = np.zeros(n + 1, np.int64)
-    np.cumsum(np.bincount(source, minlength=n), out=begin[1:])
-    final, empty = np.r_[np.full(n - 2, np.inf), 0.0, 0.0], np.zeros(n, np.int64)
-    labels, ends = word.astype(np.int32), dest.astype(np.int32)
-    frames = np.zeros(0, np.int32)
-    raw = tidy(Lattice("u", begin, labels, ends, cost, 0 * cost, none, none, final, final, empty, empty, frames))
+    n, cost = 2 * steps + 3, random.uniform(0.0, 5.0, len(rows))
+    raw = tidy(lattice_of(source, dest, word, cost, 0 * cost, 0 * cost, finals={n - 2: 0.0, n - 1: 0.0}))
     whole = word_lattice(raw, 100.0)
     assert len(n_best(whole, 10_000, 1.0)) == 2 ** (steps + 1)
     monkeypatch.setattr("mdi.speech.decode.MAX_ROOM", 0)
@@ -300,9 +286,9 @@ def test_segments_of_a_recording(demo, tmp_path):
 
 def test_lattices_of_the_demo_are_deterministic_and_whole(demo):
     for lattice in read_lattices(str(demo / "first" / "lat.1.gz")):
-        pairs = list(zip(lattice.source.tolist(), lattice.label.tolist(), strict=True))
+        pairs = list(zip(lattice.source.tolist(), lattice.arcs.label.tolist(), strict=True))
         assert len(set(pairs)) == len(pairs)
-        assert 0 not in lattice.label
+        assert 0 not in lattice.arcs.label
         frames = {len(alignment(lattice, path)) for path in n_best(lattice, 50, 10.0)}
         assert frames == {n_frames(lattice)}
 

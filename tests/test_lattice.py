@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lattice_data import LAT, PENALTIES, WEIGHTS, best_costs, best_words, lattices, table
+from lattice_data import LAT, PENALTIES, WEIGHTS, best_costs, best_words, lattice_of, lattices, table
 
 from mdi.errors import MdiError
 from mdi.speech.lattice import Lattice, best_path, depth, n_best, n_frames, oracle
@@ -59,14 +59,15 @@ def test_oracle_is_kaldis():
 
 def small() -> Lattice:
     """Two words and an optional silence: 1 2, 1 3, 4 2, 4 3, each with and without label 0 between."""
-    begin = np.array([0, 2, 4, 6, 6], np.int64)
-    none = np.zeros(6, np.int64)
-    return Lattice(
-        "u", begin, np.array([1, 4, 0, 2, 2, 3], np.int32), np.array([1, 1, 2, 3, 3, 3], np.int32),
-        np.arange(6) * 0.5, np.ones(6),
-        none, none, np.array([np.inf, np.inf, np.inf, 0.25]), np.array([np.inf, np.inf, np.inf, 0.0]),
-        np.zeros(4, np.int64), np.zeros(4, np.int64), np.zeros(0, np.int32),
-    )  # fmt: skip
+    return lattice_of(
+        source=[0, 0, 1, 1, 2, 2],
+        dest=[1, 1, 2, 3, 3, 3],
+        word=[1, 4, 0, 2, 2, 3],
+        graph=np.arange(6) * 0.5,
+        acoustic=np.ones(6),
+        frame=np.zeros(6),
+        finals={3: 0.25},
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -91,12 +92,14 @@ def test_files_there_and_back(tmp_path, text, suffix):
     assert [x.utterance for x in again] == list(lattices("lats"))
     for x in again:
         y = lattices("lats")[x.utterance]
-        for name in ("begin", "label", "dest"):
-            assert np.array_equal(getattr(x, name), getattr(y, name))
-        for name in ("graph", "acoustic", "final_graph", "final_acoustic"):
-            assert np.array_equal(getattr(x, name).astype(np.float32), getattr(y, name).astype(np.float32))
-        for i in range(x.n_arcs):
-            assert np.array_equal(x.frames[x.first[i] : x.stop[i]], y.frames[y.first[i] : y.stop[i]])
+        assert np.array_equal(x.begin, y.begin)
+        assert np.array_equal(x.arcs.label, y.arcs.label)
+        assert np.array_equal(x.dest, y.dest)
+        for a, b in ((x.arcs, y.arcs), (x.finals, y.finals)):
+            assert np.array_equal(a.graph.astype(np.float32), b.graph.astype(np.float32))
+            assert np.array_equal(a.acoustic.astype(np.float32), b.acoustic.astype(np.float32))
+            for i in range(len(a.graph)):
+                assert np.array_equal(x.frames[a.first[i] : a.stop[i]], y.frames[b.first[i] : b.stop[i]])
         assert n_frames(x) == n_frames(y)
 
 
@@ -168,4 +171,4 @@ def test_an_arc_out_of_range_is_refused():
 
     lattice = small()
     with pytest.raises(MdiError, match="leads to"):
-        tidy(replace(lattice, dest=lattice.dest + 1))
+        tidy(replace(lattice, arcs=lattice.arcs._replace(dest=lattice.dest + 1)))

@@ -7,7 +7,7 @@ import pytest
 from goldens import golden_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lattice_data import KALDI, LAT, PENALTIES, WEIGHTS, WORDS, best_costs, best_words, lattices, table
+from lattice_data import KALDI, LAT, PENALTIES, WEIGHTS, WORDS, best_costs, best_words, lattice_of, lattices, table
 
 from mdi.cli import main
 from mdi.errors import MdiError
@@ -91,16 +91,8 @@ def test_old_to_new_to_old_returns_the_costs(old, new):
 @given(st.lists(st.integers(0, 301), min_size=0, max_size=7))
 def test_cost_of_one_path_is_the_models_score(models, labels):
     """A chain of words, silence (label 0) and <unk> (1) among them."""
-    from mdi.speech.lattice import Lattice
-
     n = len(labels)
-    none, nowhere = np.zeros(n, np.int64), np.r_[np.full(n, np.inf), 0.0]
-    chain = Lattice(
-        "u", np.r_[np.arange(n + 1), n].astype(np.int64), np.array(labels, np.int32),
-        np.arange(1, n + 1, dtype=np.int32),
-        np.zeros(n), np.zeros(n), none, none, nowhere, nowhere, np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64),
-        np.zeros(0, np.int32),
-    )  # fmt: skip
+    chain = lattice_of(range(n), range(1, n + 1), labels, np.zeros(n), np.zeros(n), np.zeros(n), finals={n: 0.0})
     words = SYMBOLS.spell([w for w in labels if w])
     for lm in models:
         expected = -lm.model.log_prob([*words, "</s>"], ["<s>"])

@@ -12,7 +12,7 @@ Upwards (Sigma_L, the paper's section 3.2), with rows(h) the explicit hw:
 
     Z(h) = bow(h) (Z(h') - sum_{rows(h)} p(w|h') c(h'w)) + sum_{rows(h)} p(w|h) c(hw)
 
-Downwards (Sigma_R; the reverse sweep of the first, the paper's g is the adjoint G of Z):
+Downwards (Sigma_R; the reverse pass of the first, the paper's g is the adjoint G of Z):
 
     G(h) = p~(h) / Z(h) + sum_{x: x' = h} G(x) bow(x)
     B(hw) = G(h) p(w|h) + sum_{rows xw with suffix hw} ([xw not constrained] B(xw) - G(x) bow(x) p(w|h))
@@ -41,6 +41,7 @@ import numpy as np
 
 from mdi.adaptation.constraints import Constraints
 from mdi.kernels import dual as kernels
+from mdi.kernels.dual import ActiveLevel, Histories, RowCells, Sums
 from mdi.lm.model import NgramModel
 from mdi.lm.trie import NONE, Array, Trie
 
@@ -56,24 +57,6 @@ class Evaluation:
     cells: Array
     slack: float
     log_z: float
-
-
-@dataclass(frozen=True)
-class _Histories:
-    """The active histories, by last word, then length, then as in the trie; number 0 is the empty one.
-
-    Those of the g-th word are first[g] .. first[g+1], and the longest among them begin at top[g]. The entries of
-    history h are begin[h] .. begin[h+1]."""
-
-    first: Array
-    top: Array
-    back: Array
-    bow: Array
-    mass: Array
-    fixed: Array
-    begin: Array
-    cell: Array
-    a: Array
 
 
 class Dual:
@@ -111,13 +94,10 @@ class Dual:
         g.fill(0.0)
         total.fill(0.0)
         z[0] = z0
-        arrays = (hist.first, hist.top, hist.back, hist.bow, hist.mass, hist.fixed, hist.begin, hist.cell, hist.a)
 
         def block(b: int) -> tuple[float, float, float]:
-            shifts = b * n_words, (n_blocks - 1) * n_words
-            return kernels.up_and_down(
-                self.bounds[b], self.bounds[b + 1], *arrays, scale, n_words, *shifts, z, g, total
-            )
+            sums = Sums(z, g, total, n_words, word_shift=b * n_words, other_shift=(n_blocks - 1) * n_words)
+            return kernels.up_and_down(self.bounds[b], self.bounds[b + 1], hist, scale, sums)
 
         parts = list((self.pool.map if self.pool else map)(block, range(n_blocks)))
         log_z, weight, slack = np.array(parts).reshape(n_blocks, 3).sum(axis=0)
@@ -180,7 +160,7 @@ def _folded(model: NgramModel, mass: list[Array]) -> tuple[list[Array], float]:
     folded = [*(part.copy() for part in mass[: trie.order - 1]), mass[trie.order - 1]]
     log_fixed = 0.0
     for j in range(trie.order - 1, 0, -1):
-        log_fixed += kernels.fold_mass(trie.begin[j + 1], trie.back[j], model.bow[j], folded[j], folded[j - 1])
+        log_fixed += kernels.fold_mass(trie.level(j + 1), model.bow[j], folded[j], folded[j - 1])
     return folded, log_fixed
 
 
@@ -198,7 +178,7 @@ def _active(trie: Trie, mass: list[Array]) -> list[Array]:
     return active
 
 
-def _histories(model: NgramModel, mass: list[Array], constraints: Constraints) -> tuple[int, _Histories]:
+def _histories(model: NgramModel, mass: list[Array], constraints: Constraints) -> tuple[int, Histories]:
     """(rows of the active histories and words, the active histories)."""
     trie, n = model.trie, model.order
     active = _active(trie, mass)
@@ -221,25 +201,26 @@ def _histories(model: NgramModel, mass: list[Array], constraints: Constraints) -
 
     cells = np.full(trie.n_words, -1, np.int32)
     cells[constraints.row[1]] = np.arange(len(constraints.row[1]), dtype=np.int32)
-    below, levels, rows = (np.zeros(1, np.int32), np.zeros(2, np.int64), cells), [], trie.n_words
+    lower, levels, rows = RowCells(np.zeros(1, np.int32), np.zeros(2, np.int64), cells), [], trie.n_words
     for j in range(1, n):
         k, hists, to = j + 1, active[j], place[j]
         shorter = trie.back[j][hists]
-        back[to] = place[j - 1][below[0][shorter]]
+        back[to] = place[j - 1][lower.number[shorter]]
         bow[to], hist_mass[to] = model.bow[j][hists], mass[j][hists]
-        own = (constraints.row[k], constraints.first[k]) if k <= constraints.order else (NONE, 0)
-        levels.append((hists, to, trie.begin[k], trie.suffix[k], trie.back[j], trie.begin[j], *below, *own))
-        begin, cells = kernels.row_cells(*levels[-1], count)
+        own, own_first = (constraints.row[k], constraints.first[k]) if k <= constraints.order else (NONE, 0)
+        levels.append(ActiveLevel(model.level(k), hists, to, trie.begin[j], lower, own, own_first))
+        begin, cells = kernels.row_cells(levels[-1], count)
         rows += len(cells)
         number = np.full(trie.n_hist(j), -1, np.int32)
         number[hists] = np.arange(len(hists), dtype=np.int32)
-        below = number, begin, cells
+        lower = RowCells(number, begin, cells)
     begin = np.zeros(n_hist + 1, np.int64)
     np.cumsum(count, out=begin[1:])
     cell, a = np.empty(begin[-1], np.int32), np.empty(begin[-1])
-    for j, level in enumerate(levels, 1):
-        kernels.fill_entries(*level, model.bow[j], model.p[j + 1], model.p[j], begin, cell, a, fixed)
-    return rows, _Histories(first, top, back, bow, hist_mass, fixed, begin, cell, a)
+    histories = Histories(first, top, back, bow, hist_mass, fixed, begin, cell, a)
+    for level in levels:
+        kernels.fill_entries(level, histories)
+    return rows, histories
 
 
 def _by_last_word(trie: Trie, j: int) -> Array:
@@ -247,7 +228,7 @@ def _by_last_word(trie: Trie, j: int) -> Array:
     return np.concatenate([[0], np.cumsum(np.bincount(trie.word[j], minlength=trie.n_words))])
 
 
-def _blocks(hist: _Histories) -> list[int]:
+def _blocks(hist: Histories) -> list[int]:
     """Cuts the words into blocks of about equally many entries and histories."""
     work = hist.begin[hist.first[:-1]] + hist.first[:-1]
     all_work = int(hist.begin[-1]) + len(hist.back)

@@ -1,7 +1,7 @@
 """The history distribution p~(h), with its mass on histories of a trie.
 
 The mass of a history stands for all full histories whose longest suffix in the trie it is: they have the same p(.|h)
-and the same Z. So one array per length serves every kind of p~, and sweeps over the trie stay linear.
+and the same Z. So one array per length serves every kind of p~, and passes over the trie stay linear.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from mdi.adaptation.constraints import Constraints
 from mdi.adaptation.dual import Dual
 from mdi.errors import MdiError
-from mdi.kernels import model as sweeps
+from mdi.kernels import model as kernels
 from mdi.lm.counts import Counts, unextended
 from mdi.lm.model import NgramModel, extend, first_orders
 from mdi.lm.trie import NONE, Array, Trie, locate, lowest, with_histories, with_order
@@ -43,7 +43,7 @@ def ml_history(counts: Counts) -> tuple[list[Array], float]:
     An event belongs to the longest history that the text gives it: n - 1 words, or fewer after <s>.
     """
     left = unextended(counts)
-    mass = [sweeps.row_sums(counts.trie.begin[k], np.maximum(left[k], 0.0)) for k in range(1, counts.order + 1)]
+    mass = [kernels.row_sums(counts.trie.begin[k], np.maximum(left[k], 0.0)) for k in range(1, counts.order + 1)]
     return mass, float(sum(part.sum() for part in mass))
 
 
@@ -53,7 +53,7 @@ def smoothed_history(model: NgramModel, trie: Trie, longest: int) -> tuple[Trie,
 
     Strings grow word by word. A string whose longest suffix in the trie is r continues with w as r does: by the row
     rw, or by backing off; so the mass of the grown strings is the marginal of each row when every row is a cell of its
-    own, which is one sweep. <s> begins a string (as often as </s> is predicted) and a string that begins with <s> is a
+    own, which is one pass. <s> begins a string (as often as </s> is predicted) and a string that begins with <s> is a
     history at any length; </s> is never in one. The model is first given the histories of `trie`, so that none of them
     is merged with another.
 
@@ -112,7 +112,7 @@ def move_mass(source: Trie, mass: list[Array], trie: Trie) -> list[Array]:
         if found.any():
             moved[j][trie.as_hist[j][rows[found]]] = here[found]
         shorter = mass[j - 1].copy()
-        sweeps.add_at(source.back[j][~found], here[~found], shorter)
+        kernels.add_at(source.back[j][~found], here[~found], shorter)
         here = shorter
     moved[0] += here
     return moved

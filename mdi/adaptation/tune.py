@@ -35,7 +35,7 @@ from mdi.lm.model import NgramModel
 from mdi.lm.perplexity import Perplexity, perplexity_of
 from mdi.lm.text import Text, TextLike, TextStats
 from mdi.lm.thresholds import Thresholds, parse_thresholds
-from mdi.lm.trie import PADDED, Array
+from mdi.lm.trie import MAX_ORDER, Array
 
 if TYPE_CHECKING:
     import pandas
@@ -334,8 +334,8 @@ def tune(
     adapter = Adapter(background, text, oov=oov, targets=targets, history=history, threads=threads)
     background = adapter.background
     max_order = adapter.order + 1 if max_order is None else max_order
-    if not adapter.order <= max_order <= PADDED:
-        raise OptionError("max_order", max_order, f"{adapter.order} (the background's order) to {PADDED}")
+    if not adapter.order <= max_order <= MAX_ORDER:
+        raise OptionError("max_order", max_order, f"{adapter.order} (the background's order) to {MAX_ORDER}")
     source = Text(development, background.vocab)
     ids = np.concatenate(list(source))
     if source.stats.oov == source.stats.words:

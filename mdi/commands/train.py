@@ -54,18 +54,18 @@ def run(args: argparse.Namespace) -> None:
     from mdi.lm.normalise import TOLERANCE, worst_sum
     from mdi.lm.text import SPECIAL
     from mdi.lm.thresholds import parse_thresholds
-    from mdi.lm.trie import PADDED
+    from mdi.lm.trie import MAX_ORDER
     from mdi.lm.vocabulary import GrowingVocabulary, model_vocabulary, read_words
 
     started = time.monotonic()
     if bool(args.texts) == bool(args.counts):
         raise MdiError("expected TEXT OUT, or --counts COUNTS OUT")
-    if not 1 <= args.order <= PADDED:
-        raise MdiError(f"--order {args.order}; expected 1 to {PADDED}")
+    if not 1 <= args.order <= MAX_ORDER:
+        raise MdiError(f"--order {args.order}; expected 1 to {MAX_ORDER}")
     asked = _bytes(args.memory)
     min_counts = default_min_counts(args.order)
     if args.min_counts:  # those of orders beyond the model's have nothing to do, as with SRILM's -gt3min
-        min_counts = parse_thresholds(args.min_counts, PADDED)[: args.order]
+        min_counts = parse_thresholds(args.min_counts, MAX_ORDER)[: args.order]
     memory = max(asked - PROGRAM, asked // 8)
     inputs = [*args.texts, *filter(None, (args.counts, args.vocab))]
     for path in filter(None, (args.out, args.counts_out)):

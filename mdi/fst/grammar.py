@@ -7,7 +7,6 @@ into it go on to the history it backs off to and carry its weight. `<s>` is the 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,11 +15,9 @@ from mdi.errors import MdiError, examples
 from mdi.files import writing
 from mdi.fst.openfst import Arcs, from_unsorted, to_bytes
 from mdi.fst.symbols import DISAMBIGUATION, SymbolTable
+from mdi.kernels.arpa import COST_ZERO
 from mdi.lm.model import NgramModel
 from mdi.lm.trie import Array, Trie
-
-# What an ARPA file writes for a probability of zero, -99, in natural logarithms.
-_COST_ZERO = 99.0 * math.log(10.0)
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class Grammar:
 
 def _cost(values: Array) -> Array:
     with np.errstate(divide="ignore"):
-        return np.minimum(-np.log(values), _COST_ZERO)
+        return np.minimum(-np.log(values), COST_ZERO)
 
 
 def _kept(trie: Trie, known: Array, bos: int, eos: int) -> list[Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -20,77 +21,152 @@ from mdi.kernels.text import (
     RETURN,
     SPACE,
     TAB,
-    add_word,
-    field_end,
     find_hashed,
     find_word,
+    has_room,
     line_bounds,
+    next_field,
     parse_number,
     put_number,
+    put_words,
+    size_of,
     skip_blanks,
     slot_of,
+    take_word,
 )  # fmt: skip
-from mdi.kernels.trie import gallop
+from mdi.kernels.trie import bisect, gallop, spell
 
+Array = np.ndarray
 BACKSLASH = 92
 LN10 = math.log(10.0)
 
-# What a loop stopped for, beside DONE, DIRECTIVE and FULL. `at` is the byte where the offending field begins.
+# What a loop stopped for, beside DONE, DIRECTIVE and FULL.
 BAD_PROB, TOO_FEW_WORDS, BAD_BOW, UNKNOWN_WORD, NO_PREFIX, POSITIVE_PROB, TOP_BOW, TOO_MANY, DUPLICATE = range(3, 12)
 
 # Log probabilities a rounding error above zero are taken as zero.
 POSITIVE_SLACK = 1e-6
 # 10**-99 and below is how ARPA files write a probability of zero.
 LOG10_ZERO = -99.0
+# The same as a cost, -ln p.
+COST_ZERO = -LOG10_ZERO * LN10
+# Lines that are taken apart, or written, at a time.
+BATCH = 64
+
+
+class Section(NamedTuple):
+    """The n-gram section that is being read."""
+
+    order: int
+    top: bool  # the highest order, without back-off weights
+    limit: int  # the most n-grams that it may have
+
+
+class Parsed(NamedTuple):
+    """How far reading came."""
+
+    why: int  # it stopped
+    line: int  # byte where the line begins at which it stopped
+    at: int  # byte of the offending field
+    n: int  # n-grams read
+    lines: int  # lines passed
+
+
+class Prefixes(NamedTuple):
+    """What finds the history of a line: of the orders 2 to k - 1, end to end, the rows of each and these as histories.
+    at[j] says where what belongs to histories of length j + 1 begins; words, at[0], need no search."""
+
+    at: Array  # int64[k - 1, 3]: in begin, start and row_of
+    begin: Array  # int32[]: the rows of prefix h are begin[h] .. begin[h + 1]
+    start: Array  # int32[]: the histories that end in w are start[w] .. start[w + 1]
+    row_of: Array  # int32[]: the row of each history, ascending among those that end in w
+
+
+class ReadRows(NamedTuple):
+    """Rows in the order of the file."""
+
+    hist: Array  # int32[n]: history of length k - 1
+    word: Array  # int32[n]
+    p: Array  # float64[n]
+    bow: Array  # float64[n], or [0] in the highest order
+
+
+class Lines(NamedTuple):
+    """A batch of lines of order k, b = 0 .. BATCH-1, j = 0 .. k-1."""
+
+    begin: Array  # int64[b]: byte where the line begins
+    value: Array  # float64[b]: log10 p
+    back: Array  # float64[b]: log10 bow, 0 where there is none
+    word_begin: Array  # int64[b, j]: word j is buf[word_begin : word_end]
+    word_end: Array  # int64[b, j]
+    word_hash: Array  # uint64[b, j]: of its bytes; 0 for the same word as in the line before
+    guess: Array  # int32[b, j]: the id in its first slot of the vocabulary's table
+    ids: Array  # int64[b, j]: -1 where the word is not known
+
+
+class WrittenOrder(NamedTuple):
+    """One order k of a model as it is written: R rows, H histories of length k - 1. Of the order above it, what says
+    whether a row is a history; empty in the highest order."""
+
+    order: int
+    top: bool
+    begin: Array  # int32[H + 1]
+    word: Array  # int32[R]
+    p: Array  # float64[R]
+    keep: Array  # bool[R]: the rows to write; [0] for all
+    as_hist: Array  # int32[R]
+    bow: Array  # float64[R], by as_hist
+    longer: Array  # int32[R + 1]: `begin` of order k + 1, by as_hist
+    keep_longer: Array  # bool[rows of order k + 1], or [0] for all
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _from_log10(value):
+    return 0.0 if value <= LOG10_ZERO else math.exp(value * LN10)
 
 
 @njit(cache=True, nogil=True)
-def parse_unigrams(buf, begin, end, top, limit, table, blob, offset, n_words, p, bow):
-    """Reads 1-gram lines. Returns (why it stopped, byte of the line, byte of the field, words, lines passed)."""
+def parse_unigrams(buf, begin, end, section, words, p, bow):
+    """Reads 1-gram lines; their words join the vocabulary. Returns `Parsed`, n counting from the first window on."""
     i = begin
     lines = 0
     while i < end:
+        n = words.size[0]
         stop, nxt = line_bounds(buf, i, end)
-        a = skip_blanks(buf, i, stop)
+        a, b = next_field(buf, i, stop)
         if a == stop:
             i = nxt
             lines += 1
             continue
         if buf[a] == BACKSLASH:
-            return DIRECTIVE, i, a, n_words, lines
-        if n_words >= limit:
-            return TOO_MANY, i, a, n_words, lines
-        if n_words >= p.shape[0] or n_words + 2 > offset.shape[0] or 2 * (n_words + 1) > table.shape[0]:
-            return FULL, i, a, n_words, lines
-        if offset[n_words] + stop - i > blob.shape[0]:
-            return FULL, i, a, n_words, lines
-        b = field_end(buf, a, stop)
+            return Parsed(DIRECTIVE, i, a, n, lines)
+        if n >= section.limit:
+            return Parsed(TOO_MANY, i, a, n, lines)
+        if n >= p.shape[0] or not has_room(words, 1, stop - i):
+            return Parsed(FULL, i, a, n, lines)
         value, ok = parse_number(buf, a, b)
         if not ok:
-            return BAD_PROB, i, a, n_words, lines
+            return Parsed(BAD_PROB, i, a, n, lines)
         if value > POSITIVE_SLACK:
-            return POSITIVE_PROB, i, a, n_words, lines
-        wa = skip_blanks(buf, b, stop)
-        wb = field_end(buf, wa, stop)
-        if wa == wb:
-            return TOO_FEW_WORDS, i, a, n_words, lines
+            return Parsed(POSITIVE_PROB, i, a, n, lines)
+        word, word_end = next_field(buf, b, stop)
+        if word == word_end:
+            return Parsed(TOO_FEW_WORDS, i, a, n, lines)
         back = 0.0
-        c = skip_blanks(buf, wb, stop)
+        c = skip_blanks(buf, word_end, stop)
         if c < stop:
             back, ok = parse_number(buf, c, stop)
             if not ok:
-                return BAD_BOW, i, c, n_words, lines
-            if top and back != 0.0:
-                return TOP_BOW, i, c, n_words, lines
-        before = n_words
-        w, n_words = add_word(buf, wa, wb, table, blob, offset, n_words)
-        if n_words == before:
-            return DUPLICATE, i, wa, n_words, lines
-        p[w] = 0.0 if value <= LOG10_ZERO else math.exp(min(value, 0.0) * LN10)
-        bow[w] = 0.0 if back <= LOG10_ZERO else math.exp(back * LN10)
+                return Parsed(BAD_BOW, i, c, n, lines)
+            if section.top and back != 0.0:
+                return Parsed(TOP_BOW, i, c, n, lines)
+        w = take_word(buf, word, word_end, words)
+        if words.size[0] == n:
+            return Parsed(DUPLICATE, i, word, n, lines)
+        p[w] = _from_log10(min(value, 0.0))
+        bow[w] = _from_log10(back)
         i = nxt
         lines += 1
-    return DONE, i, i, n_words, lines
+    return Parsed(DONE, i, i, words.size[0], lines)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -121,28 +197,29 @@ def _plain_number(buf, i, end):
 
 
 @njit(cache=True, nogil=True)
-def _usual_lines(buf, i, end, order, line, value, back, word_a, word_b, word_hash):
-    """Takes apart lines as all tools write them, a number, single blanks, words, maybe a number, until the arrays are
-    full or another line comes: line[b] is where line b begins, buf[word_a[b, j]:word_b[b, j]] are its words. A word of
-    the history that stood at the same place in the line before has hash 0.
+def _usual_lines(buf, i, end, batch):
+    """Takes apart lines as all tools write them, a number, single blanks, words, maybe a number, until the batch is
+    full or another line comes. A word of the history that was at the same place in the line before has hash 0.
 
     Returns (lines, where the next one begins)."""
+    word_begin, word_end, word_hash = batch.word_begin, batch.word_end, batch.word_hash
+    order = word_begin.shape[1]
     n = np.int64(0)
-    while n < line.shape[0] and i < end:
+    while n < BATCH and i < end:
         number, c, ok = _plain_number(buf, i, end)
         if not ok or c >= end or (buf[c] != TAB and buf[c] != SPACE):
             return n, i
         c += 1
         for j in range(order):
-            word_a[n, j] = c
+            word_begin[n, j] = c
             if j < order - 1 and n > 0:
-                before, size = word_a[n - 1, j], word_b[n - 1, j] - word_a[n - 1, j]
+                before, size = word_begin[n - 1, j], word_end[n - 1, j] - word_begin[n - 1, j]
                 if c + size < end and (buf[c + size] == SPACE or buf[c + size] == TAB):
                     t = np.int64(0)
                     while t < size and buf[c + t] == buf[before + t]:
                         t += 1
                     if t == size:
-                        word_b[n, j] = c + size
+                        word_end[n, j] = c + size
                         word_hash[n, j] = 0
                         c += size + 1
                         continue
@@ -150,9 +227,9 @@ def _usual_lines(buf, i, end, order, line, value, back, word_a, word_b, word_has
             while c < end and buf[c] != SPACE and buf[c] != TAB and buf[c] != NEWLINE:
                 h = (h ^ np.uint64(buf[c])) * HASH_FACTOR
                 c += 1
-            if c == word_a[n, j] or c >= end or buf[c - 1] == RETURN or (buf[c] == NEWLINE and j < order - 1):
+            if c == word_begin[n, j] or c >= end or buf[c - 1] == RETURN or (buf[c] == NEWLINE and j < order - 1):
                 return n, i
-            word_b[n, j] = c
+            word_end[n, j] = c
             word_hash[n, j] = h | np.uint64(1)
             c += 1
         weight = 0.0
@@ -163,88 +240,84 @@ def _usual_lines(buf, i, end, order, line, value, back, word_a, word_b, word_has
             if not ok or c >= end or buf[c] != NEWLINE:
                 return n, i
             c += 1
-        line[n] = i
-        value[n] = number
-        back[n] = weight
+        batch.begin[n] = i
+        batch.value[n] = number
+        batch.back[n] = weight
         n += 1
         i = c
     return n, i
 
 
 @njit(cache=True, nogil=True)
-def _look_up(buf, n, order, vocab, word_a, word_b, word_hash, guess, ids):
+def _look_up(buf, n, batch, words):
     """The ids of the words of n lines, -1 for those that are not known. First all guesses, then all checks: the loads
     of one loop do not wait for each other."""
-    table, blob, offset = vocab
-    mask = np.uint64(table.shape[0] - 1)
+    word_begin, word_end, word_hash, guess, ids = (
+        batch.word_begin, batch.word_end, batch.word_hash, batch.guess, batch.ids
+    )  # fmt: skip
+    order = ids.shape[1]
+    mask = np.uint64(words.table.shape[0] - 1)
     for b in range(n):
         for j in range(order):
             if word_hash[b, j] != 0:
-                guess[b, j] = table[np.int64(slot_of(word_hash[b, j]) & mask)]
+                guess[b, j] = words.table[np.int64(slot_of(word_hash[b, j]) & mask)]
     for b in range(n):
         for j in range(order):
             if word_hash[b, j] == 0:
                 ids[b, j] = ids[b - 1, j]
                 continue
             w = np.int64(guess[b, j])
-            size = word_b[b, j] - word_a[b, j]
+            size = word_end[b, j] - word_begin[b, j]
             same = w >= 0
             if same:
-                start = offset[w]
-                same = offset[w + 1] - start == size
+                start = words.offset[w]
+                same = words.offset[w + 1] - start == size
                 if same:
                     for t in range(size):
-                        same &= blob[start + t] == buf[word_a[b, j] + t]
+                        same &= words.blob[start + t] == buf[word_begin[b, j] + t]
             if not same:
-                w = max(
-                    np.int64(-1), find_hashed(word_hash[b, j], buf, word_a[b, j], word_b[b, j], table, blob, offset)
-                )
+                w = max(np.int64(-1), find_hashed(word_hash[b, j], buf, word_begin[b, j], word_end[b, j], words))
             ids[b, j] = w
 
 
 @njit(cache=True, nogil=True)
-def _any_line(buf, i, stop, order, top, vocab, ids):
+def _any_line(buf, i, stop, section, words, ids):
     """The content of a line, buf[i:stop], whatever it looks like. Returns (DONE or what is wrong, byte of the field,
     log10 p, log10 bow)."""
-    table, blob, offset = vocab
-    a = skip_blanks(buf, i, stop)
-    b = field_end(buf, a, stop)
-    value, ok = parse_number(buf, a, b)
+    a, c = next_field(buf, i, stop)
+    value, ok = parse_number(buf, a, c)
     if not ok:
         return BAD_PROB, a, 0.0, 0.0
     if value > POSITIVE_SLACK:
         return POSITIVE_PROB, a, 0.0, 0.0
-    c = b
-    for j in range(order):
-        c = skip_blanks(buf, c, stop)
-        d = field_end(buf, c, stop)
-        if c == d:
+    for j in range(section.order):
+        b, c = next_field(buf, c, stop)
+        if b == c:
             return TOO_FEW_WORDS, a, 0.0, 0.0
-        w = find_word(buf, c, d, table, blob, offset)
+        w = find_word(buf, b, c, words)
         if w < 0:
-            return UNKNOWN_WORD, c, 0.0, 0.0
+            return UNKNOWN_WORD, b, 0.0, 0.0
         ids[j] = w
-        c = d
     c = skip_blanks(buf, c, stop)
     back = 0.0
     if c < stop:
         back, ok = parse_number(buf, c, stop)
         if not ok:
             return BAD_BOW, c, 0.0, 0.0
-        if top and back != 0.0:
+        if section.top and back != 0.0:
             return TOP_BOW, c, 0.0, 0.0
     return DONE, a, value, back
 
 
 @njit(cache=True, nogil=True)
-def _find_history(ids, length, level, begin, start, row_of, cursor):
-    """The history of the given words, or -1: prefix by prefix. The arrays hold one order after the other; level[j]
-    says where the j-th begins in each. Histories of length j + 1 that end in w are start[w] .. start[w+1], their rows
-    row_of[..] ascend, and one of them must be among the rows of the prefix h, begin[h] .. begin[h+1]. Files come in
-    one order or another, so each search begins where the last one ended."""
+def _find_history(ids, prefixes, cursor):
+    """The history of the given words, or -1: prefix by prefix, each among the histories that end in its last word,
+    one of which must be a row of the prefix before. Files come in one order or another, so each search begins where
+    the last one ended, cursor[j]."""
+    begin, start, row_of = prefixes.begin, prefixes.start, prefixes.row_of
     h = ids[0]
-    for j in range(1, length):
-        at_begin, at_start, at_row = level[j, 0], level[j, 1], level[j, 2]
+    for j in range(1, ids.shape[0]):
+        at_begin, at_start, at_row = prefixes.at[j, 0], prefixes.at[j, 1], prefixes.at[j, 2]
         row, row_end = begin[at_begin + h], begin[at_begin + h + 1]
         first = at_row + start[at_start + ids[j]]
         end = at_row + start[at_start + ids[j] + 1]
@@ -259,33 +332,28 @@ def _find_history(ids, length, level, begin, start, row_of, cursor):
     return h
 
 
-# Lines that are taken apart at a time.
-BATCH = 64
-
-
 @njit(cache=True, nogil=True)
-def parse_ngrams(buf, begin, end, order, top, limit, vocab, level, begins, starts, rows_of, row_hist, row_word, p, bow):
-    """Reads lines of the given order (2 or more) into the arrays from 0 on, at most `limit`; the bytes end with a line.
-
-    `vocab` is (table, blob, offset); `level`, `begins`, `starts` and `rows_of` describe the orders below: see
-    _find_history. Returns (why it stopped, byte of the line, byte of the field, rows, lines passed).
-    """
+def parse_ngrams(buf, begin, end, section, words, prefixes, rows):
+    """Reads lines of order 2 or more into `rows` from 0 on; the bytes end with a line. Returns `Parsed`."""
+    order, top = section.order, section.top
     i = begin
     lines = 0
     n = 0
     h = np.int64(-1)
-    last = np.full(order, -1, np.int64)
+    last = np.full(order - 1, -1, np.int64)
     cursor = np.zeros(order, np.int64)
-    line, value, back = np.empty(BATCH, np.int64), np.empty(BATCH), np.empty(BATCH)
-    word_a, word_b = np.empty((BATCH, order), np.int64), np.empty((BATCH, order), np.int64)
-    word_hash = np.empty((BATCH, order), np.uint64)
-    guess, ids = np.empty((BATCH, order), np.int32), np.empty((BATCH, order), np.int64)
+    batch = Lines(
+        np.empty(BATCH, np.int64), np.empty(BATCH), np.empty(BATCH),
+        np.empty((BATCH, order), np.int64), np.empty((BATCH, order), np.int64), np.empty((BATCH, order), np.uint64),
+        np.empty((BATCH, order), np.int32), np.empty((BATCH, order), np.int64),
+    )  # fmt: skip
+    line, value, back, ids = batch.begin, batch.value, batch.back, batch.ids
     while i < end:
-        batch, nxt = _usual_lines(buf, i, end, order, line, value, back, word_a, word_b, word_hash)
-        _look_up(buf, batch, order, vocab, word_a, word_b, word_hash, guess, ids)
+        ready, nxt = _usual_lines(buf, i, end, batch)
+        _look_up(buf, ready, batch, words)
         b = np.int64(0)
-        while b < batch or b == 0:
-            usual = b < batch and value[b] <= 0.0 and not (top and back[b] != 0.0)
+        while b < ready or b == 0:
+            usual = b < ready and value[b] <= 0.0 and not (top and back[b] != 0.0)
             if usual:
                 i = line[b]
                 for j in range(order):
@@ -299,37 +367,37 @@ def parse_ngrams(buf, begin, end, order, top, limit, vocab, level, begins, start
                     lines += 1
                     break
                 if buf[a] == BACKSLASH:
-                    return DIRECTIVE, i, a, n, lines
-                if n >= limit:
-                    return TOO_MANY, i, a, n, lines
-                why, at, value[b], back[b] = _any_line(buf, i, stop, order, top, vocab, ids[b])
+                    return Parsed(DIRECTIVE, i, a, n, lines)
+                if n >= section.limit:
+                    return Parsed(TOO_MANY, i, a, n, lines)
+                why, at, value[b], back[b] = _any_line(buf, i, stop, section, words, ids[b])
                 if why != DONE:
-                    return why, i, at, n, lines
-                batch = b + 1
-            if n >= limit:
-                return TOO_MANY, i, i, n, lines
-            if n >= row_word.shape[0]:
-                return FULL, i, i, n, lines
+                    return Parsed(why, i, at, n, lines)
+                ready = b + 1
+            if n >= section.limit:
+                return Parsed(TOO_MANY, i, i, n, lines)
+            if n >= rows.word.shape[0]:
+                return Parsed(FULL, i, i, n, lines)
             same = h >= 0
             for j in range(order - 1):
                 same = same and ids[b, j] == last[j]
                 last[j] = ids[b, j]
             if not same:
-                h = _find_history(last, order - 1, level, begins, starts, rows_of, cursor)
+                h = _find_history(last, prefixes, cursor)
                 if h < 0:
                     stop, _ = line_bounds(buf, i, end)
-                    a = field_end(buf, skip_blanks(buf, i, stop), stop)
-                    return NO_PREFIX, i, skip_blanks(buf, a, stop), n, lines
-            row_hist[n] = h
-            row_word[n] = ids[b, order - 1]
-            p[n] = 0.0 if value[b] <= LOG10_ZERO else math.exp(min(value[b], 0.0) * LN10)
+                    _, a = next_field(buf, i, stop)
+                    return Parsed(NO_PREFIX, i, skip_blanks(buf, a, stop), n, lines)
+            rows.hist[n] = h
+            rows.word[n] = ids[b, order - 1]
+            rows.p[n] = _from_log10(min(value[b], 0.0))
             if not top:
-                bow[n] = 0.0 if back[b] <= LOG10_ZERO else math.exp(back[b] * LN10)
+                rows.bow[n] = _from_log10(back[b])
             n += 1
             lines += 1
             b += 1
-            i = line[b] if b < batch else nxt
-    return DONE, i, i, n, lines
+            i = line[b] if b < ready else nxt
+    return Parsed(DONE, i, i, n, lines)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -351,69 +419,50 @@ def _any_kept(row, end, keep):
 
 
 @njit(cache=True, nogil=True)
-def format_ngrams(
-    order, top, row, end, keep, begin, word, level, prefix, last, p, bow, as_hist, longer, keep_longer, blob, offset,
-    out
-):  # fmt: skip
-    """Writes the rows row .. end, or those of them that are flagged in `keep`, until `out` is full. Returns (row,
-    bytes).
-
-    last[h] is the last word of history h and prefix[h] the history before it; they hold the histories of one length
-    after the other, those of length j + 2 from level[j] on. `longer` is `begin` of the order above, `keep_longer` its
-    flags: a row that is somebody's history gets its back-off weight written even if that is 1.
-    """
+def format_ngrams(written, row, end, spelling, words, out):
+    """Writes the rows row .. end, or those of them that are kept, until `out` is full. A row that is somebody's
+    history gets its back-off weight written even if that is 1. Returns (row, bytes)."""
+    begin, order = written.begin, written.order
     n = np.int64(0)
-    hist = np.searchsorted(begin, row, side="right") - 1
+    hist = bisect(begin, np.int64(0), np.int64(begin.shape[0]), row + 1) - 1
     spelled = np.int64(-1)
-    ids = np.zeros(order, np.int64)
-    words = np.empty(LINE_ROOM, np.uint8)  # the history's
+    ids = np.empty(order, np.int64)
+    before = np.empty(LINE_ROOM, np.uint8)  # the history's words
     size = np.int64(0)
     # back-off weights lie anywhere, so those of some rows are fetched at once
     weight = np.empty(BATCH)
     first = row - BATCH
     while row < end:
-        if not top and row == first + BATCH:
+        if not written.top and row == first + BATCH:
             first = row
             for r in range(row, min(end, row + BATCH)):
-                weight[r - first] = bow[as_hist[r]]
-        if keep.shape[0] and not keep[row]:
+                weight[r - first] = written.bow[written.as_hist[r]]
+        if written.keep.shape[0] and not written.keep[row]:
             row += 1
             continue
         while begin[hist + 1] <= row:
             hist += 1
         if spelled != hist:
-            h = np.int64(hist)
-            for j in range(order - 2, 0, -1):
-                ids[j] = last[level[j - 1] + h]
-                h = np.int64(prefix[level[j - 1] + h])
-            ids[0] = h
-            size = np.int64(0)
-            for j in range(order - 1):
-                size += offset[ids[j] + 1] - offset[ids[j]] + 1
-            if size > words.shape[0]:
-                words = np.empty(2 * size, np.uint8)
-            size = np.int64(0)
-            for j in range(order - 1):
-                length = offset[ids[j] + 1] - offset[ids[j]]
-                copy_bytes(words, size, blob, offset[ids[j]], length)
-                size += length
-                words[size] = SPACE
-                size += 1
+            spell(spelling, order - 1, hist, ids)
+            size = size_of(words, ids, order - 1)
+            if size > before.shape[0]:
+                before = np.empty(2 * size, np.uint8)
+            put_words(before, 0, words, ids, order - 1)
             spelled = hist
-        w = word[row]
-        length = offset[w + 1] - offset[w]
+        w = written.word[row]
+        length = words.offset[w + 1] - words.offset[w]
         if n + LINE_ROOM + size + length > out.shape[0]:
             break
-        n = _put_log10(out, n, p[row])
+        n = _put_log10(out, n, written.p[row])
         out[n] = TAB
         n += 1
-        copy_bytes(out, n, words, 0, size)
-        copy_bytes(out, n + size, blob, offset[w], length)
+        copy_bytes(out, n, before, 0, size)
+        copy_bytes(out, n + size, words.blob, words.offset[w], length)
         n += size + length
-        if not top:
+        if not written.top:
             back = weight[row - first]
-            h = np.int64(as_hist[row])
-            if back != 1.0 or _any_kept(longer[h], longer[h + 1], keep_longer):
+            h = np.int64(written.as_hist[row])
+            if back != 1.0 or _any_kept(written.longer[h], written.longer[h + 1], written.keep_longer):
                 out[n] = TAB
                 n = _put_log10(out, n + 1, back)
         out[n] = NEWLINE

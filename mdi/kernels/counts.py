@@ -3,6 +3,8 @@ mdi/lm/trie.py."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -13,31 +15,64 @@ from mdi.kernels.text import (
     NEWLINE,
     SPACE,
     TAB,
-    add_word,
-    field_end,
-    find_word,
+    has_room,
     line_bounds,
+    next_field,
     parse_number,
     put_number,
-    skip_blanks,
+    put_words,
+    size_of,
+    take_word,
 )
+from mdi.kernels.trie import bisect, spell
 
+Array = np.ndarray
 # What parse_counts stops for, beside DONE and FULL.
 BAD_COUNT = -1
 
 
+class CountLines(NamedTuple):
+    """Lines of a count file, i = 0, 1, ..., and the first words that the vocabulary lacks."""
+
+    ids: Array  # int32[i, order]: the words, from 0 on
+    length: Array  # int8[i]: how many
+    number: Array  # float64[i]: the count
+    unknown: Array  # int64[5]: byte where each of the first unknown words begins
+
+
+class ParsedCounts(NamedTuple):
+    """How far reading counts came."""
+
+    why: int  # it stopped
+    line: int  # byte of the line where it stopped
+    n: int  # n-grams read
+    lines: int  # lines passed
+    unknown: int  # words outside the vocabulary
+    lost: float  # sum of the counts of unknown 1-grams
+
+
+class CountedRows(NamedTuple):
+    """Rows of one order, those of the histories first .. first + H - 1, with their counts."""
+
+    first: int
+    begin: Array  # int32[H + 1]: counts from 0
+    word: Array  # int32[R]
+    number: Array  # float64[R]
+
+
 @njit(cache=True, nogil=True)
-def ngram_keys(ids, bos, as_hist, row_before, n_words, key, position):
-    """Keys (history of length k - 1, word) of the k-grams of a token stream. row_before[i] is the row of the
-    (k-1)-gram that ends at token i, or -1; as_hist ranks these rows as histories. Nothing crosses <s>, and a token -1
-    belongs to no n-gram. Returns how many there are."""
+def ngram_keys(ids, bos, as_hist, row_before, n_words):
+    """(keys, positions) of the k-grams of a token stream: history of length k - 1 times n_words plus word, and the
+    token where it ends. row_before[i] is the row of the (k-1)-gram that ends at token i, or -1; as_hist ranks these
+    rows as histories. Nothing crosses <s>, and a token -1 belongs to no n-gram."""
+    key, position = np.empty(ids.shape[0], np.int64), np.empty(ids.shape[0], np.int32)
     n = 0
     for i in range(1, ids.shape[0]):
         if ids[i] >= 0 and ids[i] != bos and row_before[i - 1] >= 0:
             key[n] = np.int64(as_hist[row_before[i - 1]]) * n_words + ids[i]
             position[n] = i
             n += 1
-    return n
+    return key[:n], position[:n]
 
 
 @njit(cache=True, nogil=True)
@@ -89,12 +124,14 @@ def cut_points(size, most):
 
 
 @njit(cache=True, nogil=True)
-def fill_keys(begin, union_hist, first, word, n_words, key, at):
-    """Keys (history of the union counted from `first`, word) of the rows of one run."""
+def fill_keys(branches, union_hist, first, n_words, key):
+    """Keys (history of the union counted from `first`, word) of the rows of one run: a part of its branches, whose
+    `begin` need not count from 0."""
+    begin, word = branches.begin, branches.word
     for h in range(union_hist.shape[0]):
         base = np.int64(union_hist[h] - first) * n_words
         for r in range(begin[h] - begin[0], begin[h + 1] - begin[0]):
-            key[at + r] = base + word[r]
+            key[r] = base + word[r]
 
 
 @njit(cache=True, nogil=True)
@@ -124,108 +161,84 @@ def merge_keys(key, index, count, n_words, n_hist):
 
 
 @njit(cache=True, nogil=True)
-def parse_counts(buf, begin, end, order, grow, unk, table, blob, offset, n_words, ids, size, number, unknown):
-    """Reads lines 'w1 .. wk count': ids[i, 0 .. k-1], size[i] = k, number[i]. Longer n-grams are passed over. With
-    `grow` new words join the vocabulary; otherwise they are `unk` (which may be -1), and unknown[0 .. 4] is where the
-    first begin.
-
-    Returns (why it stopped, byte of the line, n-grams, words, lines passed, unknown words, sum of unknown 1-grams)."""
+def parse_counts(buf, begin, end, words, unk, out):
+    """Reads lines 'w1 .. wk count' into `out`; n-grams that are too long for it are passed over. A word outside a
+    vocabulary that does not grow is `unk`, which may be -1. Returns `ParsedCounts`."""
+    order = out.ids.shape[1]
     i = begin
     n = 0
     lines = 0
-    n_unknown = 0
+    unknown = 0
     lost = 0.0
     while i < end:
         stop, nxt = line_bounds(buf, i, end)
-        a = skip_blanks(buf, i, stop)
+        a, b = next_field(buf, i, stop)
         if a == stop:
             i = nxt
             lines += 1
             continue
-        if n == size.shape[0] or (
-            grow
-            and (
-                n_words + order + 2 > offset.shape[0]
-                or 2 * (n_words + order + 1) > table.shape[0]
-                or offset[n_words] + stop - a > blob.shape[0]
-            )
-        ):
-            return FULL, i, n, n_words, lines, n_unknown, lost
+        if n == out.length.shape[0] or (words.grows and not has_room(words, order + 1, stop - a)):
+            return ParsedCounts(FULL, i, n, lines, unknown, lost)
         # the last field is the count: look for it from the end
         c = stop
         while c > a and buf[c - 1] != SPACE and buf[c - 1] != TAB:
             c -= 1
         value, ok = parse_number(buf, c, stop)
         if not ok or value < 0.0 or c == a:
-            return BAD_COUNT, i, n, n_words, lines, n_unknown, lost
+            return ParsedCounts(BAD_COUNT, i, n, lines, unknown, lost)
         k = 0
-        b = a
-        while b < c:
-            b = skip_blanks(buf, field_end(buf, b, c), c)
+        at, after = a, b
+        while at < after:
+            at, after = next_field(buf, after, c)
             k += 1
         if k <= order:
             for j in range(k):
-                b = field_end(buf, a, c)
-                if grow:
-                    w, n_words = add_word(buf, a, b, table, blob, offset, n_words)
-                else:
-                    w = find_word(buf, a, b, table, blob, offset)
-                    if w < 0:
-                        if n_unknown < unknown.shape[0]:
-                            unknown[n_unknown] = a
-                        n_unknown += 1
-                        if k == 1:
-                            lost += value
-                        w = np.int64(unk)
-                ids[n, j] = w
-                a = skip_blanks(buf, b, c)
-            size[n] = k
-            number[n] = value
+                w = take_word(buf, a, b, words)
+                if w < 0:
+                    if unknown < out.unknown.shape[0]:
+                        out.unknown[unknown] = a
+                    unknown += 1
+                    if k == 1:
+                        lost += value
+                    w = np.int64(unk)
+                out.ids[n, j] = w
+                a, b = next_field(buf, b, c)
+            out.length[n] = k
+            out.number[n] = value
             n += 1
         i = nxt
         lines += 1
-    return DONE, i, n, n_words, lines, n_unknown, lost
+    return ParsedCounts(DONE, i, n, lines, unknown, lost)
 
 
 @njit(cache=True, nogil=True)
-def format_counts(
-    order, row, hist, first, begin, word, count, prefix_hists, prefix_rows, prefix_words, blob, offset, ids, out
-):
-    """Writes lines 'w1 .. wk<tab>count' of the rows from `row` on, whose history is first + hist or a later one, until
-    `out` is full; rows that were not seen are left out. prefix_rows[j][h] is the row of history h of length j + 1 in
-    its order, prefix_hists[j] the history of that row and prefix_words[j] its word. Returns (row, hist, bytes)."""
+def format_counts(rows, order, row, spelling, words, out):
+    """Writes lines 'w1 .. wk<tab>count' of the rows from `row` on until `out` is full; rows that were not seen are
+    left out. Returns (row, bytes)."""
+    begin = rows.begin
     n = np.int64(0)
+    hist = bisect(begin, np.int64(0), np.int64(begin.shape[0]), row + 1) - 1
     spelled = np.int64(-1)
-    room = np.int64(LINE_ROOM)
-    while row < word.shape[0]:
-        if count[row] <= 0.0:
+    ids = np.empty(order, np.int64)
+    while row < rows.word.shape[0]:
+        if rows.number[row] <= 0.0:
             row += 1
             continue
         while begin[hist + 1] <= row:
             hist += 1
         if spelled != hist:
-            h = np.int64(first + hist)
-            room = np.int64(LINE_ROOM)
-            for j in range(order - 2, -1, -1):
-                r = prefix_rows[j][h]
-                ids[j] = prefix_words[j][r]
-                room += offset[ids[j] + 1] - offset[ids[j]] + 1
-                h = np.int64(prefix_hists[j][r])
+            spell(spelling, order - 1, rows.first + hist, ids)
             spelled = hist
-        ids[order - 1] = word[row]
-        if n + room + offset[word[row] + 1] - offset[word[row]] > out.shape[0]:
+        ids[order - 1] = rows.word[row]
+        if n + LINE_ROOM + size_of(words, ids, order) > out.shape[0]:
             break
-        for j in range(order):
-            for i in range(offset[ids[j]], offset[ids[j] + 1]):
-                out[n] = blob[i]
-                n += 1
-            out[n] = SPACE if j < order - 1 else TAB
-            n += 1
-        n = _put_count(out, n, count[row])
+        n = put_words(out, n, words, ids, order)
+        out[n - 1] = TAB
+        n = _put_count(out, n, rows.number[row])
         out[n] = NEWLINE
         n += 1
         row += 1
-    return row, hist, n
+    return row, n
 
 
 @njit(cache=True, nogil=True)

@@ -1,260 +1,456 @@
 """A decoder's state lattice to a lattice of words: for each word sequence within the beam its best path, once.
 
 Subsets of states, each with the cost it lags behind the best of them, as in Kaldi's lattice-determinize-pruned. The
-frames read since the subset's common beginning are a chain of nodes in one tree for the whole utterance (`parent`,
-`frame`, `depth`): their common beginning is a lowest common ancestor. Subsets are the same if they begin at the same
-frame with the same states and costs.
+frames read since the subset's common beginning are a chain of nodes in one tree for the whole utterance: their common
+beginning is a lowest common ancestor. Subsets are the same if they begin at the same frame with the same states and
+costs. The best subset that is left is expanded first, so that where the room ends only the worst paths are missing.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
+from mdi.kernels.lattice import INFINITY, LatticeArrays, costs_to_end
+
+Array = np.ndarray
 # Costs within this are the same. Kaldi's delta.
 DELTA = 1.0 / 1024.0
 
 
+class Tree(NamedTuple):
+    """The frames read on all ways, as nodes; 0 is the root, where the utterance begins."""
+
+    parent: Array  # int32[room]: the node of the frame before, -1 for the root
+    frame: Array  # int32[room]: label of the frame
+    depth: Array  # int32[room]: frames from the root
+    size: Array  # int64[1]
+
+
+class Elements(NamedTuple):
+    """The elements of all subsets, end to end."""
+
+    state: Array  # int32[room]: of the state lattice, ascending within a subset
+    graph: Array  # float64[room]: cost beyond that of the subset's best element
+    acoustic: Array  # float64[room]
+    node: Array  # int32[room]: the frames read so far
+    size: Array  # int64[1]
+
+
+class Subsets(NamedTuple):
+    """The subsets, which are the states of the result; 0 is the start."""
+
+    begin: Array  # int64[room]: the elements of k are begin[k] .. end[k]
+    end: Array  # int64[room]
+    root: Array  # int32[room]: the node down to which its elements have read the same frames
+    cost: Array  # float64[room]: of the best path to its best element
+    hashed: Array  # uint64[room]: of root's depth and states
+    done: Array  # bool[room]: it has been expanded
+    table: Array  # int32[2^b]: k in open addressing by its hash, at most half full, -1 where empty
+    size: Array  # int64[1]
+
+
+class Heap(NamedTuple):
+    """A binary heap: the least cost comes first."""
+
+    cost: Array  # float64[room]
+    item: Array  # int64[room]
+    size: Array  # int64[1]
+
+
+class Closure(NamedTuple):
+    """The subset being expanded and all that is reached from it without a word: by state s of the state lattice."""
+
+    graph: Array  # float64[s]: cost beyond the subset's best element
+    acoustic: Array  # float64[s]
+    node: Array  # int32[s]
+    stamp: Array  # int64[s]: the last subset that reached s
+    queue: Heap  # states to be looked at, in topological order
+
+
+class Steps(NamedTuple):
+    """The arcs with a word that leave the closure."""
+
+    key: Array  # int64[room]: word * 2^32 + state that the arc leads to
+    graph: Array  # float64[room]: cost with that of the arc
+    acoustic: Array  # float64[room]
+    node: Array  # int32[room]
+    size: Array  # int64[1]
+
+
+class WordArcs(NamedTuple):
+    """The arcs of the result, as they are found."""
+
+    source: Array  # int32[room]
+    word: Array  # int32[room]
+    dest: Array  # int32[room]
+    graph: Array  # float64[room]
+    acoustic: Array  # float64[room]
+    above: Array  # int32[room]: its frames are those below this node of the tree,
+    node: Array  # int32[room]: down to this one
+    size: Array  # int64[1]
+
+
+class WordFinals(NamedTuple):
+    """The final states of the result."""
+
+    state: Array  # int32[room]
+    graph: Array  # float64[room]
+    acoustic: Array  # float64[room]
+    above: Array  # int32[room]: as in `WordArcs`
+    node: Array  # int32[room]
+    size: Array  # int64[1]
+
+
+class Search(NamedTuple):
+    """What is determinised, and how far from the best path."""
+
+    lattice: LatticeArrays
+    beta: Array  # float64[s]: cost of the best path from state s to the end
+    limit: float  # no path may cost more
+
+
+class Work(NamedTuple):
+    """All that grows on the way. Nodes, elements, arcs and what waits have the same room each."""
+
+    tree: Tree
+    elements: Elements
+    subsets: Subsets
+    waiting: Heap  # subsets, by the cost of the best path through them
+    closure: Closure
+    steps: Steps
+    arcs: WordArcs
+    finals: WordFinals
+
+
+class Determinized(NamedTuple):
+    """The result: the arrays of its parts are as long as `size` says."""
+
+    arcs: WordArcs
+    finals: WordFinals
+    tree: Tree
+    n_states: int
+    whole: bool  # False where room was lacking: the worst paths are left out
+
+
 @njit(cache=True, nogil=True)
-def _push(cost, item, heap_cost, heap_item, size):
-    """Adds to a binary heap, which has one item more then."""
-    i = size
+def _push(heap, cost, item):
+    i = heap.size[0]
+    heap.size[0] = i + 1
     while i > 0:
         up = (i - 1) >> 1
-        if heap_cost[up] <= cost:
+        if heap.cost[up] <= cost:
             break
-        heap_cost[i], heap_item[i] = heap_cost[up], heap_item[up]
+        heap.cost[i], heap.item[i] = heap.cost[up], heap.item[up]
         i = up
-    heap_cost[i], heap_item[i] = cost, item
+    heap.cost[i], heap.item[i] = cost, item
 
 
 @njit(cache=True, nogil=True)
-def _pop(heap_cost, heap_item, size):
-    """Takes the least; the heap has one item less then."""
-    cost, item = heap_cost[0], heap_item[0]
-    last_cost, last_item = heap_cost[size - 1], heap_item[size - 1]
-    n, i = size - 1, 0
+def _pop(heap):
+    """The item of the least cost."""
+    item = heap.item[0]
+    n = heap.size[0] - 1
+    heap.size[0] = n
+    last_cost, last_item = heap.cost[n], heap.item[n]
+    i = 0
     while True:
         down = 2 * i + 1
         if down >= n:
             break
-        if down + 1 < n and heap_cost[down + 1] < heap_cost[down]:
+        if down + 1 < n and heap.cost[down + 1] < heap.cost[down]:
             down += 1
-        if heap_cost[down] >= last_cost:
+        if heap.cost[down] >= last_cost:
             break
-        heap_cost[i], heap_item[i] = heap_cost[down], heap_item[down]
+        heap.cost[i], heap.item[i] = heap.cost[down], heap.item[down]
         i = down
-    heap_cost[i], heap_item[i] = last_cost, last_item
-    return cost, item
+    heap.cost[i], heap.item[i] = last_cost, last_item
+    return item
 
 
 @njit(cache=True, nogil=True)
-def _ancestor(a, b, parent, depth):
+def _read_frame(tree, node, frame):
+    """The node one frame further down; a node of its own each time."""
+    leaf = tree.size[0]
+    tree.size[0] = leaf + 1
+    tree.parent[leaf], tree.frame[leaf], tree.depth[leaf] = node, frame, tree.depth[node] + 1
+    return leaf
+
+
+@njit(cache=True, nogil=True)
+def _ancestor(tree, a, b):
+    """The lowest node above both."""
     while a != b:
-        if depth[a] >= depth[b]:
-            a = parent[a]
+        if tree.depth[a] >= tree.depth[b]:
+            a = tree.parent[a]
         else:
-            b = parent[b]
+            b = tree.parent[b]
     return a
 
 
 @njit(cache=True, nogil=True)
-def determinize(begin, frame_label, word, dest, graph, acoustic, final_graph, final_acoustic, beam, room):
-    """States of the input are in topological order, 0 is the start; frame_label 0 and word 0 are epsilon.
+def _close(search, work, k):
+    """Follows the arcs without a word from subset k and collects those with one in `steps`, leaving out what cannot
+    end within the limit. States come in topological order: each is complete when its turn comes.
 
-    Returns the arcs (source, word, graph, acoustic, destination, node of the tree where their frames begin, node where
-    these end), the finals (state, graph, acoustic, first and last node), the tree, the number of states, and whether
-    `room`, for nodes, elements and arcs each, was enough: where it was not, the worst paths are left out."""
-    n = begin.shape[0] - 1
-    inf = np.inf
-    beta = np.empty(n)
-    for s in range(n - 1, -1, -1):
-        best = final_graph[s] + final_acoustic[s] if final_graph[s] < inf else inf
+    Returns (cost, graph, acoustic, node) of the best end that needs no further word."""
+    begin, arcs, finals, frames = search.lattice
+    closure, steps, elements, ahead = work.closure, work.steps, work.elements, work.subsets.cost[k]
+    for i in range(work.subsets.begin[k], work.subsets.end[k]):
+        s = np.int64(elements.state[i])
+        closure.graph[s], closure.acoustic[s] = elements.graph[i], elements.acoustic[i]
+        closure.node[s], closure.stamp[s] = elements.node[i], k
+        _push(closure.queue, float(s), s)
+    end_cost, end_graph, end_acoustic, end_node = INFINITY, 0.0, 0.0, np.int32(0)
+    n = 0
+    while closure.queue.size[0] > 0:
+        s = _pop(closure.queue)
+        g, a, node = closure.graph[s], closure.acoustic[s], closure.node[s]
+        if finals.graph[s] < INFINITY:
+            cost = g + a + finals.graph[s] + finals.acoustic[s]
+            if cost < end_cost:
+                end_cost, end_graph, end_acoustic = cost, g + finals.graph[s], a + finals.acoustic[s]
+                end_node = node
         for arc in range(begin[s], begin[s + 1]):
-            cost = graph[arc] + acoustic[arc] + beta[dest[arc]]
-            if cost < best:
-                best = cost
-        beta[s] = best
-    limit = beta[0] + beam
-
-    parent, frame, depth = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32)  # the tree
-    parent[0], frame[0], depth[0] = -1, 0, 0
-    nodes = 1
-    e_state, e_graph, e_acoustic, e_node = (
-        np.empty(room, np.int32),
-        np.empty(room),
-        np.empty(room),
-        np.empty(room, np.int32),
-    )
-    elements = 1  # of all subsets, end to end
-    e_state[0], e_graph[0], e_acoustic[0], e_node[0] = 0, 0.0, 0.0, 0
-    s_begin, s_end, s_root = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int32)
-    s_cost, s_hash, s_done = np.empty(room), np.empty(room, np.uint64), np.zeros(room, np.bool_)
-    s_begin[0], s_end[0], s_root[0], s_cost[0], s_hash[0] = 0, 1, 0, 0.0, 0
-    subsets = 1
-    table = np.full(1 << (int(np.log2(room)) + 2), -1, np.int32)
-    mask = table.shape[0] - 1
-    a_source, a_word, a_dest = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32)
-    a_graph, a_acoustic = np.empty(room), np.empty(room)
-    a_first, a_last = np.empty(room, np.int32), np.empty(room, np.int32)
-    arcs = 0
-    f_state, f_first, f_last = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32)
-    f_graph, f_acoustic = np.empty(room), np.empty(room)
-    finals = 0
-    heap_cost, heap_item = np.empty(room), np.empty(room, np.int64)
-    heap_cost[0], heap_item[0] = beta[0], 0
-    heaped = 1
-    # of the subset that is being worked on
-    c_graph, c_acoustic, c_node, stamp = np.empty(n), np.empty(n), np.empty(n, np.int32), np.full(n, -1, np.int64)
-    queue_cost, queue_item = np.empty(n), np.empty(n, np.int64)
-    w_key, w_graph, w_acoustic, w_node = (
-        np.empty(room, np.int64),
-        np.empty(room),
-        np.empty(room),
-        np.empty(room, np.int32),
-    )
-    spare = begin[n] + 1  # nodes, or elements, that one subset can need
-
-    whole = True
-    while heaped > 0:
-        _, k = _pop(heap_cost, heap_item, heaped)
-        heaped -= 1
-        if s_done[k]:
-            continue
-        s_done[k] = True
-        if max(nodes, elements, arcs, heaped) + spare > room:
-            whole = False
-            break
-        ahead, root = s_cost[k], s_root[k]
-        queued, found = 0, 0
-        for i in range(s_begin[k], s_end[k]):
-            s = e_state[i]
-            c_graph[s], c_acoustic[s], c_node[s], stamp[s] = e_graph[i], e_acoustic[i], e_node[i], k
-            _push(float(s), s, queue_cost, queue_item, queued)
-            queued += 1
-        end_cost, end_graph, end_acoustic, end_node = inf, 0.0, 0.0, 0
-        while queued > 0:  # states in topological order: each is complete when its turn comes
-            _, s = _pop(queue_cost, queue_item, queued)
-            queued -= 1
-            g, a, node = c_graph[s], c_acoustic[s], c_node[s]
-            if final_graph[s] < inf:
-                cost = g + a + final_graph[s] + final_acoustic[s]
-                if cost < end_cost:
-                    end_cost, end_graph, end_acoustic, end_node = cost, g + final_graph[s], a + final_acoustic[s], node
-            for arc in range(begin[s], begin[s + 1]):
-                t = dest[arc]
-                to_graph, to_acoustic = g + graph[arc], a + acoustic[arc]
-                if ahead + to_graph + to_acoustic + beta[t] > limit:
-                    continue
-                if word[arc] == 0 and stamp[t] == k and c_graph[t] + c_acoustic[t] <= to_graph + to_acoustic:
-                    continue
-                leaf = node
-                if frame_label[arc] != 0:
-                    leaf = nodes
-                    parent[leaf], frame[leaf], depth[leaf] = node, frame_label[arc], depth[node] + 1
-                    nodes += 1
-                if word[arc] == 0:
-                    if stamp[t] != k:
-                        stamp[t] = k
-                        _push(float(t), t, queue_cost, queue_item, queued)
-                        queued += 1
-                    c_graph[t], c_acoustic[t], c_node[t] = to_graph, to_acoustic, leaf
-                else:
-                    w_key[found] = (np.int64(word[arc]) << 32) | np.int64(t)
-                    w_graph[found], w_acoustic[found], w_node[found] = to_graph, to_acoustic, leaf
-                    found += 1
-        if ahead + end_cost <= limit:
-            f_state[finals], f_graph[finals], f_acoustic[finals] = k, end_graph, end_acoustic
-            f_first[finals], f_last[finals] = root, end_node
-            finals += 1
-        order = np.argsort(w_key[:found], kind="mergesort")
-        i = 0
-        while i < found:  # each word
-            label = w_key[order[i]] >> 32
-            first_element = elements
-            best, best_i = inf, -1
-            while i < found and (w_key[order[i]] >> 32) == label:  # each state that it leads to
-                key = w_key[order[i]]
-                pick = order[i]
-                while i < found and w_key[order[i]] == key:
-                    x = order[i]
-                    if w_graph[x] + w_acoustic[x] < w_graph[pick] + w_acoustic[pick]:
-                        pick = x
-                    i += 1
-                e_state[elements], e_graph[elements] = np.int32(key & 0xFFFFFFFF), w_graph[pick]
-                e_acoustic[elements], e_node[elements] = w_acoustic[pick], w_node[pick]
-                if w_graph[pick] + w_acoustic[pick] < best:
-                    best, best_i = w_graph[pick] + w_acoustic[pick], elements
-                elements += 1
-            best_graph, best_acoustic = e_graph[best_i], e_acoustic[best_i]
-            top = e_node[first_element]
-            rest = inf
-            for e in range(first_element, elements):
-                e_graph[e] -= best_graph
-                e_acoustic[e] -= best_acoustic
-                top = _ancestor(top, e_node[e], parent, depth)
-                rest = min(rest, e_graph[e] + e_acoustic[e] + beta[e_state[e]])
-            key_hash = np.uint64(depth[top]) + np.uint64(0x9E3779B97F4A7C15)
-            for e in range(first_element, elements):
-                key_hash = (key_hash ^ np.uint64(e_state[e])) * np.uint64(0x100000001B3)
-            key_hash ^= key_hash >> np.uint64(31)
-            place = np.int64(key_hash & np.uint64(mask))
-            target = -1
-            while table[place] >= 0:
-                other = table[place]
-                if s_hash[other] == key_hash and s_end[other] - s_begin[other] == elements - first_element:
-                    same = depth[s_root[other]] == depth[top]
-                    for d in range(elements - first_element):
-                        x, y = s_begin[other] + d, first_element + d
-                        same = same and e_state[x] == e_state[y]
-                        same = (
-                            same and abs(e_graph[x] - e_graph[y]) < DELTA and abs(e_acoustic[x] - e_acoustic[y]) < DELTA
-                        )
-                    if same:
-                        target = other
-                        break
-                place = (place + 1) & mask
-            cost = ahead + best_graph + best_acoustic
-            if target >= 0:
-                elements = first_element  # it was there already
-                if cost < s_cost[target] and not s_done[target]:
-                    s_cost[target] = cost
-                    _push(cost + rest, target, heap_cost, heap_item, heaped)
-                    heaped += 1
+            t, word = np.int64(arcs.dest[arc]), arcs.label[arc]
+            graph, acoustic = g + arcs.graph[arc], a + arcs.acoustic[arc]
+            if ahead + graph + acoustic + search.beta[t] > search.limit:
+                continue
+            seen = closure.stamp[t] == k
+            if word == 0 and seen and closure.graph[t] + closure.acoustic[t] <= graph + acoustic:
+                continue
+            frame = frames[arcs.first[arc]] if arcs.stop[arc] > arcs.first[arc] else np.int32(0)
+            leaf = _read_frame(work.tree, node, frame) if frame != 0 else np.int64(node)
+            if word == 0:
+                if not seen:
+                    closure.stamp[t] = k
+                    _push(closure.queue, float(t), t)
+                closure.graph[t], closure.acoustic[t], closure.node[t] = graph, acoustic, leaf
             else:
-                target = subsets
-                subsets += 1
-                s_begin[target], s_end[target], s_root[target] = first_element, elements, top
-                s_cost[target], s_hash[target], s_done[target] = cost, key_hash, False
-                table[place] = target
-                _push(cost + rest, target, heap_cost, heap_item, heaped)
-                heaped += 1
-            a_source[arcs], a_word[arcs], a_dest[arcs] = k, label, target
-            a_graph[arcs], a_acoustic[arcs] = best_graph, best_acoustic
-            a_first[arcs], a_last[arcs] = root, top
-            arcs += 1
-    return (
-        (
-            a_source[:arcs],
-            a_word[:arcs],
-            a_graph[:arcs],
-            a_acoustic[:arcs],
-            a_dest[:arcs],
-            a_first[:arcs],
-            a_last[:arcs],
-        ),
-        (f_state[:finals], f_graph[:finals], f_acoustic[:finals], f_first[:finals], f_last[:finals]),
-        (parent[:nodes], frame[:nodes], depth[:nodes]),
-        subsets,
-        whole,
-    )
+                steps.key[n] = (np.int64(word) << 32) | t
+                steps.graph[n], steps.acoustic[n], steps.node[n] = graph, acoustic, leaf
+                n += 1
+    steps.size[0] = n
+    return end_cost, end_graph, end_acoustic, end_node
 
 
 @njit(cache=True, nogil=True)
-def collect_frames(first, last, parent, frame, depth, begin, frames):
-    """frames[begin[i] .. begin[i+1]] = the labels on the way from node first[i] down to node last[i]."""
-    for i in range(first.shape[0]):
-        node = last[i]
+def _gather(steps, order, i, elements):
+    """Appends an element for each state that the word of the i-th step leads to: the best way there. Returns the first
+    step, in this order by key, of another word."""
+    word = steps.key[order[i]] >> 32
+    while i < order.shape[0] and (steps.key[order[i]] >> 32) == word:
+        key, pick = steps.key[order[i]], order[i]
+        while i < order.shape[0] and steps.key[order[i]] == key:
+            x = order[i]
+            if steps.graph[x] + steps.acoustic[x] < steps.graph[pick] + steps.acoustic[pick]:
+                pick = x
+            i += 1
+        e = elements.size[0]
+        elements.size[0] = e + 1
+        elements.state[e], elements.node[e] = np.int32(key & 0xFFFFFFFF), steps.node[pick]
+        elements.graph[e], elements.acoustic[e] = steps.graph[pick], steps.acoustic[pick]
+    return i
+
+
+@njit(cache=True, nogil=True)
+def _take_out_best(elements, first):
+    """Makes the costs of the elements from `first` on relative to those of the best, which are returned."""
+    best, graph, acoustic = INFINITY, 0.0, 0.0
+    for e in range(first, elements.size[0]):
+        if elements.graph[e] + elements.acoustic[e] < best:
+            graph, acoustic = elements.graph[e], elements.acoustic[e]
+            best = graph + acoustic
+    for e in range(first, elements.size[0]):
+        elements.graph[e] -= graph
+        elements.acoustic[e] -= acoustic
+    return graph, acoustic
+
+
+@njit(cache=True, nogil=True)
+def _hash(elements, first, depth):
+    key = np.uint64(depth) + np.uint64(0x9E3779B97F4A7C15)
+    for e in range(first, elements.size[0]):
+        key = (key ^ np.uint64(elements.state[e])) * np.uint64(0x100000001B3)
+    return key ^ (key >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def _same(elements, x, y, n):
+    """Whether the n elements from x on are those from y on, up to rounding."""
+    for d in range(n):
+        if (
+            elements.state[x + d] != elements.state[y + d]
+            or not abs(elements.graph[x + d] - elements.graph[y + d]) < DELTA
+            or not abs(elements.acoustic[x + d] - elements.acoustic[y + d]) < DELTA
+        ):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _find(subsets, elements, tree, first, root):
+    """(the subset with the elements from `first` on, -1 where there is none; its place in the table; its hash)."""
+    n, depth = elements.size[0] - first, tree.depth[root]
+    key = _hash(elements, first, depth)
+    mask = subsets.table.shape[0] - 1
+    place = np.int64(key & np.uint64(mask))
+    while subsets.table[place] >= 0:
+        k = np.int64(subsets.table[place])
+        if (
+            subsets.hashed[k] == key
+            and subsets.end[k] - subsets.begin[k] == n
+            and tree.depth[subsets.root[k]] == depth
+            and _same(elements, subsets.begin[k], first, n)
+        ):
+            return k, place, key
+        place = (place + 1) & mask
+    return np.int64(-1), place, key
+
+
+@njit(cache=True, nogil=True)
+def _reach(search, work, first, cost):
+    """The subset with the elements from `first` on, reached at this cost: the same as one that is there, or a new one.
+    It waits for its turn unless it has waited at a lower cost or had its turn. Returns (subset, root)."""
+    elements, subsets, tree = work.elements, work.subsets, work.tree
+    root = np.int64(elements.node[first])
+    rest = INFINITY  # cost of the best path from there to the end
+    for e in range(first, elements.size[0]):
+        root = _ancestor(tree, root, np.int64(elements.node[e]))
+        rest = min(rest, elements.graph[e] + elements.acoustic[e] + search.beta[elements.state[e]])
+    k, place, key = _find(subsets, elements, tree, first, root)
+    if k < 0:
+        k = subsets.size[0]
+        subsets.size[0] = k + 1
+        subsets.begin[k], subsets.end[k], subsets.root[k] = first, elements.size[0], root
+        subsets.hashed[k], subsets.done[k], subsets.cost[k] = key, False, INFINITY
+        subsets.table[place] = k
+    else:
+        elements.size[0] = first
+    if cost < subsets.cost[k] and not subsets.done[k]:
+        subsets.cost[k] = cost
+        _push(work.waiting, cost + rest, k)
+    return k, root
+
+
+@njit(cache=True, nogil=True)
+def _expand(search, work, k):
+    """Subset k's end, and its arcs with the subsets that they lead to."""
+    subsets, elements, steps, arcs, finals = work.subsets, work.elements, work.steps, work.arcs, work.finals
+    ahead = subsets.cost[k]
+    end_cost, graph, acoustic, node = _close(search, work, k)
+    if ahead + end_cost <= search.limit:
+        n = finals.size[0]
+        finals.size[0] = n + 1
+        finals.state[n], finals.above[n], finals.node[n] = k, subsets.root[k], node
+        finals.graph[n], finals.acoustic[n] = graph, acoustic
+    order = np.argsort(steps.key[: steps.size[0]], kind="mergesort")
+    i = 0
+    while i < order.shape[0]:
+        word, first = steps.key[order[i]] >> 32, elements.size[0]
+        i = _gather(steps, order, i, elements)
+        graph, acoustic = _take_out_best(elements, first)
+        dest, root = _reach(search, work, first, ahead + graph + acoustic)
+        n = arcs.size[0]
+        arcs.size[0] = n + 1
+        arcs.source[n], arcs.word[n], arcs.dest[n] = k, word, dest
+        arcs.graph[n], arcs.acoustic[n] = graph, acoustic
+        arcs.above[n], arcs.node[n] = subsets.root[k], root
+
+
+@njit(cache=True, nogil=True)
+def _heap(room):
+    return Heap(np.empty(room), np.empty(room, np.int64), np.zeros(1, np.int64))
+
+
+@njit(cache=True, nogil=True)
+def _begin(n_states, room):
+    """The first subset: the start state at no cost, before any frame."""
+    int32 = np.int32
+    tree = Tree(np.empty(room, int32), np.empty(room, int32), np.empty(room, int32), np.ones(1, np.int64))
+    tree.parent[0], tree.frame[0], tree.depth[0] = -1, 0, 0
+    elements = Elements(
+        np.empty(room, int32), np.empty(room), np.empty(room), np.empty(room, int32), np.ones(1, np.int64)
+    )
+    elements.state[0], elements.graph[0], elements.acoustic[0], elements.node[0] = 0, 0.0, 0.0, 0
+    subsets = Subsets(
+        np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, int32), np.empty(room),
+        np.empty(room, np.uint64), np.zeros(room, np.bool_), np.full(1 << (int(np.log2(room)) + 2), -1, int32),
+        np.ones(1, np.int64),
+    )  # fmt: skip
+    subsets.begin[0], subsets.end[0], subsets.root[0], subsets.cost[0], subsets.hashed[0] = 0, 1, 0, 0.0, 0
+    waiting = _heap(room)
+    _push(waiting, 0.0, 0)
+    closure = Closure(
+        np.empty(n_states), np.empty(n_states), np.empty(n_states, int32), np.full(n_states, -1, np.int64),
+        _heap(n_states),
+    )  # fmt: skip
+    steps = Steps(
+        np.empty(room, np.int64), np.empty(room), np.empty(room), np.empty(room, int32), np.zeros(1, np.int64)
+    )
+    arcs = WordArcs(
+        np.empty(room, int32), np.empty(room, int32), np.empty(room, int32), np.empty(room), np.empty(room),
+        np.empty(room, int32), np.empty(room, int32), np.zeros(1, np.int64),
+    )  # fmt: skip
+    finals = WordFinals(
+        np.empty(room, int32), np.empty(room), np.empty(room), np.empty(room, int32), np.empty(room, int32),
+        np.zeros(1, np.int64),
+    )  # fmt: skip
+    return Work(tree, elements, subsets, waiting, closure, steps, arcs, finals)
+
+
+@njit(cache=True, nogil=True)
+def _finish(work, whole):
+    """The result without the room that was not used."""
+    tree, arcs, finals = work.tree, work.arcs, work.finals
+    t, a, f = tree.size[0], arcs.size[0], finals.size[0]
+    return Determinized(
+        WordArcs(
+            arcs.source[:a], arcs.word[:a], arcs.dest[:a], arcs.graph[:a], arcs.acoustic[:a], arcs.above[:a],
+            arcs.node[:a], arcs.size,
+        ),
+        WordFinals(
+            finals.state[:f], finals.graph[:f], finals.acoustic[:f], finals.above[:f], finals.node[:f], finals.size
+        ),
+        Tree(tree.parent[:t], tree.frame[:t], tree.depth[:t], tree.size),
+        work.subsets.size[0],
+        whole,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def determinize(lattice, beam, room):
+    """The paths within `beam` of the best of a state lattice, its states in topological order, each arc with at most
+    one frame. `room` is for so many nodes, elements, arcs and subsets that wait."""
+    beta, _ = costs_to_end(lattice, 1.0, 0.0)
+    search = Search(lattice, beta, beta[0] + beam)
+    work = _begin(beta.shape[0], room)
+    spare = lattice.arcs.dest.shape[0] + 1  # nodes, or elements, that one subset can need
+    whole = True
+    while work.waiting.size[0] > 0:
+        k = _pop(work.waiting)
+        if work.subsets.done[k]:
+            continue
+        work.subsets.done[k] = True
+        if max(work.tree.size[0], work.elements.size[0], work.arcs.size[0], work.waiting.size[0]) + spare > room:
+            whole = False
+            break
+        _expand(search, work, k)
+    return _finish(work, whole)
+
+
+@njit(cache=True, nogil=True)
+def collect_frames(tree, above, node):
+    """(begin, frames): frames[begin[i] .. begin[i + 1]] are the labels from below node above[i] down to node[i]."""
+    begin = np.zeros(node.shape[0] + 1, np.int64)
+    for i in range(node.shape[0]):
+        begin[i + 1] = begin[i] + tree.depth[node[i]] - tree.depth[above[i]]
+    frames = np.empty(begin[-1], np.int32)
+    for i in range(node.shape[0]):
+        here = node[i]
         for at in range(begin[i + 1] - 1, begin[i] - 1, -1):
-            frames[at] = frame[node]
-            node = parent[node]
+            frames[at] = tree.frame[here]
+            here = tree.parent[here]
+    return begin, frames

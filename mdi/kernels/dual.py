@@ -1,17 +1,70 @@
-"""The sweeps of an iteration, up for Z and down for the marginals, and what they run over: see
+"""The passes of an iteration, up for Z and down for the marginals, and what they run over: see
 mdi/adaptation/dual.py."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from mdi.kernels.model import ModelLevel
+
+Array = np.ndarray
+
+
+class Histories(NamedTuple):
+    """The A active histories h, by last word, then length, then as in the trie; number 0 is the empty one. G words v
+    end them; E entries e."""
+
+    first: Array  # int64[G + 1]: those of the g-th word are first[g] .. first[g + 1]
+    top: Array  # int64[G]: where the longest among them begin
+    back: Array  # int32[A]: h', the history that h backs off to
+    bow: Array  # float64[A]: bow(h)
+    mass: Array  # float64[A]: p~(h)
+    fixed: Array  # float64[A]: sum of a over the rows of h in the slack cell, whose scale is 1
+    begin: Array  # int64[A + 1]: the entries of h are begin[h] .. begin[h + 1]
+    cell: Array  # int32[E]: the constraint i
+    a: Array  # float64[E]: what exp(mu_i) is multiplied with in Z(h)
+
+
+class RowCells(NamedTuple):
+    """The cells of the rows of the active histories of one length, B of them."""
+
+    number: Array  # int32[histories of this length]: which of the B a history is, -1 for none
+    begin: Array  # int64[B + 1]: the rows of the b-th are begin[b] .. begin[b + 1]
+    cell: Array  # int32[rows of the B]: the longest constraint that is a suffix of the row, -1 for the slack
+
+
+class ActiveLevel(NamedTuple):
+    """The active histories of one length j, B of them, in the background model."""
+
+    model: ModelLevel  # of order k = j + 1: the rows of these histories
+    hists: Array  # int32[B]: which they are, ascending
+    place: Array  # int64[B]: the number of each in `Histories`
+    lower_begin: Array  # int32[]: `begin` of order j
+    lower: RowCells  # of order j: those of the rows h'w
+    own: Array  # int32[]: the constrained rows of order k, ascending
+    own_first: int  # number of the first of these constraints
+
+
+class Sums(NamedTuple):
+    """What a block of words adds to: total[i + shift] += G(h) a(h, i), with a shift of its own for the cells of order
+    1, i < n_words, which histories of all blocks share."""
+
+    z: Array  # float64[A]: Z(h); z[0] is given
+    g: Array  # float64[A]: G(h) without the part of p~(h); 0 before
+    total: Array  # float64[blocks * n_words + other cells]
+    n_words: int
+    word_shift: int
+    other_shift: int
+
 
 @njit(cache=True, nogil=True)
-def fold_mass(begin, back, bow, mass, lower_mass):
+def fold_mass(level, bow, mass, lower_mass):
     """Adds the mass of histories without rows to those they back off to. Returns the sum of mass log bow(h)."""
+    begin, back = level.begin, level.back
     total = 0.0
     for h in range(mass.shape[0]):
         if mass[h] > 0.0 and begin[h + 1] == begin[h]:
@@ -21,14 +74,10 @@ def fold_mass(begin, back, bow, mass, lower_mass):
 
 
 @njit(cache=True, nogil=True)
-def row_cells(
-    hists, place, begin, suffix, back, lower_begin, new_hist, new_lower_begin, lower_cells, con_rows, con_first, count
-):
-    """The cell of each row of the given histories, -1 for the slack; count[place[i]] = number of entries of history i.
-
-    new_hist[b] numbers the given histories of the level below, whose rows' cells are
-    lower_cells[new_lower_begin[..]..]; con_rows are the constrained rows, ascending. Returns (begin of each history's
-    rows, cells)."""
+def row_cells(active, count):
+    """(begin, cell) of the `RowCells` of these histories; count[h] += the number of entries of history h."""
+    hists, place, own, lower = active.hists, active.place, active.own, active.lower
+    begin, suffix, back = active.model.trie.begin, active.model.trie.suffix, active.model.trie.back
     new_begin = np.zeros(hists.shape[0] + 1, np.int64)
     for i in range(hists.shape[0]):
         new_begin[i + 1] = new_begin[i] + begin[hists[i] + 1] - begin[hists[i]]
@@ -37,14 +86,14 @@ def row_cells(
     n = 0
     for i in range(hists.shape[0]):
         h = hists[i]
-        shift = new_lower_begin[new_hist[back[h]]] - lower_begin[back[h]]
-        while at < con_rows.shape[0] and con_rows[at] < begin[h]:
+        shift = lower.begin[lower.number[back[h]]] - active.lower_begin[back[h]]
+        while at < own.shape[0] and own[at] < begin[h]:
             at += 1
         for r in range(begin[h], begin[h + 1]):
-            below = lower_cells[suffix[r] + shift]
+            below = lower.cell[suffix[r] + shift]
             count[place[i]] += below >= 0
-            if at < con_rows.shape[0] and con_rows[at] == r:
-                below = con_first + at
+            if at < own.shape[0] and own[at] == r:
+                below = active.own_first + at
                 count[place[i]] += 1
                 at += 1
             cells[n] = below
@@ -53,60 +102,60 @@ def row_cells(
 
 
 @njit(cache=True, nogil=True)
-def fill_entries(
-    hists, place, begin, suffix, back, lower_begin, new_hist, new_lower_begin, lower_cells, con_rows, con_first,
-    bow, p, lower_p, entry_begin, cell, a, fixed,
-):  # fmt: skip
-    """The entries (cell, a) of the given histories, and the sum of those of the slack cell, `fixed`."""
+def fill_entries(active, into):
+    """The entries (cell, a) and `fixed` of these histories, into `Histories` whose `begin` is known."""
+    hists, place, own, lower = active.hists, active.place, active.own, active.lower
+    begin, suffix, back = active.model.trie.begin, active.model.trie.suffix, active.model.trie.back
+    p, bow, lower_p = active.model.p, active.model.bow, active.model.lower_p
     at = 0
     for i in range(hists.shape[0]):
         h = hists[i]
-        n = entry_begin[place[i]]
+        n = into.begin[place[i]]
         slack = 0.0
-        shift = new_lower_begin[new_hist[back[h]]] - lower_begin[back[h]]
-        while at < con_rows.shape[0] and con_rows[at] < begin[h]:
+        shift = lower.begin[lower.number[back[h]]] - active.lower_begin[back[h]]
+        while at < own.shape[0] and own[at] < begin[h]:
             at += 1
         for r in range(begin[h], begin[h + 1]):
-            below = lower_cells[suffix[r] + shift]
+            below = lower.cell[suffix[r] + shift]
             backed_off = bow[h] * lower_p[suffix[r]]
             share = p[r] - backed_off
-            if at < con_rows.shape[0] and con_rows[at] == r:
-                cell[n] = con_first + at
-                a[n] = p[r]
+            if at < own.shape[0] and own[at] == r:
+                into.cell[n] = active.own_first + at
+                into.a[n] = p[r]
                 n += 1
                 at += 1
                 share = -backed_off
             if below >= 0:
-                cell[n] = below
-                a[n] = share
+                into.cell[n] = below
+                into.a[n] = share
                 n += 1
             else:
                 slack += share
-        fixed[place[i]] = slack
+        into.fixed[place[i]] = slack
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def up_and_down(
-    lo, hi, first, top, back, bow, mass, fixed, begin, cell, a, scale, n_words, word_shift, other_shift, z, g, total
-):  # fmt: skip
-    """Both sweeps over the histories of the words lo .. hi. z[0] is Z of the empty history; total[i + shift] += G(h) a
-    for the entries, with word_shift for the cells of order 1, i < n_words. For the longest histories G(h) = p~(h) /
-    Z(h) is known as soon as Z(h) is: up and down at once.
+def up_and_down(lo, hi, hist, scale, sums):
+    """Both passes over the histories of the words lo .. hi; scale[i] = exp(mu_i). For the longest histories G(h) =
+    p~(h) / Z(h) is known as soon as Z(h) is: up and down at once.
 
     Returns (sum of p~(h) log Z(h), G that goes to the empty history, marginal of the slack cell)."""
+    first, top, back, bow, mass, fixed = hist.first, hist.top, hist.back, hist.bow, hist.mass, hist.fixed
+    begin, cell, a = hist.begin, hist.cell, hist.a
+    z, g, total, n_words, word_shift, other_shift = sums
     log_z = 0.0
     to_empty = 0.0
     slack = 0.0
     for v in range(lo, hi):
         for h in range(first[v], first[v + 1]):
-            sums = bow[h] * z[back[h]] + fixed[h]
+            here = bow[h] * z[back[h]] + fixed[h]
             for e in range(begin[h], begin[h + 1]):
-                sums += a[e] * scale[cell[e]]
-            z[h] = sums
+                here += a[e] * scale[cell[e]]
+            z[h] = here
             if mass[h] > 0.0:
-                log_z += mass[h] * math.log(sums)
+                log_z += mass[h] * math.log(here)
             if h >= top[v]:
-                weight = mass[h] / sums
+                weight = mass[h] / here
                 slack += weight * fixed[h]
                 if back[h] == 0:
                     to_empty += weight * bow[h]

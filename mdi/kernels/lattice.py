@@ -1,24 +1,55 @@
 """Loops over one lattice: its text and its bytes, the order of its states, its best path, its oracle.
 
-Arcs of state s are begin[s] .. begin[s+1]; a state is final where final_graph is finite. Unless a kernel says
-otherwise, states are numbered so that every arc leads to a higher one, and 0 is the start.
+Unless a kernel says otherwise, states are numbered so that every arc leads to a higher one, and 0 is the start.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from mdi.kernels.text import parse_number
+from mdi.kernels.text import line_bounds, next_field, parse_number
 
+Array = np.ndarray
 INFINITY = np.inf
 
 
+class LatticeArcs(NamedTuple):
+    """The A arcs of a lattice. Costs are -ln p, acoustic ones unscaled."""
+
+    label: Array  # int32[A]: the word, 0 for none
+    dest: Array  # int32[A]: the state that it leads to
+    graph: Array  # float64[A]: cost of language model, pronunciation and transitions
+    acoustic: Array  # float64[A]
+    first: Array  # int64[A]: its frames are frames[first : stop]
+    stop: Array  # int64[A]
+
+
+class LatticeFinals(NamedTuple):
+    """What it costs to end in each of the S states of a lattice, and the frames that this reads."""
+
+    graph: Array  # float64[S]: infinity where a state is not final
+    acoustic: Array  # float64[S]
+    first: Array  # int64[S]: the frames are frames[first : stop]
+    stop: Array  # int64[S]
+
+
+class LatticeArrays(NamedTuple):
+    """A lattice of S states."""
+
+    begin: Array  # int64[S + 1]: the arcs of state s are begin[s] .. begin[s + 1]
+    arcs: LatticeArcs
+    finals: LatticeFinals
+    frames: Array  # int32[]: labels of frames, which arcs and finals point into
+
+
 @njit(cache=True, nogil=True)
-def count_text(buf, end):
+def count_text(buf):
     """(lines, upper bound of frames) of a lattice in text."""
     lines, frames = 0, 0
-    for i in range(end):
+    for i in range(buf.shape[0]):
         lines += buf[i] == 10
         frames += buf[i] == 95 or buf[i] == 44
     return lines + 1, frames + lines + 1
@@ -72,44 +103,38 @@ def _weight(buf, begin, end, frames, n):
 
 
 @njit(cache=True, nogil=True)
-def parse_text(
-    buf, end, source, label, dest, graph, acoustic, first, stop,
-    final_state, final_graph, final_acoustic, final_first, final_stop, frames,
-):  # fmt: skip
+def parse_text(buf, source, arcs, state, finals, frames):
     """Lines of a CompactLattice ('from to word weight', 'state weight') or of a Lattice ('from to frame word weight').
+    Arcs, with their sources, and finals, with their states, come in the order of the lines.
 
     Returns (arcs, finals, frames, byte of the first bad line or -1)."""
-    arcs, finals, n = 0, 0, 0
+    n_arcs, n_finals, n = 0, 0, 0
     field = np.empty((5, 2), np.int64)
-    at = 0
+    at, end = np.int64(0), buf.shape[0]
     while at < end:
         line = at
+        stop, at = line_bounds(buf, at, end)
         count = 0
-        while at < end and buf[at] != 10:
-            if buf[at] == 32 or buf[at] == 9 or buf[at] == 13:
-                at += 1
-                continue
-            begin = at
-            while at < end and buf[at] != 32 and buf[at] != 9 and buf[at] != 13 and buf[at] != 10:
-                at += 1
+        a, b = next_field(buf, line, stop)
+        while a < b:
             if count == 5:
-                return arcs, finals, n, line
-            field[count, 0], field[count, 1] = begin, at
+                return n_arcs, n_finals, n, line
+            field[count, 0], field[count, 1] = a, b
             count += 1
-        at += 1
+            a, b = next_field(buf, b, stop)
         if count == 0:
             continue
-        state, ok = _integer(buf, field[0, 0], field[0, 1])
-        g, a = 0.0, 0.0
+        here, ok = _integer(buf, field[0, 0], field[0, 1])
+        graph, acoustic = 0.0, 0.0
         before = n
         if count <= 2:
             if count == 2:
-                g, a, n = _weight(buf, field[1, 0], field[1, 1], frames, n)
+                graph, acoustic, n = _weight(buf, field[1, 0], field[1, 1], frames, n)
             if not ok or n < 0:
-                return arcs, finals, n, line
-            final_state[finals], final_graph[finals], final_acoustic[finals] = state, g, a
-            final_first[finals], final_stop[finals] = before, n
-            finals += 1
+                return n_arcs, n_finals, n, line
+            state[n_finals], finals.graph[n_finals], finals.acoustic[n_finals] = here, graph, acoustic
+            finals.first[n_finals], finals.stop[n_finals] = before, n
+            n_finals += 1
             continue
         to, ok_to = _integer(buf, field[1, 0], field[1, 1])
         word, ok_word = _integer(buf, field[2, 0], field[2, 1])
@@ -120,20 +145,21 @@ def parse_text(
                 comma = comma or buf[i] == 44
             plain = not comma
             if comma:
-                g, a, n = _weight(buf, field[3, 0], field[3, 1], frames, n)
+                graph, acoustic, n = _weight(buf, field[3, 0], field[3, 1], frames, n)
         if plain and ok_word:
             if word > 0:
                 frames[n] = word
                 n += 1
             word, ok_word = _integer(buf, field[3, 0], field[3, 1])
             if count == 5:
-                g, a, n = _weight(buf, field[4, 0], field[4, 1], frames, n)
+                graph, acoustic, n = _weight(buf, field[4, 0], field[4, 1], frames, n)
         if not (ok and ok_to and ok_word) or n < 0:
-            return arcs, finals, n, line
-        source[arcs], label[arcs], dest[arcs], graph[arcs], acoustic[arcs] = state, word, to, g, a
-        first[arcs], stop[arcs] = before, n
-        arcs += 1
-    return arcs, finals, n, -1
+            return n_arcs, n_finals, n, line
+        source[n_arcs], arcs.label[n_arcs], arcs.dest[n_arcs] = here, word, to
+        arcs.graph[n_arcs], arcs.acoustic[n_arcs] = graph, acoustic
+        arcs.first[n_arcs], arcs.stop[n_arcs] = before, n
+        n_arcs += 1
+    return n_arcs, n_finals, n, -1
 
 
 @njit(cache=True, nogil=True)
@@ -173,27 +199,26 @@ def measure_bytes(body, n_states, compact):
 
 
 @njit(cache=True, nogil=True)
-def parse_bytes(
-    body, real, n_states, compact, begin, label, dest, graph, acoustic, first, stop,
-    final_graph, final_acoustic, final_first, final_stop, frames,
-):  # fmt: skip
-    """A binary lattice of known size. Returns the number of frames."""
+def parse_bytes(body, real, compact, lattice):
+    """A binary lattice into arrays of the right sizes; `real` are the words of `body` as single floats."""
+    begin, arcs, finals, frames = lattice
     at, arc, n = 0, 0, 0
-    for s in range(n_states):
+    for s in range(begin.shape[0] - 1):
         begin[s] = arc
-        final_graph[s], final_acoustic[s] = real[at], real[at + 1]
+        finals.graph[s], finals.acoustic[s] = real[at], real[at + 1]
         at += 2
-        final_first[s] = n
+        finals.first[s] = n
         if compact:
             for i in range(body[at]):
                 frames[n] = body[at + 1 + i]
                 n += 1
             at += 1 + body[at]
-        final_stop[s] = n
+        finals.stop[s] = n
         many = body[at]
         at += 2
         for _ in range(many):
-            label[arc], graph[arc], acoustic[arc], first[arc] = body[at + 1], real[at + 2], real[at + 3], n
+            arcs.label[arc], arcs.first[arc] = body[at + 1], n
+            arcs.graph[arc], arcs.acoustic[arc] = real[at + 2], real[at + 3]
             if compact:
                 for i in range(body[at + 4]):
                     frames[n] = body[at + 5 + i]
@@ -204,58 +229,44 @@ def parse_bytes(
                     frames[n] = body[at]
                     n += 1
                 at += 4
-            dest[arc] = body[at]
-            stop[arc] = n
+            arcs.dest[arc] = body[at]
+            arcs.stop[arc] = n
             at += 1
             arc += 1
-    begin[n_states] = arc
-    return n
+    begin[begin.shape[0] - 1] = arc
 
 
 @njit(cache=True, nogil=True)
-def format_bytes(
-    begin,
-    label,
-    dest,
-    graph,
-    acoustic,
-    first,
-    stop,
-    final_graph,
-    final_acoustic,
-    final_first,
-    final_stop,
-    frames,
-    body,
-    real,
-):
+def format_bytes(lattice, body, real):
     """The inverse of parse_bytes for a CompactLattice. Returns the number of words written."""
+    begin, arcs, finals, frames = lattice
     at = 0
     for s in range(begin.shape[0] - 1):
-        real[at], real[at + 1] = final_graph[s], final_acoustic[s]
-        body[at + 2] = final_stop[s] - final_first[s]
+        real[at], real[at + 1] = finals.graph[s], finals.acoustic[s]
+        body[at + 2] = finals.stop[s] - finals.first[s]
         at += 3
-        for i in range(final_first[s], final_stop[s]):
+        for i in range(finals.first[s], finals.stop[s]):
             body[at] = frames[i]
             at += 1
         body[at], body[at + 1] = begin[s + 1] - begin[s], 0
         at += 2
         for arc in range(begin[s], begin[s + 1]):
-            body[at] = body[at + 1] = label[arc]
-            real[at + 2], real[at + 3] = graph[arc], acoustic[arc]
-            body[at + 4] = stop[arc] - first[arc]
+            body[at] = body[at + 1] = arcs.label[arc]
+            real[at + 2], real[at + 3] = arcs.graph[arc], arcs.acoustic[arc]
+            body[at + 4] = arcs.stop[arc] - arcs.first[arc]
             at += 5
-            for i in range(first[arc], stop[arc]):
+            for i in range(arcs.first[arc], arcs.stop[arc]):
                 body[at] = frames[i]
                 at += 1
-            body[at] = dest[arc]
+            body[at] = arcs.dest[arc]
             at += 1
     return at
 
 
 @njit(cache=True, nogil=True)
-def number_states(begin, dest, final_graph, start):
+def number_states(lattice, start):
     """Of any lattice: (each state's number in a topological order, -1 off all paths; how many, or -1 for a cycle)."""
+    begin, dest = lattice.begin, lattice.arcs.dest
     n = begin.shape[0] - 1
     number = np.full(n, -1, np.int32)
     colour = np.zeros(n, np.int8)  # 0 new, 1 on the way down, 2 done
@@ -278,7 +289,7 @@ def number_states(begin, dest, final_graph, start):
                 depth += 1
                 stack[depth], cursor[depth], colour[t] = t, begin[t], 1
             continue
-        useful[s] = final_graph[s] < INFINITY
+        useful[s] = lattice.finals.graph[s] < INFINITY
         for arc in range(begin[s], begin[s + 1]):
             useful[s] |= useful[dest[arc]]
         colour[s] = 2
@@ -294,40 +305,46 @@ def number_states(begin, dest, final_graph, start):
 
 
 @njit(cache=True, nogil=True)
-def costs_to_end(begin, label, dest, graph, acoustic, final_graph, final_acoustic, acoustic_scale, penalty, beta, best):
-    """beta[s] = cost of the best path from s to the end, best[s] = its first arc, -1 where it ends in s.
+def costs_to_end(lattice, acoustic_scale, penalty):
+    """(beta, best): beta[s] = cost of the best path from s to the end, best[s] = its first arc, -1 where it ends in s.
 
     An arc costs graph + acoustic * acoustic_scale, and `penalty` more where it has a word."""
-    for s in range(begin.shape[0] - 2, -1, -1):
+    begin, arcs, finals = lattice.begin, lattice.arcs, lattice.finals
+    n = begin.shape[0] - 1
+    beta, best = np.empty(n), np.empty(n, np.int64)
+    for s in range(n - 1, -1, -1):
         beta[s], best[s] = INFINITY, -1
-        if final_graph[s] < INFINITY:
-            beta[s] = final_graph[s] + final_acoustic[s] * acoustic_scale
+        if finals.graph[s] < INFINITY:
+            beta[s] = finals.graph[s] + finals.acoustic[s] * acoustic_scale
         for arc in range(begin[s], begin[s + 1]):
-            cost = graph[arc] + acoustic[arc] * acoustic_scale + beta[dest[arc]]
-            if label[arc] != 0:
+            cost = arcs.graph[arc] + arcs.acoustic[arc] * acoustic_scale + beta[arcs.dest[arc]]
+            if arcs.label[arc] != 0:
                 cost += penalty
             if cost < beta[s]:
                 beta[s], best[s] = cost, arc
+    return beta, best
 
 
 @njit(cache=True, nogil=True)
-def follow(best, dest, label, path):
-    """The arcs of the best path; how many."""
+def follow(best, dest):
+    """The arcs of the best path."""
+    path = np.empty(best.shape[0], np.int64)
     s, n = 0, 0
     while best[s] >= 0:
         path[n] = best[s]
         s = dest[best[s]]
         n += 1
-    return n
+    return path[:n]
 
 
 @njit(cache=True, nogil=True)
-def oracle(begin, label, dest, final_graph, reference, back_arc, back_position):
+def oracle(lattice, reference, back_arc, back_position):
     """Fewest errors against the reference over all paths, a dynamic programme over (state, words of the reference used
     up).
 
     back_arc and back_position say how each cell was reached: arc -1 for a word left out. Returns (errors, last
     state)."""
+    begin, label, dest = lattice.begin, lattice.arcs.label, lattice.arcs.dest
     n, size = begin.shape[0] - 1, reference.shape[0] + 1
     far = np.int32(1 << 30)
     cost = np.full((n, size), far, np.int32)
@@ -338,7 +355,7 @@ def oracle(begin, label, dest, final_graph, reference, back_arc, back_position):
             if cost[s, i - 1] + 1 < cost[s, i]:
                 cost[s, i] = cost[s, i - 1] + 1
                 back_arc[s, i], back_position[s, i] = -1, i - 1
-        if final_graph[s] < INFINITY and cost[s, size - 1] < least:
+        if lattice.finals.graph[s] < INFINITY and cost[s, size - 1] < least:
             least, end = cost[s, size - 1], s
         for arc in range(begin[s], begin[s + 1]):
             t = dest[arc]

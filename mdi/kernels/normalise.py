@@ -9,17 +9,18 @@ from numba import njit
 
 # Less than this of the lower distribution left: every word that could be backed off to is a row of its own.
 NOTHING_LEFT = 1e-11
-# SRILM's: sums above one by less than this are rounding.
-ROUNDING = 3e-6
+# SRILM's Prob_Epsilon: less probability than this is none, and sums above one by less are rounding.
+PROB_EPSILON = 3e-6
 
 
 @njit(cache=True, nogil=True)
-def backoff_weights(begin, suffix, lower_p, known, known_p):
+def backoff_weights(level, lower_p, known, known_p):
     """bow(h) = (1 - sum p(w|h)) / (1 - sum p(w|h')), sums over the known rows of h (p = known_p[known[r]]).
 
     Other rows, known[r] = -1, get their backed-off probability. Where there is nothing to back off to, or nothing left
     to give, the rows are scaled to sum to one. Returns (p, bow).
     """
+    begin, suffix = level.begin, level.suffix
     p = np.empty(suffix.shape[0])
     bow = np.empty(begin.shape[0] - 1)
     for h in range(bow.shape[0]):
@@ -45,7 +46,7 @@ def backoff_weights(begin, suffix, lower_p, known, known_p):
 
 
 @njit(cache=True, nogil=True)
-def pruning_losses(begin, suffix, lower_p, known, p, bow, hist_prob):
+def pruning_losses(level, known, hist_prob):
     """How much perplexity rises, relatively, when a single row is left out (Stolcke 1998, Eq. 6):
 
         D = -p(h) { p(w|h) [log p(w|h') + log bow'(h) - log p(w|h)] + left [log bow'(h) - log bow(h)] },
@@ -54,6 +55,8 @@ def pruning_losses(begin, suffix, lower_p, known, p, bow, hist_prob):
     left = 1 - sum p(w|h) and free = 1 - sum p(w|h') over the known rows of h; the loss is exp(D) - 1. Rows of a history
     that cannot be normalised are worth infinitely much, as in SRILM; rows that are not known, -infinity.
     """
+    begin, suffix = level.trie.begin, level.trie.suffix
+    p, bow, lower_p = level.p, level.bow, level.lower_p
     loss = np.empty(p.shape[0])
     for h in range(bow.shape[0]):
         left = 1.0
@@ -62,11 +65,11 @@ def pruning_losses(begin, suffix, lower_p, known, p, bow, hist_prob):
             if known[r]:
                 left -= p[r]
                 free -= lower_p[suffix[r]]
-        if -ROUNDING < left < 0.0:
+        if -PROB_EPSILON < left < 0.0:
             left = 0.0
-        if -ROUNDING < free < 0.0:
+        if -PROB_EPSILON < free < 0.0:
             free = 0.0
-        broken = left < 0.0 or (free <= 0.0 and left > ROUNDING)
+        broken = left < 0.0 or (free <= 0.0 and left > PROB_EPSILON)
         for r in range(begin[h], begin[h + 1]):
             backed_off = lower_p[suffix[r]]
             if not known[r]:

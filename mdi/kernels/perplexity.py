@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from mdi.kernels.trie import find_row
+
 
 @njit(cache=True, nogil=True)
-def score_tokens(ids, bos, order, begins, words, suffixes, as_hists, ps, bows, prob, used):
+def score_tokens(ids, model, prob, used):
     """prob[i] = p(token i | what came before it in its sentence), used[i] = the order of the n-gram that gave it.
 
     used[i] = 0 and prob[i] = 0 where token i is not predicted: <s>, or -1 for a word that the model does not know,
-    after which the history begins anew. Tuples are indexed from 0 for order 1; bows[0] belongs to histories of length
-    1.
+    after which the history begins again. `model` is `ModelArrays`.
     """
+    trie, order, bos = model.trie, model.order, model.bos
     state = np.full(order, -1, np.int64)  # state[j]: the history of length j, or -1 where it is not in the model
     state[0] = 0
     for i in range(ids.shape[0]):
@@ -23,7 +25,7 @@ def score_tokens(ids, bos, order, begins, words, suffixes, as_hists, ps, bows, p
             used[i] = 0
             state[1:] = -1
             if w == bos and order > 1:
-                state[1] = as_hists[0][bos]
+                state[1] = trie.as_hist[1][bos]
             continue
         weight = 1.0
         row = np.int64(-1)
@@ -32,27 +34,18 @@ def score_tokens(ids, bos, order, begins, words, suffixes, as_hists, ps, bows, p
             h = state[j]
             if h < 0:
                 continue
-            lo = np.int64(begins[j][h])
-            end = np.int64(begins[j][h + 1])
-            hi = end
-            while lo < hi:
-                mid = (lo + hi) >> 1
-                if words[j][mid] < w:
-                    lo = mid + 1
-                else:
-                    hi = mid
-            if lo < end and words[j][lo] == w:
-                row = lo
+            row = find_row(trie.begin[j + 1], trie.word[j + 1], h, w)
+            if row >= 0:
                 k = j + 1
                 break
-            weight *= bows[j - 1][h]
-        prob[i] = weight * ps[k - 1][row]
+            weight *= model.bow[j][h]
+        prob[i] = weight * model.p[k][row]
         used[i] = k
         # The rows of the suffixes are the next histories.
         state[1:] = -1
         while k > 0:
             if k < order:
-                state[k] = as_hists[k - 1][row]
+                state[k] = trie.as_hist[k][row]
             if k > 1:
-                row = np.int64(suffixes[k - 1][row])
+                row = np.int64(trie.suffix[k][row])
             k -= 1

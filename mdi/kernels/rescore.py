@@ -1,20 +1,66 @@
-"""Walking through a lattice and a back-off model at once.
-
-Tuples are those of mdi/lm/trie.py without their filler: [0] belongs to order 1, and for bows and backs to histories of
-length 1.
-"""
+"""Walking through a lattice and a back-off model at once: their product, a state for each history that a state of the
+lattice is reached with."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-# What an ARPA file writes for a probability of zero, -99, in natural logarithms.
-COST_ZERO = 99.0 * math.log(10.0)
+from mdi.kernels.arpa import COST_ZERO
+from mdi.kernels.trie import find_row
+
+Array = np.ndarray
 # Residual costs of the cheapest-path walk that differ by less are the same state.
 RESIDUAL_STEP = 1e-5
+# What a label of the lattice is to the model, beside a word.
+NO_WORD, SILENT = -1, -2
+
+
+class Position(NamedTuple):
+    """Where a walk is: in a state of the lattice, after a history of the model."""
+
+    state: int
+    length: int  # j
+    history: int  # h
+
+
+class Costs(NamedTuple):
+    """Of the cheapest-path walk: what it costs, beyond the common part, to be in the suffix of length i of the
+    history. All 0 in the exact walk."""
+
+    residual: Array  # float64[order]: infinity where the walk cannot be there
+    steps: Array  # int64[order]: the same in steps of RESIDUAL_STEP, -1 for infinity
+
+
+class Product(NamedTuple):
+    """States x of the product, numbered as they are found, with room for N of them."""
+
+    state: Array  # int32[N]: x is at this state of the lattice
+    length: Array  # int8[N]: after a history of this length,
+    history: Array  # int64[N]: this one,
+    residual: Array  # float64[N, order]: with these `Costs`
+    steps: Array  # int64[N, order]
+    hashed: Array  # uint64[N]: of state, history and steps
+    following: Array  # int32[N]: the one found before it at the same state of the lattice, -1 for none
+    number: Array  # int32[N]: its number in the result
+    table: Array  # int32[2^b]: x in open addressing by its hash, at most half full, -1 where empty
+    newest: Array  # int32[states of the lattice]: the one found last at each, -1 for none
+    size: Array  # int64[1]: how many there are
+
+
+class Composed(NamedTuple):
+    """The product as a lattice, states in topological order."""
+
+    begin: Array  # int64[states + 1]: the arcs of x are begin[x] .. begin[x + 1]
+    arc: Array  # int64[arcs]: the arc of the lattice
+    cost: Array  # float64[arcs]: by the model
+    dest: Array  # int32[arcs]
+    state: Array  # int32[states]: the state of the lattice
+    final: Array  # float64[states]: cost of </s>, infinity where the lattice's state is not final
+    dropped: int  # arcs left out because the model lacks their word; -1 where there was no room
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -23,72 +69,62 @@ def _cost(p):
 
 
 @njit(cache=True, nogil=True)
-def _row(begin, word, h, w):
-    """The row of hw, or -1."""
-    lo, end = np.int64(begin[h]), np.int64(begin[h + 1])
-    hi = end
-    while lo < hi:
-        mid = (lo + hi) >> 1
-        if word[mid] < w:
-            lo = mid + 1
-        else:
-            hi = mid
-    return lo if lo < end and word[lo] == w else np.int64(-1)
-
-
-@njit(cache=True, nogil=True)
-def _after(j, row, order, suffixes, as_hists):
-    """(length, history) after the row of order j + 1: its last order - 1 words."""
-    if j + 1 < order:
-        return j + 1, np.int64(as_hists[j][row])
-    if order == 1:
+def _after(model, k, row):
+    """(length, history) after the given row of order k: its last order - 1 words."""
+    if k < model.order:
+        return k, np.int64(model.trie.as_hist[k][row])
+    if k == 1:
         return 0, np.int64(0)
-    return order - 1, np.int64(as_hists[order - 2][suffixes[order - 1][row]])
+    return k - 1, np.int64(model.trie.as_hist[k - 1][model.trie.suffix[k][row]])
 
 
 @njit(cache=True, nogil=True)
-def _shorten(j, h, begins, bows, backs):
+def _is_leaf(model, j, h):
+    """Whether nothing follows the history."""
+    return model.trie.begin[j + 1][h] == model.trie.begin[j + 1][h + 1]
+
+
+@njit(cache=True, nogil=True)
+def _shorten(model, j, h):
     """A history that nothing follows only backs off: (cost of that, length, history)."""
     cost = 0.0
-    while j > 0 and begins[j][h] == begins[j][h + 1]:
-        cost += _cost(bows[j - 1][h])
-        h = np.int64(backs[j - 1][h])
+    while j > 0 and _is_leaf(model, j, h):
+        cost += _cost(model.bow[j][h])
+        h = np.int64(model.trie.back[j][h])
         j -= 1
     return cost, j, h
 
 
 @njit(cache=True, nogil=True)
-def _step(w, order, j, h, begins, words, suffixes, as_hists, backs, ps, bows):
+def _step(model, j, h, w):
     """(cost of w after the history, length and history after it): the model's own score, Eq. 1 of the paper."""
     cost = 0.0
     while True:
-        row = _row(begins[j], words[j], h, w)
+        row = find_row(model.trie.begin[j + 1], model.trie.word[j + 1], h, w)
         if row >= 0:
-            cost += _cost(ps[j][row])
-            j, h = _after(j, row, order, suffixes, as_hists)
-            shift, j, h = _shorten(j, h, begins, bows, backs)
+            cost += _cost(model.p[j + 1][row])
+            j, h = _after(model, j + 1, row)
+            shift, j, h = _shorten(model, j, h)
             return cost + shift, j, h
         if j == 0:
             return COST_ZERO, 0, np.int64(0)
-        cost += _cost(bows[j - 1][h])
-        h = np.int64(backs[j - 1][h])
+        cost += _cost(model.bow[j][h])
+        h = np.int64(model.trie.back[j][h])
         j -= 1
 
 
 @njit(cache=True, nogil=True)
-def _cheapest_step(w, last, order, j, h, residual, begins, words, suffixes, as_hists, backs, ps, bows, after):
-    """The same when backing off is allowed everywhere, as on the epsilon arcs of a decoding graph.
-
-    residual[i] is the least cost, beyond the common part, of standing in the suffix of length i of the history. Fills
-    `after` with that of the next history (nothing where `last`, for </s>) and returns (common part, length,
-    history)."""
+def _cheapest_step(model, j, h, w, residual, after):
+    """The same when backing off is allowed everywhere, as on the epsilon arcs of a decoding graph: before w by the
+    history's `residual`, afterwards by `_back_off_everywhere`. Fills `after` with what it costs to be in each suffix of
+    the next history right after w; returns (the least of that, length, history)."""
     after[:] = np.inf
     best, best_j, best_h = np.inf, -1, np.int64(0)
     while True:
-        row = _row(begins[j], words[j], h, w)
+        row = find_row(model.trie.begin[j + 1], model.trie.word[j + 1], h, w)
         if row >= 0:
-            cost = residual[j] + _cost(ps[j][row])
-            to, history = _after(j, row, order, suffixes, as_hists)
+            cost = residual[j] + _cost(model.p[j + 1][row])
+            to, history = _after(model, j + 1, row)
             if to > best_j:
                 best_j, best_h = to, history
             if cost < after[to]:
@@ -97,51 +133,81 @@ def _cheapest_step(w, last, order, j, h, residual, begins, words, suffixes, as_h
                 best = cost
         if j == 0:
             break
-        h = np.int64(backs[j - 1][h])
+        h = np.int64(model.trie.back[j][h])
         j -= 1
     if best_j < 0:  # not even a 1-gram
-        after[0] = 0.0
+        after[0] = COST_ZERO
         return COST_ZERO, 0, np.int64(0)
-    if last:
-        return best, best_j, best_h
-    j, h = best_j, best_h
-    while j > 0:  # every history may back off
-        down = after[j] + _cost(bows[j - 1][h])
-        if down < after[j - 1]:
-            after[j - 1] = down
-        nothing = begins[j][h] == begins[j][h + 1]
-        h = np.int64(backs[j - 1][h])
-        if nothing and j == best_j:
-            after[j] = np.inf
-            best_j, best_h = j - 1, h
-        j -= 1
-    best = after.min()
-    for i in range(order):
-        after[i] -= best
     return best, best_j, best_h
 
 
 @njit(cache=True, nogil=True)
-def _round(residual, steps):
+def _back_off_everywhere(model, length, history, residual):
+    """Every history may back off: lowers `residual` to what that makes of it and takes out the common part. A history
+    that nothing follows is left. Returns (common part, length, history)."""
+    j, h = length, history
+    while j > 0:
+        down = residual[j] + _cost(model.bow[j][h])
+        if down < residual[j - 1]:
+            residual[j - 1] = down
+        leaf = _is_leaf(model, j, h)
+        h = np.int64(model.trie.back[j][h])
+        if leaf and j == length:
+            residual[j] = np.inf
+            length, history = j - 1, h
+        j -= 1
+    best = residual.min()
     for i in range(residual.shape[0]):
-        steps[i] = np.int64(round(residual[i] / RESIDUAL_STEP)) if residual[i] < np.inf else -1
+        residual[i] -= best
+    return best, length, history
 
 
 @njit(cache=True, nogil=True)
-def _slot(table, s, j, h, steps, state_of, length_of, history_of, steps_of, hashes):
-    """Where the product state is in the table, or the empty place where it belongs; and its hash."""
-    mask = table.shape[0] - 1
-    key = np.uint64(s) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(h) * np.uint64(0xC2B2AE3D27D4EB4F) + np.uint64(j)
+def _start(model, cheapest, residual):
+    """(cost, length, history) where every sentence begins, after <s>; fills `residual` for the cheapest-path walk."""
+    j, h = (1, np.int64(model.trie.as_hist[1][model.bos])) if model.order > 1 else (0, np.int64(0))
+    if not cheapest:
+        return _shorten(model, j, h)
+    residual[:] = np.inf
+    residual[j] = 0.0
+    if j == 0:
+        return 0.0, 0, np.int64(0)
+    residual[0] = _cost(model.bow[1][h])
+    if not _is_leaf(model, 1, h):
+        return 0.0, 1, h
+    first_cost = residual[0]
+    residual[0], residual[1] = 0.0, np.inf
+    return first_cost, 0, np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def _round(costs):
+    for i in range(costs.residual.shape[0]):
+        r = costs.residual[i]
+        costs.steps[i] = np.int64(round(r / RESIDUAL_STEP)) if r < np.inf else -1
+
+
+@njit(cache=True, nogil=True)
+def _slot(product, at, steps):
+    """(where the state is in the table, or the empty place where it belongs; its hash)."""
+    mask = product.table.shape[0] - 1
+    key = np.uint64(at.state) * np.uint64(0x9E3779B97F4A7C15)
+    key += np.uint64(at.history) * np.uint64(0xC2B2AE3D27D4EB4F) + np.uint64(at.length)
     for i in range(steps.shape[0]):
         key = (key ^ np.uint64(steps[i])) * np.uint64(0x100000001B3)
     key ^= key >> np.uint64(29)
     place = np.int64(key & np.uint64(mask))
-    while table[place] >= 0:
-        x = table[place]
-        if hashes[x] == key and state_of[x] == s and length_of[x] == j and history_of[x] == h:
+    while product.table[place] >= 0:
+        x = product.table[place]
+        if (
+            product.hashed[x] == key
+            and product.state[x] == at.state
+            and product.length[x] == at.length
+            and product.history[x] == at.history
+        ):
             same = True
             for i in range(steps.shape[0]):
-                same = same and steps_of[x, i] == steps[i]
+                same = same and product.steps[x, i] == steps[i]
             if same:
                 return place, key
         place = (place + 1) & mask
@@ -149,99 +215,96 @@ def _slot(table, s, j, h, steps, state_of, length_of, history_of, steps_of, hash
 
 
 @njit(cache=True, nogil=True)
-def compose(
-    begin, label, dest, is_final, word_of, cheapest, bos, eos, order,
-    begins, words, suffixes, as_hists, backs, ps, bows, room, arc_room,
-):  # fmt: skip
-    """The product of a lattice, its states in topological order, with a model: a state for each history it is reached
-    with.
+def _reach(product, at, costs):
+    """The state of the product at this position with these costs, a new one where there is none yet; -1 where there is
+    no room for it."""
+    place, key = _slot(product, at, costs.steps)
+    if product.table[place] >= 0:
+        return np.int64(product.table[place])
+    x = product.size[0]
+    if x == product.state.shape[0]:
+        return np.int64(-1)
+    product.size[0] = x + 1
+    product.table[place] = x
+    product.state[x], product.length[x], product.history[x], product.hashed[x] = at.state, at.length, at.history, key
+    for i in range(costs.steps.shape[0]):
+        product.residual[x, i], product.steps[x, i] = costs.residual[i], costs.steps[i]
+    product.following[x] = product.newest[at.state]
+    product.newest[at.state] = x
+    return x
 
-    word_of[label] is the model's word, -1 where it has none: such arcs are dropped. Label 0 passes without a word.
-    Returns (begin, arc of the lattice, cost by the model, destination) of the arcs, (state of the lattice, cost of
-    </s>) of the states, and how many arcs were dropped, -1 where there was no room. States are in topological order
-    again."""
-    state_of, length_of = np.empty(room, np.int32), np.empty(room, np.int8)
-    history_of, hashes = np.empty(room, np.int64), np.empty(room, np.uint64)
-    residual_of, steps_of = np.empty((room, order)), np.empty((room, order), np.int64)
-    following, number = np.empty(room, np.int32), np.empty(room, np.int32)
-    table = np.full(1 << (int(math.log2(room)) + 2), -1, np.int32)
-    newest = np.full(begin.shape[0], -1, np.int32)
+
+@njit(cache=True, nogil=True)
+def _empty_product(n_states, order, room):
+    return Product(
+        np.empty(room, np.int32), np.empty(room, np.int8), np.empty(room, np.int64),
+        np.empty((room, order)), np.empty((room, order), np.int64), np.empty(room, np.uint64),
+        np.empty(room, np.int32), np.empty(room, np.int32), np.full(1 << (int(math.log2(room)) + 2), -1, np.int32),
+        np.full(n_states, -1, np.int32), np.zeros(1, np.int64),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def compose(lattice, word_of, model, cheapest, room, arc_room):
+    """The product of a lattice, its states in topological order, with a model (`ModelArrays`), in room for so many
+    states and arcs.
+
+    word_of[label] is the model's word, NO_WORD where it has none: such arcs are dropped. Label 0 passes without a word.
+    Returns `Composed`."""
+    begin, arcs = lattice.begin, lattice.arcs
+    n_states, order = begin.shape[0] - 1, model.order
+    product = _empty_product(n_states, order, room)
     out_begin, out_state, out_final = np.empty(room + 1, np.int64), np.empty(room, np.int32), np.empty(room)
     out_arc, out_cost, out_dest = np.empty(arc_room, np.int64), np.empty(arc_room), np.empty(arc_room, np.int32)
-    residual, after = np.zeros(order), np.zeros(order)
-    steps = np.zeros(order, np.int64)
-
-    j, h = (1, np.int64(as_hists[0][bos])) if order > 1 else (0, np.int64(0))
-    first_cost = 0.0
+    after = Costs(np.zeros(order), np.zeros(order, np.int64))
+    first_cost, j, h = _start(model, cheapest, after.residual)
     if cheapest:
-        residual[:] = np.inf
-        residual[j] = 0.0
-        if j == 1:
-            residual[0] = _cost(bows[0][h])
-            if begins[1][h] == begins[1][h + 1]:  # nothing follows <s>
-                first_cost, j, h = residual[0], 0, np.int64(0)
-                residual[0], residual[1] = 0.0, np.inf
-        _round(residual, steps)
-    else:
-        first_cost, j, h = _shorten(j, h, begins, bows, backs)
-    place, key = _slot(table, 0, j, h, steps, state_of, length_of, history_of, steps_of, hashes)
-    table[place] = 0
-    state_of[0], length_of[0], history_of[0], hashes[0], following[0] = 0, j, h, key, -1
-    residual_of[0], steps_of[0] = residual, steps
-    newest[0] = 0
-    n, processed, arcs, dropped = 1, 0, 0, 0
+        _round(after)
+    _reach(product, Position(0, j, h), after)
+    done, n_arcs, dropped = 0, 0, 0
     full = False
-    for s in range(begin.shape[0] - 1):
-        x = newest[s]
+    for s in range(n_states):
+        x = np.int64(product.newest[s])
         while x >= 0 and not full:
-            number[x] = processed
-            out_begin[processed], out_state[processed], out_final[processed] = arcs, s, np.inf
-            j, h = np.int64(length_of[x]), history_of[x]
+            product.number[x] = done
+            out_begin[done], out_state[done], out_final[done] = n_arcs, s, np.inf
+            residual = product.residual[x]
             # The arcs of the state, and at the place of one more its </s>.
-            for arc in range(begin[s], begin[s + 1] + is_final[s]):
+            for arc in range(begin[s], begin[s + 1] + np.isfinite(lattice.finals.graph[s])):
                 last = arc == begin[s + 1]
-                w = eos if last else (np.int32(-2) if label[arc] == 0 else word_of[label[arc]])
-                cost, to_j, to_h = 0.0, j, h
-                if w == -1:
+                w = model.eos if last else SILENT if arcs.label[arc] == 0 else np.int64(word_of[arcs.label[arc]])
+                cost, j, h = 0.0, np.int64(product.length[x]), product.history[x]
+                if w == NO_WORD:
                     dropped += 1
                     continue
-                if w == -2:
-                    after[:] = residual_of[x]
+                if w == SILENT:
+                    after.residual[:] = residual
                 elif cheapest:
-                    cost, to_j, to_h = _cheapest_step(
-                        w, last, order, j, h, residual_of[x], begins, words, suffixes, as_hists, backs, ps, bows, after
-                    )
+                    cost, j, h = _cheapest_step(model, j, h, w, residual, after.residual)
+                    if not last:
+                        cost, j, h = _back_off_everywhere(model, j, h, after.residual)
                 else:
-                    cost, to_j, to_h = _step(w, order, j, h, begins, words, suffixes, as_hists, backs, ps, bows)
+                    cost, j, h = _step(model, j, h, w)
                 if s == 0:
                     cost += first_cost
                 if last:
-                    out_final[processed] = cost
+                    out_final[done] = cost
                     continue
                 if cheapest:
-                    _round(after, steps)
-                t = dest[arc]
-                place, key = _slot(table, t, to_j, to_h, steps, state_of, length_of, history_of, steps_of, hashes)
-                y = table[place]
-                full = arcs == arc_room or (y < 0 and n == room)
+                    _round(after)
+                to = Position(np.int64(arcs.dest[arc]), j, h)
+                y = _reach(product, to, after) if n_arcs < arc_room else np.int64(-1)
+                full = y < 0
                 if full:
                     break
-                if y < 0:
-                    y = n
-                    n += 1
-                    table[place] = y
-                    state_of[y], length_of[y], history_of[y], hashes[y] = t, to_j, to_h, key
-                    residual_of[y], steps_of[y] = after, steps
-                    following[y] = newest[t]
-                    newest[t] = y
-                out_arc[arcs], out_cost[arcs], out_dest[arcs] = arc, cost, y
-                arcs += 1
-            processed += 1
-            x = following[x]
-    out_begin[processed] = arcs
-    for arc in range(arcs):
-        out_dest[arc] = number[out_dest[arc]]
-    return (
-        out_begin[: processed + 1], out_arc[:arcs], out_cost[:arcs], out_dest[:arcs],
-        out_state[:processed], out_final[:processed], -1 if full else dropped,
+                out_arc[n_arcs], out_cost[n_arcs], out_dest[n_arcs] = arc, cost, y
+                n_arcs += 1
+            done += 1
+            x = np.int64(product.following[x])
+    out_begin[done] = n_arcs
+    for arc in range(n_arcs):
+        out_dest[arc] = product.number[out_dest[arc]]
+    return Composed(
+        out_begin[: done + 1], out_arc[:n_arcs], out_cost[:n_arcs], out_dest[:n_arcs], out_state[:done],
+        out_final[:done], -1 if full else dropped,
     )  # fmt: skip

@@ -1,16 +1,16 @@
-"""Bytes to words and numbers, and back: the loops behind text and every file of words.
-
-A vocabulary is three arrays: the words' bytes end to end (``blob``), where each begins (``offset``), and an
-open-addressing hash ``table`` of a power-of-two size that holds word ids, -1 where empty.
-"""
+"""Bytes to words and numbers, and back: the loops behind text and every file of words."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from mdi.kernels.memory import copy_bytes
+
+Array = np.ndarray
 TAB, NEWLINE, RETURN, SPACE = 9, 10, 13, 32
 
 # What a loop stopped for. The caller turns it into a message; `at` is the byte where the offending field begins.
@@ -19,13 +19,43 @@ DONE, DIRECTIVE, FULL, MARKER_INSIDE = 0, 1, 2, 3
 HASH_START, HASH_FACTOR = np.uint64(14695981039346656037), np.uint64(1099511628211)  # FNV-1a
 
 
+class Words(NamedTuple):
+    """A vocabulary of W words. The arrays of one that grows have room to spare."""
+
+    blob: Array  # uint8[]: the words' bytes end to end
+    offset: Array  # int64[W + 1 ..]: word w is blob[offset[w] : offset[w + 1]]
+    table: Array  # int32[2^b]: ids in open addressing, at most half full, -1 where empty; hash: FNV-1a of the bytes
+    size: Array  # int64[1]: W
+    grows: bool  # whether new words join
+
+
+class Markers(NamedTuple):
+    """The ids that a text needs beside those of its words; `unk` is what an unknown word becomes, -1 for no word."""
+
+    bos: int
+    eos: int
+    unk: int
+
+
+class Tokenized(NamedTuple):
+    """What `tokenize` did."""
+
+    why: int  # it stopped: DONE, FULL or MARKER_INSIDE
+    line: int  # byte of the line where it stopped
+    n: int  # ids written
+    lines: int  # lines passed
+    sentences: int
+    words: int  # tokens without <s> and </s>
+    unknown: int  # tokens outside the vocabulary
+
+
 @njit(cache=True, nogil=True)
-def find_word(buf, begin, end, table, blob, offset):
+def find_word(buf, begin, end, words):
     """Id of buf[begin:end], or -1 - slot of the table where it would go."""
     h = HASH_START
     for i in range(begin, end):
         h = (h ^ np.uint64(buf[i])) * HASH_FACTOR
-    return find_hashed(h | np.uint64(1), buf, begin, end, table, blob, offset)
+    return find_hashed(h | np.uint64(1), buf, begin, end, words)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -35,20 +65,20 @@ def slot_of(h):
 
 
 @njit(cache=True, nogil=True)
-def find_hashed(h, buf, begin, end, table, blob, offset):
+def find_hashed(h, buf, begin, end, words):
     """The same with the hash of the bytes at hand."""
-    mask = table.shape[0] - 1
+    mask = words.table.shape[0] - 1
     slot = np.int64(slot_of(h) & np.uint64(mask))
     size = end - begin
     while True:
-        w = table[slot]
+        w = words.table[slot]
         if w < 0:
             return -1 - slot
-        start = offset[w]
-        if offset[w + 1] - start == size:
+        start = words.offset[w]
+        if words.offset[w + 1] - start == size:
             same = True
             for i in range(size):
-                if blob[start + i] != buf[begin + i]:
+                if words.blob[start + i] != buf[begin + i]:
                     same = False
                     break
             if same:
@@ -57,28 +87,62 @@ def find_hashed(h, buf, begin, end, table, blob, offset):
 
 
 @njit(cache=True, nogil=True)
-def rebuild_table(table, blob, offset, n_words):
-    """Fills an empty table; returns the first id whose word stands there already, or -1."""
-    for w in range(n_words):
-        at = find_word(blob, offset[w], offset[w + 1], table, blob, offset)
+def fill_table(words):
+    """Fills an empty table; returns the first id whose word is there already, or -1."""
+    for w in range(words.size[0]):
+        at = find_word(words.blob, words.offset[w], words.offset[w + 1], words)
         if at >= 0:
             return w
-        table[-1 - at] = w
+        words.table[-1 - at] = w
     return -1
 
 
 @njit(cache=True, nogil=True)
-def add_word(buf, begin, end, table, blob, offset, n_words):
-    """Appends buf[begin:end] to the vocabulary unless it is there. Returns (id, number of words)."""
-    at = find_word(buf, begin, end, table, blob, offset)
-    if at >= 0:
-        return at, n_words
-    start = offset[n_words]
+def take_word(buf, begin, end, words):
+    """Id of buf[begin:end]; a new word joins a vocabulary that grows and is negative in another."""
+    at = find_word(buf, begin, end, words)
+    if at >= 0 or not words.grows:
+        return at
+    w = words.size[0]
+    start = words.offset[w]
     for i in range(end - begin):
-        blob[start + i] = buf[begin + i]
-    offset[n_words + 1] = start + end - begin
-    table[-1 - at] = n_words
-    return np.int64(n_words), n_words + 1
+        words.blob[start + i] = buf[begin + i]
+    words.offset[w + 1] = start + end - begin
+    words.table[-1 - at] = w
+    words.size[0] = w + 1
+    return w
+
+
+@njit(cache=True, nogil=True)
+def has_room(words, more, size):
+    """Whether so many more words of so many bytes in all can join."""
+    n = words.size[0]
+    return (
+        n + more + 1 <= words.offset.shape[0]
+        and 2 * (n + more) <= words.table.shape[0]
+        and words.offset[n] + size <= words.blob.shape[0]
+    )
+
+
+@njit(cache=True, nogil=True)
+def size_of(words, ids, n):
+    """Bytes of the first n ids, with one more for each."""
+    size = np.int64(n)
+    for i in range(n):
+        size += words.offset[ids[i] + 1] - words.offset[ids[i]]
+    return size
+
+
+@njit(cache=True, nogil=True)
+def put_words(out, at, words, ids, n):
+    """Writes the first n ids, a blank after each. Returns the new length."""
+    for i in range(n):
+        start = words.offset[ids[i]]
+        size = words.offset[ids[i] + 1] - start
+        copy_bytes(out, at, words.blob, start, size)
+        out[at + size] = SPACE
+        at += size + 1
+    return at
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -93,6 +157,13 @@ def field_end(buf, i, end):
     while i < end and buf[i] != SPACE and buf[i] != TAB:
         i += 1
     return i
+
+
+@njit(cache=True, nogil=True, inline="always")
+def next_field(buf, i, end):
+    """(begin, end) of the next field of a line; empty at the end of the line."""
+    a = skip_blanks(buf, i, end)
+    return a, field_end(buf, a, end)
 
 
 @njit(cache=True, nogil=True)
@@ -167,61 +238,47 @@ def parse_number(buf, begin, end):
 
 
 @njit(cache=True, nogil=True)
-def tokenize(buf, begin, end, grow, bos, eos, unk, break_at_unk, table, blob, offset, n_words, out, word_count):
-    """Text to ids: every line that is not blank becomes <s> words </s>. With `grow` new words join the vocabulary;
-    otherwise they are counted and written as `unk`, or as -1 with `break_at_unk`. Markers that stand at
-    the ends of a line are not doubled; elsewhere they stop the loop.
-
-    Returns (why it stopped, byte of the line, byte of the field, ids, words, lines passed, sentences, unknown tokens).
-    """
+def tokenize(buf, begin, end, words, markers, out):
+    """Text to ids: every line that is not blank becomes <s> words </s>. Markers that are at the ends of a line are not
+    doubled; elsewhere they stop the loop. Returns `Tokenized`."""
+    bos, eos = markers.bos, markers.eos
     i = begin
     n = np.int64(0)
-    lines = 0
-    sentences = 0
-    unknown = 0
+    lines, sentences, tokens, unknown = 0, 0, 0, 0
     while i < end:
         stop, nxt = line_bounds(buf, i, end)
-        a = skip_blanks(buf, i, stop)
+        a, b = next_field(buf, i, stop)
         if a == stop:
             i = nxt
             lines += 1
             continue
-        if n + (stop - a) // 2 + 4 > out.shape[0]:
-            return FULL, i, a, n, n_words, lines, sentences, unknown
-        if grow and (
-            2 * (n_words + (stop - a) // 2 + 2) > table.shape[0]
-            or n_words + (stop - a) // 2 + 3 > offset.shape[0]
-            or offset[n_words] + (stop - a) > blob.shape[0]
-        ):
-            return FULL, i, a, n, n_words, lines, sentences, unknown
+        most = (stop - a) // 2 + 2  # words
+        if n + most + 2 > out.shape[0] or (words.grows and not has_room(words, most, stop - a)):
+            return Tokenized(FULL, i, n, lines, sentences, tokens, unknown)
         first = n
         out[n] = bos
         n += 1
         ended = False
         while a < stop:
-            b = field_end(buf, a, stop)
-            if grow:
-                w, n_words = add_word(buf, a, b, table, blob, offset, n_words)
-            else:
-                w = find_word(buf, a, b, table, blob, offset)
+            w = take_word(buf, a, b, words)
             if ended or (w == bos and n != first + 1):
-                return MARKER_INSIDE, i, a, first, n_words, lines, sentences, unknown
+                return Tokenized(MARKER_INSIDE, i, first, lines, sentences, tokens, unknown)
             if w == eos:
                 ended = True
             elif w != bos:
                 if w < 0:
                     unknown += 1
-                    w = np.int64(-1) if break_at_unk else np.int64(unk)
+                    w = np.int64(markers.unk)
                 out[n] = w
                 n += 1
-                word_count[0] += 1
-            a = skip_blanks(buf, b, stop)
+                tokens += 1
+            a, b = next_field(buf, b, stop)
         out[n] = eos
         n += 1
         sentences += 1
         i = nxt
         lines += 1
-    return DONE, i, i, n, n_words, lines, sentences, unknown
+    return Tokenized(DONE, i, n, lines, sentences, tokens, unknown)
 
 
 # Room that a line needs beside its words: two numbers of at most 14 characters, separators.

@@ -2,10 +2,48 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
+Array = np.ndarray
 RADIX_BITS = 11
+
+
+class Branches(NamedTuple):
+    """The rows hw of one order k, r = 0 .. R-1, by the histories h = 0 .. H-1 of length k - 1."""
+
+    begin: Array  # int32[H + 1]: the rows of h are begin[h] .. begin[h + 1]
+    word: Array  # int32[R]: w, ascending within each h
+
+
+class Level(NamedTuple):
+    """One order k of a trie: its rows and how they hang on order k - 1."""
+
+    begin: Array  # int32[H + 1]: the rows of h are begin[h] .. begin[h + 1]
+    word: Array  # int32[R]: w, ascending within each h
+    suffix: Array  # int32[R]: the row of h'w in order k - 1, -1 where it is missing
+    back: Array  # int32[H]: h' as a history of length k - 2, -1 where it is missing
+
+
+class TrieArrays(NamedTuple):
+    """A whole trie: the lists of mdi/lm/trie.py as tuples, indexed like them and padded to one length. All int32."""
+
+    begin: tuple[Array, ...]  # begin[k][h]
+    word: tuple[Array, ...]  # word[k][r]
+    suffix: tuple[Array, ...]  # suffix[k][r]
+    as_hist: tuple[Array, ...]  # as_hist[k][r]
+    back: tuple[Array, ...]  # back[j][h]
+
+
+class Spelling(NamedTuple):
+    """The words of all histories of two words and more, one length after the other: g = first[j - 2] + h stands for
+    history h of length j."""
+
+    first: Array  # int64[lengths + 1]
+    prefix: Array  # int32[g]: the history of length j - 1 before the last word
+    last: Array  # int32[g]: the last word
 
 
 @njit(cache=True, nogil=True)
@@ -122,12 +160,23 @@ def rows_by_word(word, n_words):
 
 
 @njit(cache=True, nogil=True)
-def spell_histories(begin, word, as_hist, prefix, last):
-    """prefix[h] and last[h]: the history before the last word of h, and that word. The rows hw are given by order."""
-    for g in range(begin.shape[0] - 1):
-        for r in range(begin[g], begin[g + 1]):
+def spell_histories(branches, as_hist, prefix, last):
+    """Fills prefix[h] and last[h] of a `Spelling` for the rows of one order, as_hist[r] = h."""
+    for g in range(branches.begin.shape[0] - 1):
+        for r in range(branches.begin[g], branches.begin[g + 1]):
             prefix[as_hist[r]] = g
-            last[as_hist[r]] = word[r]
+            last[as_hist[r]] = branches.word[r]
+
+
+@njit(cache=True, nogil=True)
+def spell(spelling, length, h, ids):
+    """ids[0 .. length - 1] = the words of history h."""
+    for j in range(length, 1, -1):
+        g = spelling.first[j - 2] + h
+        ids[j - 1] = spelling.last[g]
+        h = np.int64(spelling.prefix[g])
+    if length > 0:
+        ids[0] = h
 
 
 @njit(cache=True, nogil=True)
@@ -139,18 +188,9 @@ def scattered(value, place):
     return out
 
 
-@njit(cache=True, nogil=True, inline="always")
-def gallop(values, lo, end, least):
-    """The first place in lo .. end of ascending values that is not below `least`: in longer and longer steps, then by
-    halves."""
-    step = np.int64(1)
-    hi = lo
-    while hi < end and values[hi] < least:
-        lo = hi + 1
-        hi += step
-        step <<= 1
-    if hi > end:
-        hi = end
+@njit(cache=True, nogil=True)
+def bisect(values, lo, hi, least):
+    """The first place in lo .. hi of ascending values that is not below `least`, by halves; hi where all are."""
     while lo < hi:
         mid = (lo + hi) >> 1
         if values[mid] < least:
@@ -160,10 +200,32 @@ def gallop(values, lo, end, least):
     return lo
 
 
+@njit(cache=True, nogil=True, inline="always")
+def gallop(values, lo, end, least):
+    """The same where the place is expected near lo: in longer and longer steps, then by halves."""
+    step = np.int64(1)
+    hi = lo
+    while hi < end and values[hi] < least:
+        lo = hi + 1
+        hi += step
+        step <<= 1
+    return bisect(values, lo, min(hi, end), least)
+
+
 @njit(cache=True, nogil=True)
-def link_suffixes(begin, word, back, lower_begin, lower_word):
-    """suffix[r] = the row of h'w for row r = hw, or -1 where it is missing. Histories with the same h' lie side by
-    side, so the rows searched are in cache; words ascend, so each search begins where the last one ended."""
+def find_row(begin, word, h, w):
+    """The row of hw, or -1. `begin` and `word` are those of one order."""
+    end = np.int64(begin[h + 1])
+    row = bisect(word, np.int64(begin[h]), end, w)
+    return row if row < end and word[row] == w else np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def link_suffixes(branches, back, lower):
+    """suffix[r] = the row of h'w among the branches `lower` for row r = hw, or -1 where it is missing; back[h] = h'.
+    Histories with the same h' lie side by side, so the rows searched are in cache; words ascend, so each search begins
+    where the last one ended."""
+    begin, word = branches.begin, branches.word
     suffix = np.empty(word.shape[0], np.int32)
     for h in range(begin.shape[0] - 1):
         b = back[h]
@@ -171,12 +233,12 @@ def link_suffixes(begin, word, back, lower_begin, lower_word):
             for r in range(begin[h], begin[h + 1]):
                 suffix[r] = -1
             continue
-        lo = np.int64(lower_begin[b])
-        end = np.int64(lower_begin[b + 1])
+        lo = np.int64(lower.begin[b])
+        end = np.int64(lower.begin[b + 1])
         for r in range(begin[h], begin[h + 1]):
             w = word[r]
-            lo = gallop(lower_word, lo, end, w)
-            if lo < end and lower_word[lo] == w:
+            lo = gallop(lower.word, lo, end, w)
+            if lo < end and lower.word[lo] == w:
                 suffix[r] = lo
             else:
                 suffix[r] = -1
@@ -193,12 +255,12 @@ def back_histories(suffix, as_hist, lower_as_hist):
 
 
 @njit(cache=True, nogil=True)
-def merge_level(begin_a, word_a, hist_a, begin_b, word_b, hist_b, with_b):
-    """Union of the rows of two tries. hist_a[u], hist_b[u]: what union history u is in each, or -1.
+def merge_level(a, hist_a, b, hist_b, with_b):
+    """Union of the branches of two tries. hist_a[u], hist_b[u]: what union history u is in each, or -1.
 
     Returns (begin, word, row in a or -1, row in b or -1, which is left out unless `with_b`)."""
     n_hist = hist_a.shape[0]
-    room = word_a.shape[0] + word_b.shape[0]
+    room = a.word.shape[0] + b.word.shape[0]
     word = np.empty(room, np.int32)
     from_a = np.empty(room, np.int32)
     from_b = np.empty(room if with_b else 0, np.int32)
@@ -206,12 +268,12 @@ def merge_level(begin_a, word_a, hist_a, begin_b, word_b, hist_b, with_b):
     n = 0
     for u in range(n_hist):
         begin[u] = n
-        i, i_end = (begin_a[hist_a[u]], begin_a[hist_a[u] + 1]) if hist_a[u] >= 0 else (0, 0)
-        j, j_end = (begin_b[hist_b[u]], begin_b[hist_b[u] + 1]) if hist_b[u] >= 0 else (0, 0)
+        i, i_end = (a.begin[hist_a[u]], a.begin[hist_a[u] + 1]) if hist_a[u] >= 0 else (0, 0)
+        j, j_end = (b.begin[hist_b[u]], b.begin[hist_b[u] + 1]) if hist_b[u] >= 0 else (0, 0)
         while i < i_end or j < j_end:
-            take_a = i < i_end and (j >= j_end or word_a[i] <= word_b[j])
-            take_b = j < j_end and (i >= i_end or word_b[j] <= word_a[i])
-            word[n] = word_a[i] if take_a else word_b[j]
+            take_a = i < i_end and (j >= j_end or a.word[i] <= b.word[j])
+            take_b = j < j_end and (i >= i_end or b.word[j] <= a.word[i])
+            word[n] = a.word[i] if take_a else b.word[j]
             from_a[n] = i if take_a else -1
             if with_b:
                 from_b[n] = j if take_b else -1
@@ -226,24 +288,12 @@ def merge_level(begin_a, word_a, hist_a, begin_b, word_b, hist_b, with_b):
 
 
 @njit(cache=True, nogil=True)
-def find_rows(ids, begins, words, as_hists, out):
-    """Row of each n-gram (a line of ids), or -1: prefix by prefix."""
-    order = ids.shape[1]
+def find_rows(ids, trie, out):
+    """out[i] = the row of the n-gram ids[i], or -1: prefix by prefix."""
     for i in range(ids.shape[0]):
         row = np.int64(ids[i, 0])
-        for k in range(1, order):
-            h = as_hists[k - 1][row]
-            lo = np.int64(begins[k][h])
-            end = np.int64(begins[k][h + 1])
-            hi = end
-            w = ids[i, k]
-            while lo < hi:
-                mid = (lo + hi) >> 1
-                if words[k][mid] < w:
-                    lo = mid + 1
-                else:
-                    hi = mid
-            row = lo if lo < end and words[k][lo] == w else np.int64(-1)
+        for k in range(2, ids.shape[1] + 1):
+            row = find_row(trie.begin[k], trie.word[k], trie.as_hist[k - 1][row], ids[i, k - 1])
             if row < 0:
                 break
         out[i] = row
@@ -251,8 +301,7 @@ def find_rows(ids, begins, words, as_hists, out):
 
 @njit(cache=True, nogil=True)
 def map_histories(rows, as_hist, other_as_hist):
-    """What each history is in another trie, or -1: the history that stands in row r stands in the other's row
-    rows[r]."""
+    """What each history is in another trie, or -1: the history that row r is here is the other's row rows[r]."""
     out = np.empty(rows.shape[0], np.int32)
     for r in range(rows.shape[0]):
         out[as_hist[r]] = other_as_hist[rows[r]] if rows[r] >= 0 else -1
@@ -260,9 +309,10 @@ def map_histories(rows, as_hist, other_as_hist):
 
 
 @njit(cache=True, nogil=True)
-def keep_level(begin, word, suffix, keep, lower, row_of_hist):
+def keep_level(level, keep, lower, row_of_hist):
     """The rows marked in `keep`: (begin, word, suffix, new number of each row, -1 where it goes). `lower` are the new
-    numbers of the order below, whose rows are the histories and the suffixes."""
+    numbers of the order below, whose rows are the histories (row_of_hist[h] is h) and the suffixes."""
+    begin, word, suffix = level.begin, level.word, level.suffix
     n = 0
     for r in range(word.shape[0]):
         n += keep[r]

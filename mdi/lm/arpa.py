@@ -19,9 +19,10 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import read_ahead, read_chunks, writing_blocks
-from mdi.kernels import arpa as arpas
-from mdi.kernels import text as lexing
-from mdi.kernels import trie as tries
+from mdi.kernels import arpa as kernels
+from mdi.kernels import trie as trie_kernels
+from mdi.kernels.text import LINE_ROOM, line_bounds
+from mdi.kernels.trie import Spelling
 from mdi.lm import cache
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.trie import MAX_ROWS, NONE, Array, Trie, add_order, sort_rows, unigram_trie, with_histories
@@ -109,7 +110,7 @@ class _Lines:
         """Takes the next line that is not blank, or None at the end of the file."""
         while self.fill():
             window = self.windows[0]
-            stop, after = lexing.line_bounds(window.buffer, window.at, window.size)
+            stop, after = line_bounds(window.buffer, window.at, window.size)
             text = window.buffer[window.at : stop].tobytes().lstrip(b" \t")
             window.at = int(after)
             self.number += 1
@@ -120,7 +121,7 @@ class _Lines:
     def field(self, at: int) -> str:
         """From a byte of this window to the end of its line."""
         window = self.windows[0]
-        stop, _ = lexing.line_bounds(window.buffer, at, window.size)
+        stop, _ = line_bounds(window.buffer, at, window.size)
         return to_str(window.buffer[at:stop].tobytes())
 
     def error(self, message: str, number: int | None = None) -> MdiError:
@@ -182,7 +183,7 @@ def _read_text(path: str) -> NgramModel:
         p.append(row_p)
         if k < order:
             trie = with_histories(trie)
-            bow.append(tries.scattered(row_bow, trie.as_hist[k]))
+            bow.append(trie_kernels.scattered(row_bow, trie.as_hist[k]))
     _expect(lines, "\\end\\")
     trailing = lines.line()
     if trailing is not None:
@@ -252,23 +253,19 @@ def _room(count: int, have: int) -> int:
 
 
 class _Prefixes:
-    """What finds the history of a line: see _find_history in mdi/kernels/arpa.py. Words, length 1, need no search."""
+    """What finds the history of a line, growing by one order at a time."""
 
     def __init__(self) -> None:
-        self.level = np.zeros((1, 3), np.int64)
-        self.begin = self.start = self.row_of = NONE
+        self.arrays = kernels.Prefixes(np.zeros((1, 3), np.int64), NONE, NONE, NONE)
 
     def add(self, trie: Trie) -> None:
         """The rows of the highest order as histories."""
         if trie.order > 1:
-            start, row_of = tries.rows_by_word(trie.word[trie.order], trie.n_words)
-            self.level = np.vstack([self.level, [[len(self.begin), len(self.start), len(self.row_of)]]])
-            self.begin = np.concatenate([self.begin, trie.begin[trie.order]])
-            self.start = np.concatenate([self.start, start])
-            self.row_of = np.concatenate([self.row_of, row_of])
-
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        return self.level, self.begin, self.start, self.row_of
+            start, row_of = trie_kernels.rows_by_word(trie.word[trie.order], trie.n_words)
+            at, *before = self.arrays
+            here = [[len(part) for part in before]]
+            added = zip(before, (trie.begin[trie.order], start, row_of), strict=True)
+            self.arrays = kernels.Prefixes(np.vstack([at, here]), *map(np.concatenate, added))
 
 
 def _read_unigrams(
@@ -276,22 +273,21 @@ def _read_unigrams(
 ) -> tuple[np.ndarray, np.ndarray]:
     p = np.empty(_room(count, 0))
     bow = np.empty(len(p))
+    section = kernels.Section(1, top, count)
     while lines.fill():
         window = lines.windows[0]
-        why, line, at, words.n, passed = arpas.parse_unigrams(
-            window.buffer, window.at, window.size, top, count, words.table, words.blob, words.offset, words.n, p, bow
-        )
-        window.at = line
-        lines.number += passed
+        found = kernels.parse_unigrams(window.buffer, window.at, window.size, section, words.arrays, p, bow)
+        window.at = found.line
+        lines.number += found.lines
         progress.update(words.n)
-        if why == arpas.DIRECTIVE:
+        if found.why == kernels.DIRECTIVE:
             break
-        if why == arpas.FULL:
+        if found.why == kernels.FULL:
             if words.n >= len(p):
                 p, bow = _grown(p, _room(count, len(p))), _grown(bow, _room(count, len(p)))
-            words.make_room(1024, window.size - line)
-        elif why != arpas.DONE:
-            _fail(lines, why, at, 1, count, words.n)
+            words.make_room(1024, window.size - found.line)
+        elif found.why != kernels.DONE:
+            _fail(lines, found.why, found.at, 1, count, words.n)
     _check_count(lines, 1, words.n, count)
     return p[: words.n].copy(), bow[: words.n].copy()
 
@@ -301,25 +297,24 @@ def _read_order(lines, vocab, trie: Trie, prefixes: _Prefixes, k: int, counts: l
     size = _room(count, 0)
     hist, word, p = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size)
     bow = np.empty(0 if top else size)
-    shared = (vocab.table, vocab.blob, vocab.offset), *prefixes.arrays()
+    section, shared = kernels.Section(k, top, MAX_ROWS), (vocab.arrays, prefixes.arrays)
     n, before, first_line = 0, sum(counts[: k - 1]), lines.number
-    for why, line, at, rows, passed, part in _parsed(lines, k, top, shared):
-        if n + rows > count or (n + rows == count and why not in (arpas.DONE, arpas.DIRECTIVE)):
-            window = lines.windows[0]
-            found = arpas.parse_ngrams(window.buffer, window.at, window.size, k, top, count - n, *shared, *part)
-            why, line, at, rows, passed = found
+    for found, part in _parsed(lines, section, shared):
         window = lines.windows[0]
-        window.at = line
-        lines.number += passed
-        if why not in (arpas.DONE, arpas.DIRECTIVE):
-            _fail(lines, why, at, k, count, n)
-        if n + rows > size:
-            size = max(n + rows, _room(count, size))
+        if n + found.n > count or (n + found.n == count and found.why not in (kernels.DONE, kernels.DIRECTIVE)):
+            least = section._replace(limit=count - n)
+            found = kernels.parse_ngrams(window.buffer, window.at, window.size, least, *shared, part)
+        window.at = found.line
+        lines.number += found.lines
+        if found.why not in (kernels.DONE, kernels.DIRECTIVE):
+            _fail(lines, found.why, found.at, k, count, n)
+        if n + found.n > size:
+            size = max(n + found.n, _room(count, size))
             hist, word, p = _grown(hist, size), _grown(word, size), _grown(p, size)
             bow = bow if top else _grown(bow, size)
         for whole, piece in zip((hist, word, p) if top else (hist, word, p, bow), part, strict=False):
-            whole[n : n + rows] = piece[:rows]
-        n += rows
+            whole[n : n + found.n] = piece[: found.n]
+        n += found.n
         progress.update(before + n)
     _check_count(lines, k, n, count)
     if n < size:
@@ -334,34 +329,36 @@ def _read_order(lines, vocab, trie: Trie, prefixes: _Prefixes, k: int, counts: l
     return add_order(trie, begin, word), p, bow
 
 
-def _parsed(lines: _Lines, k: int, top: bool, shared: tuple) -> Iterator[tuple]:
-    """What parse_ngrams found in each window up to the end of the section, with the arrays it filled; in the file's
+def _parsed(
+    lines: _Lines, section: kernels.Section, shared: tuple
+) -> Iterator[tuple[kernels.Parsed, kernels.ReadRows]]:
+    """What parse_ngrams found in each window up to the end of the section, with the rows it filled; in the file's
     order, but several windows are worked on at a time. What has been parsed beyond the section's end is parsed again
     by the next one."""
-    spare: list[tuple] = []
+    spare: list[kernels.ReadRows] = []
     jobs: deque = deque()
 
-    def parse(window: _Window, part: tuple) -> tuple:
-        return *arpas.parse_ngrams(window.buffer, window.at, window.size, k, top, MAX_ROWS, *shared, *part), part
+    def parse(window: _Window, part: kernels.ReadRows) -> tuple[kernels.Parsed, kernels.ReadRows]:
+        return kernels.parse_ngrams(window.buffer, window.at, window.size, section, *shared, part), part
 
     with ThreadPoolExecutor(_THREADS) as pool:
         while lines.fill():
             while len(jobs) <= _THREADS and (window := lines.ahead(len(jobs))) is not None:
-                room = window.size // (2 * k + 2) + 1  # "0 a b\n" is the shortest line
-                part = spare.pop() if spare else (NONE, NONE, NONE, NONE)
-                if len(part[0]) < room:
+                room = window.size // (2 * section.order + 2) + 1  # "0 a b\n" is the shortest line
+                part = spare.pop() if spare else None
+                if part is None or len(part.hist) < room:
                     room += room // 8
-                    part = (
-                        np.empty(room, np.int32),
-                        np.empty(room, np.int32),
-                        np.empty(room),
-                        np.empty(0 if top else room),
+                    part = kernels.ReadRows(
+                        hist=np.empty(room, np.int32),
+                        word=np.empty(room, np.int32),
+                        p=np.empty(room),
+                        bow=np.empty(0 if section.top else room),
                     )
                 jobs.append(pool.submit(parse, window, part))
-            found = jobs.popleft().result()
-            yield found
-            spare.append(found[-1])
-            if found[0] != arpas.DONE:
+            found, part = jobs.popleft().result()
+            yield found, part
+            spare.append(part)
+            if found.why != kernels.DONE:
                 return
 
 
@@ -390,25 +387,25 @@ def _fail(lines: _Lines, why: int, at: int, k: int, count: int, found: int) -> N
     field = re.split(r"[ \t]", text, maxsplit=1)[0]
     whole = lines.field(lines.windows[0].at).strip(" \t")
     n_words = len(re.split(r"[ \t]+", whole)) - 1
-    if why == arpas.BAD_PROB:
+    if why == kernels.BAD_PROB:
         message = f"'{field}' in '{whole}'; expected a finite log10 probability first, such as -1.25 (-99 for zero)"
-    elif why == arpas.POSITIVE_PROB:
+    elif why == kernels.POSITIVE_PROB:
         message = f"the log10 probability {field} is positive: '{whole}'; expected 0 or less. Build the model again"
-    elif why == arpas.TOO_FEW_WORDS:
+    elif why == kernels.TOO_FEW_WORDS:
         plural = "word" if n_words == 1 else "words"
         message = f"{max(0, n_words)} {plural} in the {k}-gram section: '{whole}'; expected {k}"
-    elif why == arpas.BAD_BOW:
+    elif why == kernels.BAD_BOW:
         message = (
             f"'{text}' after the {k}-gram in '{whole}'; expected {k} words and then nothing or a finite back-off weight"
         )
-    elif why == arpas.TOP_BOW:
+    elif why == kernels.TOP_BOW:
         message = f"a back-off weight of {text} in '{whole}'; expected none, {k} is the highest order"
-    elif why == arpas.UNKNOWN_WORD:
+    elif why == kernels.UNKNOWN_WORD:
         message = f"the word '{field}' in '{whole}' is not among the 1-grams; expected every word there"
-    elif why == arpas.NO_PREFIX:
+    elif why == kernels.NO_PREFIX:
         prefix = " ".join(re.split(r"[ \t]+", text)[: k - 1])
         message = f"'{whole}': its history '{prefix}' is not among the {k - 1}-grams; expected every history there"
-    elif why == arpas.TOO_MANY:
+    elif why == kernels.TOO_MANY:
         message = f"more {k}-grams than the {count:,} that the header announced, from '{whole}' on"
     else:
         message = f"the word '{field}' stands twice among the 1-grams; keep one of the two lines"
@@ -433,7 +430,7 @@ def write_arpa(model: NgramModel | HasModel, path: str | os.PathLike, keep: list
     trie = model.trie
     counts = trie.counts if keep is None else [int(part.sum()) for part in keep[1:]]
     progress = Progress(f"writing {path}", sum(trie.counts), "n-grams")
-    spelling = _spelling(trie)
+    spelling = trie.spelling()
     done = 0
     with writing_blocks(path, _THREADS) as put:
         header = (f"ngram {k}={count}\n" for k, count in enumerate(counts, 1))
@@ -449,35 +446,29 @@ def write_arpa(model: NgramModel | HasModel, path: str | os.PathLike, keep: list
     progress.close()
 
 
-def _spelling(trie: Trie) -> tuple[np.ndarray, ...]:
-    """(level, prefix, last) of all histories of two words and more that have rows: see format_ngrams in
-    mdi/kernels/arpa.py."""
-    lengths = range(2, trie.order)
-    level = np.cumsum([0, *(trie.rows(j) for j in lengths)])
-    prefix, last = np.empty(level[-1], np.int32), np.empty(level[-1], np.int32)
-    for j, begin in zip(lengths, level, strict=False):
-        here = slice(begin, begin + trie.rows(j))
-        tries.spell_histories(trie.begin[j], trie.word[j], trie.as_hist[j], prefix[here], last[here])
-    return level, prefix, last
-
-
 def _format(
-    model: NgramModel, keep: list[Array] | None, k: int, row: int, end: int, spelling: tuple[Array, ...]
+    model: NgramModel, keep: list[Array] | None, k: int, row: int, end: int, spelling: Spelling
 ) -> bytes | memoryview:
-    trie, vocab, top = model.trie, model.vocab, k == model.order
-    flags, flags_above = (_NO_FLAGS, _NO_FLAGS) if keep is None else (keep[k], _NO_FLAGS if top else keep[k + 1])
-    above = (np.zeros(0), NONE, NONE) if top else (model.bow[k], trie.as_hist[k], trie.begin[k + 1])
+    trie, top = model.trie, k == model.order
+    written = kernels.WrittenOrder(
+        order=k,
+        top=top,
+        begin=trie.begin[k],
+        word=trie.word[k],
+        p=model.p[k],
+        keep=_NO_FLAGS if keep is None else keep[k],
+        as_hist=NONE if top else trie.as_hist[k],
+        bow=np.zeros(0) if top else model.bow[k],
+        longer=NONE if top else trie.begin[k + 1],
+        keep_longer=_NO_FLAGS if keep is None or top else keep[k + 1],
+    )
     pieces = []
     # each thread has one buffer for all its blocks: fresh memory would cost as much as the formatting of numbers
     out = getattr(_thread, "out", NONE)
-    if len(out) < _BLOCK * (lexing.LINE_ROOM + 8 * k):
-        out = _thread.out = np.empty(_BLOCK * (lexing.LINE_ROOM + 8 * k), np.uint8)
+    if len(out) < _BLOCK * (LINE_ROOM + 8 * k):
+        out = _thread.out = np.empty(_BLOCK * (LINE_ROOM + 8 * k), np.uint8)
     while True:
-        reached, size = arpas.format_ngrams(
-            k, top, row, end, flags, trie.begin[k], trie.word[k], *spelling, model.p[k], *above, flags_above,
-            vocab.blob,
-            vocab.offset, out,
-        )  # fmt: skip
+        reached, size = kernels.format_ngrams(written, row, end, spelling, model.vocab.arrays, out)
         if reached == end and not pieces:
             return out[:size].data
         pieces.append(out[:size].tobytes())

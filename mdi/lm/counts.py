@@ -19,11 +19,11 @@ import numpy as np
 from mdi.errors import MdiError, OptionError, check_choice, examples
 from mdi.files import read_chunks, writing
 from mdi.kernels import counts as kernels
-from mdi.kernels import model as sweeps
+from mdi.kernels.model import subtract_at
 from mdi.kernels.text import FULL
 from mdi.lm.external import ExternalCounter, Rows
 from mdi.lm.text import LONGEST_LINE, OOV, SPECIAL, Text, TextLike, TextStats
-from mdi.lm.trie import NONE, PADDED, Array, Trie, add_order, from_ngrams, missing_suffixes, padded, unigram_trie, union
+from mdi.lm.trie import MAX_ORDER, NONE, Array, Trie, add_order, from_ngrams, missing_suffixes, unigram_trie, union
 from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, model_vocabulary, read_words, to_str
 
 # What counting may take unless told otherwise.
@@ -96,8 +96,8 @@ def stream_text(
 ) -> Iterator[CountStream]:
     """Counts the n-grams of text files in about so many bytes of memory; what does not fit goes to `folder` for the
     while."""
-    if not 1 <= order <= PADDED:
-        raise OptionError("order", order, f"1 to {PADDED}")
+    if not 1 <= order <= MAX_ORDER:
+        raise OptionError("order", order, f"1 to {MAX_ORDER}")
     grows = isinstance(vocab, GrowingVocabulary)
     with ExternalCounter(order, 0 if grows else vocab.bos, memory, folder) as runs:
         source = Text(text, vocab, oov, runs.block)
@@ -190,42 +190,39 @@ class _CountReader:
     def _lines(self, data: bytes, line: int) -> int:
         buffer, vocab = np.frombuffer(data, np.uint8), self.vocab
         unk = -1 if self.grows or self.oov != "map" else vocab.unk
-        ids, size, number = (
-            np.empty((self.ROOM, self.order), np.int32),
-            np.empty(self.ROOM, np.int8),
-            np.empty(self.ROOM),
+        out = kernels.CountLines(
+            ids=np.empty((self.ROOM, self.order), np.int32),
+            length=np.empty(self.ROOM, np.int8),
+            number=np.empty(self.ROOM),
+            unknown=np.empty(5, np.int64),
         )
-        unknown = np.empty(5, np.int64)
         at = 0
         while at < len(buffer):
-            why, at, n, n_words, passed, n_unknown, lost = kernels.parse_counts(
-                buffer, at, len(buffer), self.order, self.grows, unk, vocab.table, vocab.blob, vocab.offset,
-                vocab.n if self.grows else len(vocab), ids, size, number, unknown,
-            )  # fmt: skip
-            if self.grows:
-                vocab.n = n_words
-            line += passed
-            for start in unknown[:n_unknown].tolist():
+            found = kernels.parse_counts(buffer, at, len(buffer), vocab.arrays, unk, out)
+            at = found.line
+            line += found.lines
+            for start in out.unknown[: found.unknown].tolist():
                 word = to_str(re.match(rb"[^ \t\r\n]+", data[start : start + LONGEST_LINE])[0])
                 if len(self.stats.oov_examples) < 5 and word not in self.stats.oov_examples:
                     self.stats.oov_examples.append(word)
-            self.stats.oov += int(lost)
-            if n_unknown and self.oov == "error":
+            self.stats.oov += int(found.lost)
+            if found.unknown and self.oov == "error":
                 words = examples(self.stats.oov_examples)
                 raise MdiError(
                     f"{self.path}: words outside the vocabulary, such as {words}; add them, or use --oov map or drop"
                 )
-            if why == kernels.BAD_COUNT:
-                found = to_str(data[at:].split(b"\n", 1)[0])
+            if found.why == kernels.BAD_COUNT:
+                text = to_str(data[at:].split(b"\n", 1)[0])
                 raise MdiError(
-                    f"{self.path}:{line}: '{found[:80]}'; expected the words of an n-gram and a count of 0 or more"
+                    f"{self.path}:{line}: '{text[:80]}'; expected the words of an n-gram and a count of 0 or more"
                 )
-            good = (number[:n] > 0) & (np.where(np.arange(self.order) < size[:n, None], ids[:n], 0) >= 0).all(axis=1)
+            ids, length, number = (part[: found.n] for part in out[:3])
+            good = (number > 0) & (np.where(np.arange(self.order) < length[:, None], ids, 0) >= 0).all(axis=1)
             for k in range(1, self.order + 1):
-                mine = np.flatnonzero(good & (size[:n] == k))
+                mine = np.flatnonzero(good & (length == k))
                 self.ngrams[k - 1].append(ids[mine, :k])
                 self.number[k - 1].append(number[mine])
-            if why == FULL and self.grows:
+            if found.why == FULL and self.grows:
                 stop = data.find(b"\n", at)
                 vocab.make_room(self.order + 1024, stop - at + 1024)
         return line
@@ -248,30 +245,15 @@ class _CountWriter:
     """Writes n-grams and their counts a piece at a time, in SRILM's format."""
 
     def __init__(self, counts: CountStream, stream: BinaryIO) -> None:
-        self.counts, self.stream, trie = counts, stream, counts.trie
+        self.words, self.spelling, self.stream = counts.vocab.arrays, counts.trie.spelling(), stream
         self.out = np.empty(1 << 20, np.uint8)
-        inner = [trie.hist_of_rows(j) for j in range(1, counts.order)]
-        self.prefixes = padded(inner), padded(trie.row_of_hist[1:]), padded(trie.word[1:])
 
     def add(self, k: int, rows: Rows) -> None:
-        vocab, count, ids = self.counts.vocab, rows.count.astype(float), np.zeros(k, np.int64)
-        row = hist = 0
+        counted = kernels.CountedRows(rows.first, rows.begin, rows.word, rows.count.astype(float))
+        row = 0
         while row < len(rows.word):
             before = row
-            row, hist, size = kernels.format_counts(
-                k,
-                row,
-                hist,
-                rows.first,
-                rows.begin,
-                rows.word,
-                count,
-                *self.prefixes,
-                vocab.blob,
-                vocab.offset,
-                ids,
-                self.out,
-            )
+            row, size = kernels.format_counts(counted, k, row, self.spelling, self.words, self.out)
             if row == before:  # a word longer than all of `out`
                 self.out = np.empty(2 * len(self.out), np.uint8)
             self.stream.write(self.out[:size].data)
@@ -308,7 +290,7 @@ def unextended(counts: Counts) -> list[Array]:
     """
     left = [NONE, *(c.copy() for c in counts.count[1:])]
     for k in range(2, counts.order + 1):
-        sweeps.subtract_at(counts.trie.suffix[k], counts.count[k], left[k - 1])
+        subtract_at(counts.trie.suffix[k], counts.count[k], left[k - 1])
     if counts.vocab.bos >= 0:
         left[1][counts.vocab.bos] = 0.0  # <s> is not an event
     return left

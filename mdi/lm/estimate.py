@@ -23,7 +23,8 @@ import numpy as np
 
 from mdi.errors import MdiError, check_choice
 from mdi.kernels import estimate as kernels
-from mdi.kernels.trie import link_suffixes
+from mdi.kernels.estimate import HistoryStatistics
+from mdi.kernels.trie import Branches, Level, keep_level, link_suffixes
 from mdi.lm.counts import Counts, CountStream
 from mdi.lm.external import Rows
 from mdi.lm.model import NgramModel
@@ -55,25 +56,13 @@ class Discount:
         return f"{text}; {self.problem}: the fixed discounts were taken instead" if self.problem else text
 
 
-@dataclass(frozen=True)
-class HistoryStatistics:
-    """What was seen after the histories of one length: total[h] events; types[h, 0..2] words once, twice, more
-    often."""
+def _nothing_seen(n_hist: int) -> HistoryStatistics:
+    return HistoryStatistics(np.zeros(n_hist), np.zeros((n_hist, 3), np.int32))
 
-    total: Array
-    types: Array
 
-    @classmethod
-    def nothing(cls, n_hist: int) -> HistoryStatistics:
-        return cls(np.zeros(n_hist), np.zeros((n_hist, 3), np.int32))
-
-    def add(self, first: int, begin: Array, word: Array, count: Array, bos: int, counts_of_counts: Array) -> None:
-        """Counts the rows of the histories from `first` on."""
-        part = slice(first, first + len(begin) - 1)
-        kernels.history_statistics(begin, word, count, bos, self.total[part], self.types[part], counts_of_counts)
-
-    def only(self, wanted: Array) -> HistoryStatistics:
-        return HistoryStatistics(self.total[wanted], self.types[wanted])
+def _of(after: HistoryStatistics, hists: Array | slice) -> HistoryStatistics:
+    """The statistics of some histories."""
+    return HistoryStatistics(after.total[hists], after.types[hists])
 
 
 @dataclass(frozen=True)
@@ -160,7 +149,7 @@ class _Top:
         self.trie, self.least, self.bos = counts.trie, least, counts.vocab.bos
         j = counts.order - 1
         self.preceding = np.zeros(self.trie.rows(j))  # N1+(. hw) of the rows of order n-1
-        self.after = HistoryStatistics.nothing(self.trie.n_hist(j))
+        self.after = _nothing_seen(self.trie.n_hist(j))
         self.n = np.zeros(5, np.int64)
         self.begin: list[Array] = [np.zeros(1, np.int32)]
         self.kept: list[list[Array]] = [[], [], []]
@@ -171,20 +160,20 @@ class _Top:
         last = rows.first + len(rows.begin) - 1
         count = rows.count.astype(float)
         suffix = rows.word
+        branches = Branches(rows.begin, rows.word)
         if j > 1:
-            suffix = link_suffixes(
-                rows.begin, rows.word, self.trie.back[j][rows.first : last], self.trie.begin[j], self.trie.word[j]
-            )
+            suffix = link_suffixes(branches, self.trie.back[j][rows.first : last], self.trie.branches(j))
         kernels.add_preceding(suffix, count, self.preceding)
-        self.after.add(rows.first, rows.begin, rows.word, count, self.bos, self.n)
+        kernels.add_statistics(branches, count, self.bos, _of(self.after, slice(rows.first, last)), self.n)
         keep = np.flatnonzero(count >= self.least)
         self.begin.append(np.searchsorted(keep, rows.begin[1:]).astype(np.int32) + self.begin[-1][-1])
         for arrays, values in zip(self.kept, (rows.word, suffix, count), strict=True):
             arrays.append(values[keep])
 
-    def rows(self) -> list[Array]:
-        """begin, word, suffix and count of the rows kept."""
-        return [np.concatenate(self.begin), *(np.concatenate(arrays) for arrays in self.kept)]
+    def rows(self) -> tuple[Level, Array]:
+        """The rows kept and their counts."""
+        word, suffix, count = (np.concatenate(arrays) for arrays in self.kept)
+        return Level(np.concatenate(self.begin), word, suffix, self.trie.back[self.trie.order]), count
 
 
 def statistics(counts: CountStream, smoothing: str, min_counts: Sequence[float]) -> Statistics:
@@ -192,8 +181,8 @@ def statistics(counts: CountStream, smoothing: str, min_counts: Sequence[float])
     least = _least(min_counts)
     n = [np.zeros(5, np.int64) for _ in range(order + 1)]
     if order == 1:
-        after = HistoryStatistics.nothing(1)
-        after.add(0, trie.begin[1], trie.word[1], counts.count[1], bos, n[1])
+        after = _nothing_seen(1)
+        kernels.add_statistics(trie.branches(1), counts.count[1], bos, after, n[1])
         return Statistics(unigram_trie(trie.n_words), counts.count, [after], n)
     top = _Top(counts, least[-1])
     n[order] = top.n
@@ -206,28 +195,27 @@ def statistics(counts: CountStream, smoothing: str, min_counts: Sequence[float])
                 preceding = np.zeros(trie.rows(k))
                 kernels.add_preceding(trie.suffix[k + 1], counts.count[k + 1], preceding)
             count[k] = kernels.adjusted_counts(preceding, counts.count[k], trie.begin[k], from_bos[k - 1])
-    after = [HistoryStatistics.nothing(trie.n_hist(k - 1)) for k in range(1, order)] + [top.after]
+    after = [_nothing_seen(trie.n_hist(k - 1)) for k in range(1, order)] + [top.after]
     for k in range(1, order):
-        after[k - 1].add(0, trie.begin[k], trie.word[k], count[k], bos, n[k])
-    rows = [*([trie.begin[k], trie.word[k], trie.suffix[k], count[k]] for k in range(order)), top.rows()]
+        kernels.add_statistics(trie.branches(k), count[k], bos, after[k - 1], n[k])
+    highest, top_count = top.rows()
     del top
-    wanted = [np.zeros(len(rows[k][1]), np.bool_) for k in range(order + 1)]
+    levels, count = [trie.level(max(1, k)) for k in range(order)] + [highest], [*count, top_count]  # [0]: fillers
+    wanted = [np.zeros(len(level.word), np.bool_) for level in levels]
     wanted[1][:] = True
     for k in range(order, 1, -1):
-        begin, _, suffix, c = rows[k]
-        kernels.mark_needed(begin, suffix, trie.row_of_hist[k - 1], c, least[k - 1], wanted[k], wanted[k - 1])
+        kernels.mark_needed(levels[k], trie.row_of_hist[k - 1], count[k], least[k - 1], wanted[k], wanted[k - 1])
     # orders of which every row is wanted stay as they are
     whole = next((k - 1 for k in range(2, order) if not wanted[k].all()), order - 1)
     kept = Trie(*(part[: whole + 1] for part in (trie.begin, trie.word, trie.suffix, trie.as_hist, trie.back)))
     number = np.arange(trie.rows(whole), dtype=np.int32)
     for k in range(whole + 1, order + 1):
+        rows = levels[k][:3]  # begin, word, suffix
         if whole < order - 1:
-            hist_wanted = wanted[k - 1][trie.row_of_hist[k - 1]]
-            *rows[k], number = kernels.select_rows(*rows[k], wanted[k], hist_wanted, number)
-            after[k - 1] = after[k - 1].only(hist_wanted)
-        begin, word, suffix, kept_count = rows[k]
-        count[k:] = [kept_count]
-        kept = add_order(with_histories(kept), begin, word, suffix)
+            *rows, number = keep_level(levels[k], wanted[k], number, trie.row_of_hist[k - 1])
+            count[k] = count[k][wanted[k]]
+            after[k - 1] = _of(after[k - 1], wanted[k - 1][trie.row_of_hist[k - 1]])
+        kept = add_order(with_histories(kept), *rows)
     return Statistics(kept, count, after, n)
 
 
@@ -250,26 +238,17 @@ def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_coun
             "nothing to estimate from: no two words in a row are in the vocabulary; give a fuller --vocab or more text"
         )
     discounts = [] if witten_bell else [discount_of(n) for n in stats.counts_of_counts[1:]]
-    d = [np.zeros(4) if witten_bell else np.array([0.0, *discounts[k].d]) for k in range(trie.order)]
-    least = _least(min_counts)
-    p1, left_over, sharing = kernels.unigram_probs(
-        stats.count[1],
-        least[0],
-        stats.after[0].total[0],
-        stats.after[0].types[0],
-        vocab.bos,
-        d[0],
-        witten_bell,
-        interpolate,
-    )
-    p, bow = [NONE, p1], [np.ones(1)]
     n_events = trie.n_words - (vocab.bos >= 0)
+    by_order = [
+        kernels.Smoothing(
+            np.zeros(4) if witten_bell else np.array([0.0, *discounts[k].d]), least, n_events, witten_bell, interpolate
+        )
+        for k, least in enumerate(_least(min_counts))
+    ]
+    p1, left_over, sharing = kernels.unigram_probs(stats.count[1], stats.after[0], vocab.bos, by_order[0])
+    p, bow = [NONE, p1], [np.ones(1)]
     for k in range(2, trie.order + 1):
-        p_k, bow_k = kernels.ngram_probs(
-            trie.begin[k], trie.suffix[k], stats.count[k], least[k - 1], stats.after[k - 1].total,
-            stats.after[k - 1].types,
-            n_events, d[k - 1], witten_bell, interpolate, p[k - 1],
-        )  # fmt: skip
+        p_k, bow_k = kernels.ngram_probs(trie.level(k), stats.count[k], stats.after[k - 1], by_order[k - 1], p[k - 1])
         p.append(p_k)
         bow.append(bow_k)
     return Estimated(NgramModel(vocab, trie, p, bow), discounts, float(left_over), int(sharing))

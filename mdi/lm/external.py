@@ -18,7 +18,7 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.kernels import counts as kernels
-from mdi.kernels.trie import radix_sort, rank_as_histories
+from mdi.kernels.trie import Branches, radix_sort, rank_as_histories
 from mdi.lm.trie import NONE, Array, Trie, add_order, unigram_trie, with_histories
 from mdi.progress import Progress
 
@@ -78,9 +78,8 @@ def count_block(ids: Array, order: int, n_words: int, bos: int) -> SortedRun:
     as_hist = np.arange(n_words, dtype=np.int32)
     row_at = ids
     for k in range(2, order + 1):
-        key, position = np.empty(len(ids), np.int64), np.empty(len(ids), np.int32)
-        n = kernels.ngram_keys(ids, bos, as_hist, row_at, n_words, key, position)
-        key, position = radix_sort(key[:n], position[:n], int(len(as_hist) * n_words).bit_length())
+        key, position = kernels.ngram_keys(ids, bos, as_hist, row_at, n_words)
+        key, position = radix_sort(key, position, int(len(as_hist) * n_words).bit_length())
         row_at = np.empty(len(ids), np.int32)
         rows = kernels.group_keys(key, position, n_words, len(as_hist), row_at)
         for arrays, part in zip((begin, word, count), rows, strict=True):
@@ -148,7 +147,8 @@ class MergedRuns:
                 a, b = np.searchsorted(hist, (first, last))
                 begin = run.begin[k][a : b + 1]
                 at, end = ends[-1], ends[-1] + int(begin[-1] - begin[0])
-                kernels.fill_keys(begin, hist[a:b], first, run.word[k][begin[0] : begin[-1]], n_words, key, at)
+                rows = Branches(begin, run.word[k][begin[0] : begin[-1]])
+                kernels.fill_keys(rows, hist[a:b], first, n_words, key[at:end])
                 count[at:end] = run.count[k][begin[0] : begin[-1]]
                 ends.append(end)
             index = np.arange(len(key), dtype=np.int32)

@@ -16,7 +16,7 @@ from functools import reduce
 import numpy as np
 
 from mdi.errors import MdiError
-from mdi.kernels import model as sweeps
+from mdi.kernels.model import backed_off
 from mdi.lm.model import NgramModel, over_vocabulary, with_suffixes
 from mdi.lm.normalise import backoff_model, closure
 from mdi.lm.perplexity import token_probs
@@ -118,4 +118,4 @@ def _widened(model: NgramModel, trie: Trie, where: list[Array], k: int, lower_p:
         bow[trie.as_hist[k - 1][where[k - 1]]] = model.bow[k - 1][model.trie.as_hist[k - 1]]
         known[where[k]] = np.arange(model.trie.rows(k), dtype=np.int32)
         own_p = model.p[k]
-    return sweeps.backed_off(trie.begin[k], trie.suffix[k], bow, lower_p, known, own_p)
+    return backed_off(trie.level(k), bow, lower_p, known, own_p)

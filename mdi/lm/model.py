@@ -16,7 +16,8 @@ from typing import NoReturn
 import numpy as np
 
 from mdi.errors import MdiError
-from mdi.kernels import model as sweeps
+from mdi.kernels import model as kernels
+from mdi.kernels.model import ModelArrays, ModelLevel, OwnScales, Scaled
 from mdi.lm.trie import (
     NONE,
     Array,
@@ -29,6 +30,7 @@ from mdi.lm.trie import (
     lowest,
     merge_order,
     missing_suffixes,
+    padded,
     sort_rows,
     unigram_trie,
     with_histories,
@@ -50,6 +52,16 @@ class NgramModel:
     @property
     def order(self) -> int:
         return self.trie.order
+
+    def level(self, k: int) -> ModelLevel:
+        """Order k, 2 or more, for kernels that pass over the model order by order."""
+        return ModelLevel(self.trie.level(k), self.p[k], self.bow[k - 1], self.p[k - 1])
+
+    def arrays(self) -> ModelArrays:
+        """All orders, for kernels that look up n-grams."""
+        return ModelArrays(
+            self.trie.arrays(), padded(self.p), padded(self.bow), self.order, self.vocab.bos, self.vocab.eos
+        )
 
     def __contains__(self, word: str) -> bool:
         return self.vocab.id(word) >= 0
@@ -136,7 +148,7 @@ def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramMode
         j = k - 1
         trie = with_histories(trie)
         weights = model.bow[j] if j < model.order else np.ones(old.rows(j))
-        bow.append(sweeps.moved_weights(from_old, trie.as_hist[j], old.as_hist[j], weights))
+        bow.append(kernels.moved_weights(from_old, trie.as_hist[j], old.as_hist[j], weights))
         del weights
         if spend and j < model.order:
             model.bow[j] = np.zeros(0)
@@ -147,7 +159,7 @@ def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramMode
                     arrays[at] = NONE
         trie = add_order(trie, *level)
         old_p = model.p[k] if k <= model.order else np.zeros(0)
-        p.append(sweeps.backed_off(trie.begin[k], trie.suffix[k], bow[j], p[j], from_old, old_p))
+        p.append(kernels.backed_off(trie.level(k), bow[j], p[j], from_old, old_p))
         del old_p
         if spend and k <= model.order:
             model.p[k] = np.zeros(0)
@@ -191,16 +203,14 @@ def rescaled(model: NgramModel, rows: list[Array], scales: list[Array], *, spend
     scale = np.ones(trie.n_words)
     scale[rows[1]] = scales[1]
     z = np.array([(model.p[1] * scale).sum()])
-    p, bow = [NONE, model.p[1] * scale / z[0]], [model.bow[0]]
+    lower = Scaled(model.p[1] * scale / z[0], scale, z)
+    p, bow = [NONE, lower.p], [model.bow[0]]
     for k in range(2, trie.order + 1):
-        own = (rows[k], scales[k]) if k < len(rows) else (NONE, np.zeros(0))
+        own = OwnScales(rows[k], scales[k]) if k < len(rows) else OwnScales(NONE, np.zeros(0))
         new_p, new_bow = (
             (model.p[k], model.bow[k - 1]) if spend else (np.empty(trie.rows(k)), np.empty(trie.n_hist(k - 1)))
         )
-        z, scale = sweeps.rescaled(
-            trie.begin[k], trie.suffix[k], trie.back[k - 1], model.bow[k - 1], model.p[k], p[k - 1], scale, z, *own,
-            k == trie.order, new_p, new_bow,
-        )  # fmt: skip
+        lower = kernels.rescaled(model.level(k), lower, own, k == trie.order, new_p, new_bow)
         p.append(new_p)
         bow.append(new_bow)
     return NgramModel(model.vocab, trie, p, bow)

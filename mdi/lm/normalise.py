@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mdi.errors import MdiError
-from mdi.kernels import model as sweeps
+from mdi.kernels import model as model_kernels
 from mdi.kernels import normalise as kernels
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.trie import NONE, Array, Trie, closure
@@ -32,7 +32,7 @@ def backoff_model(vocab: Vocabulary, trie: Trie, p: list[Array]) -> NgramModel:
         raise MdiError("no word has a probability; expected 1-grams that sum to one")
     whole_p, whole_bow = [NONE, p[1] / mass], [np.ones(1)]
     for k in range(2, whole.order + 1):
-        row_p, bow = kernels.backoff_weights(whole.begin[k], whole.suffix[k], whole_p[k - 1], known[k], p[k])
+        row_p, bow = kernels.backoff_weights(whole.level(k), whole_p[k - 1], known[k], p[k])
         whole_p.append(row_p)
         whole_bow.append(bow)
     if whole is trie:
@@ -47,9 +47,7 @@ def history_sums(model: NgramModel) -> list[Array]:
     trie = model.trie
     sums = [np.array([float(model.p[1].sum())])]
     for k in range(2, trie.order + 1):
-        j = k - 1
-        weights = model.bow[j], sums[j - 1], model.p[j], model.p[k]
-        sums.append(sweeps.history_sums(trie.begin[k], trie.suffix[k], trie.back[j], *weights))
+        sums.append(model_kernels.history_sums(model.level(k), sums[k - 2]))
     return sums
 
 

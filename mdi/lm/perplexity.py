@@ -12,7 +12,7 @@ import numpy as np
 from mdi.kernels.perplexity import score_tokens
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.text import Text, TextLike, TextStats
-from mdi.lm.trie import Array, padded
+from mdi.lm.trie import Array
 from mdi.lm.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 def token_probs(model: NgramModel, ids: Array) -> tuple[Array, Array]:
     """(probability, order of the n-gram used) of each token; order 0 for <s> and for words that the model does not
     know."""
-    trie, n = model.trie, model.order
     prob, used = np.empty(len(ids)), np.empty(len(ids), np.int8)
-    score_tokens(
-        ids, model.vocab.bos, n, padded(trie.begin[1:]), padded(trie.word[1:]), padded(trie.suffix[1:]),
-        padded(trie.as_hist[1:]), padded(model.p[1:]), padded(model.bow[1:] or [np.zeros(0)]), prob, used,
-    )  # fmt: skip
+    score_tokens(ids, model.arrays(), prob, used)
     return prob, used
 
 

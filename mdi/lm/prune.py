@@ -49,9 +49,7 @@ def needs(model: NgramModel) -> list[Array]:
     for k in range(trie.order, 1, -1):
         known = np.zeros(trie.rows(k), bool)
         known[where[k]] = True
-        row_need = kernels.pruning_losses(
-            trie.begin[k], trie.suffix[k], whole.p[k - 1], known, whole.p[k], whole.bow[k - 1], hist_prob[k - 1]
-        )
+        row_need = kernels.pruning_losses(whole.level(k), known, hist_prob[k - 1])
         if k < trie.order:
             row_need = np.maximum(row_need, by_hist[trie.as_hist[k]])
         shorter = np.full(trie.n_hist(k - 1), -np.inf)

@@ -11,7 +11,7 @@ import numpy as np
 
 from mdi.errors import MdiError, check_choice, examples
 from mdi.files import read_chunks
-from mdi.kernels import text as lexing
+from mdi.kernels import text as kernels
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, GrowingVocabulary, Vocabulary, to_str
 from mdi.progress import Progress
 
@@ -112,7 +112,6 @@ class Text:
 
     def __iter__(self) -> Iterator[np.ndarray]:
         out = np.empty(self.block, np.int32)
-        count = np.zeros(1, np.int64)
         progress = Progress("reading text", None, "words")
         for path in self.sources:
             before = self.stats.sentences
@@ -129,54 +128,49 @@ class Text:
                 if len(rest) > LONGEST_LINE:
                     raise MdiError(f"{path}: a line of over {LONGEST_LINE:,} bytes; expected one sentence per line")
                 if cut:
-                    number = yield from self._ids(path, data[:cut], number, out, count)
+                    number = yield from self._ids(path, data[:cut], number, out)
                 progress.update(self.stats.words)
             if rest:
-                yield from self._ids(path, rest + b"\n", number, out, count)
+                yield from self._ids(path, rest + b"\n", number, out)
             if self.stats.sentences == before:
                 raise MdiError(f"{path}: no text; expected one sentence per line")
         progress.close()
 
-    def _ids(self, path: str | Sentences, data: bytes, number: int, out: np.ndarray, count: np.ndarray):
+    def _ids(self, path: str | Sentences, data: bytes, number: int, out: np.ndarray):
         buffer = np.frombuffer(data, np.uint8)
         vocab, stats = self.vocab, self.stats
         grow = isinstance(vocab, GrowingVocabulary)
-        bos, eos, unk = (0, 1, 2) if grow else (vocab.bos, vocab.eos, vocab.unk)
-        n_words = vocab.n if grow else len(vocab)
+        markers = kernels.Markers(0, 1, 2) if grow else kernels.Markers(vocab.bos, vocab.eos, vocab.unk)
+        if self.oov == "drop":
+            markers = markers._replace(unk=-1)
         at = 0
         while at < len(buffer):
-            count[0] = 0
-            why, at_line, _, n, n_words, passed, sentences, unknown = lexing.tokenize(
-                buffer, at, len(buffer), grow, bos, eos, unk, self.oov == "drop",
-                vocab.table, vocab.blob, vocab.offset, n_words, out, count,
-            )  # fmt: skip
-            if grow:
-                vocab.n = n_words
-            number += passed
-            if unknown and len(stats.oov_examples) < 5:
-                self._remember_unknown(data[at : max(at_line, at + 1)])
-            stats.sentences += sentences
-            stats.words += int(count[0])
-            stats.oov += unknown
-            if unknown and self.oov == "error":
+            found = kernels.tokenize(buffer, at, len(buffer), vocab.arrays, markers, out)
+            number += found.lines
+            if found.unknown and len(stats.oov_examples) < 5:
+                self._remember_unknown(data[at : max(found.line, at + 1)])
+            stats.sentences += found.sentences
+            stats.words += found.words
+            stats.oov += found.unknown
+            if found.unknown and self.oov == "error":
                 words = examples(stats.oov_examples)
                 raise MdiError(
                     f"{path}: words outside the vocabulary, the first: {words}; add them, or use --oov map or drop"
                 )
-            if why == lexing.MARKER_INSIDE:
-                line = to_str(data[at_line:].split(b"\n", 1)[0])
+            if found.why == kernels.MARKER_INSIDE:
+                line = to_str(data[found.line :].split(b"\n", 1)[0])
                 raise MdiError(
                     f"{path}:{number}: {BOS} or {EOS} inside the line '{line[:80]}'; expected only at its ends"
                 )
-            if n:
-                yield out[:n].copy()
-            if why == lexing.FULL:
-                size = lexing.line_bounds(buffer, at_line, len(buffer))[0] - at_line
+            if found.n:
+                yield out[: found.n].copy()
+            if found.why == kernels.FULL:
+                size = kernels.line_bounds(buffer, found.line, len(buffer))[0] - found.line
                 if grow:
                     vocab.make_room(max(1024, size), size)
                 if size // 2 + 4 > len(out):
                     out = np.empty(size // 2 + 4, np.int32)
-            at = int(at_line)
+            at = found.line
         return number
 
     def _remember_unknown(self, data: bytes) -> None:

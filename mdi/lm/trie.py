@@ -10,7 +10,7 @@ order: `as_hist[k][r]` is row r as a history. There is one history of length 0, 
     back[k][h]                     the history h' of length k-1 that h backs off to
 
 Histories are sorted by their last word, then the one before, and so on, so histories with the same h' lie side by
-side, and so do the rows h'w that they need: every sweep over the model is local. It is also the order in
+side, and so do the rows h'w that they need: every pass over the model is local. It is also the order in
 which SRILM writes ARPA files. Sorting rows as histories is a stable counting sort by w.
 
 A trie is *closed* if for every row its history and its suffix are rows too. Lists are indexed by order; [0] is a
@@ -26,17 +26,21 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.kernels import trie as kernels
+from mdi.kernels.trie import Branches, Level, Spelling, TrieArrays
 
 Array = np.ndarray
 NONE = np.zeros(0, np.int32)
-# numba compiles a kernel anew for each length of a tuple; lists of arrays are padded to this one.
-PADDED = 8
+# numba compiles a kernel again for each length of a tuple; lists of arrays are padded to this one: order 8.
+MAX_ORDER = 8
+PADDED = 1 + MAX_ORDER
 MAX_ROWS = 2**31 - 2
 
 
 def padded(arrays: list[Array]) -> tuple[Array, ...]:
-    filler = np.zeros(0, arrays[0].dtype) if arrays else NONE
-    return tuple(arrays) + (filler,) * (PADDED - len(arrays))
+    """A list of arrays as a tuple of the one length and type that kernels are compiled for. [0] may be a filler."""
+    filler = np.zeros(0, arrays[-1].dtype)
+    first = arrays[0] if arrays[0].dtype == filler.dtype else filler
+    return (first, *arrays[1:]) + (filler,) * (PADDED - len(arrays))
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,28 @@ class Trie:
     def counts(self) -> list[int]:
         """Number of n-grams of the orders 1 to n."""
         return [self.rows(k) for k in range(1, self.order + 1)]
+
+    def branches(self, k: int) -> Branches:
+        """The rows of order k."""
+        return Branches(self.begin[k], self.word[k])
+
+    def level(self, k: int) -> Level:
+        """The rows of order k with their links to order k - 1."""
+        return Level(self.begin[k], self.word[k], self.suffix[k], self.back[k - 1])
+
+    def arrays(self) -> TrieArrays:
+        """All orders, for kernels that walk through them."""
+        return TrieArrays(*(padded(part) for part in (self.begin, self.word, self.suffix, self.as_hist, self.back)))
+
+    def spelling(self) -> Spelling:
+        """The words of all histories that rows may follow."""
+        lengths = range(2, len(self.as_hist))
+        first = np.cumsum([0, *(self.rows(j) for j in lengths)])
+        prefix, last = np.empty(first[-1], np.int32), np.empty(first[-1], np.int32)
+        for j, at in zip(lengths, first, strict=False):
+            here = slice(at, at + self.rows(j))
+            kernels.spell_histories(self.branches(j), self.as_hist[j], prefix[here], last[here])
+        return Spelling(first, prefix, last)
 
     @cached_property
     def row_of_hist(self) -> list[Array]:
@@ -118,9 +144,7 @@ class Trie:
         rows = np.full(len(ids), -1, np.int32)
         if k > self.order or not len(ids):
             return rows
-        kernels.find_rows(
-            ids, padded(self.begin[1 : k + 1]), padded(self.word[1 : k + 1]), padded(self.as_hist[1:k]), rows
-        )
+        kernels.find_rows(ids, self.arrays(), rows)
         rows[(ids < 0).any(axis=1)] = -1
         return rows
 
@@ -155,9 +179,7 @@ def add_order(trie: Trie, begin: Array, word: Array, suffix: Array | None = None
     if suffix is None:
         # order 1 has every word, in order
         suffix = (
-            word
-            if k == 2
-            else kernels.link_suffixes(begin, word, trie.back[k - 1], trie.begin[k - 1], trie.word[k - 1])
+            word if k == 2 else kernels.link_suffixes(Branches(begin, word), trie.back[k - 1], trie.branches(k - 1))
         )
     return Trie([*trie.begin, begin], [*trie.word, word], [*trie.suffix, suffix], trie.as_hist, trie.back)
 
@@ -211,9 +233,7 @@ def merge_order(
     j, k = trie.order, trie.order + 1
     hist_a = kernels.map_histories(from_a, trie.as_hist[j], a.as_hist[j])
     hist_b = kernels.map_histories(from_b, trie.as_hist[j], b.as_hist[j])
-    begin, word, rows_a, rows_b = kernels.merge_level(
-        a.begin[k], a.word[k], hist_a, b.begin[k], b.word[k], hist_b, with_b
-    )  # fmt: skip
+    begin, word, rows_a, rows_b = kernels.merge_level(a.branches(k), hist_a, b.branches(k), hist_b, with_b)
     return (begin, word), rows_a, rows_b
 
 
@@ -239,9 +259,7 @@ def kept_rows(trie: Trie, keep: list[Array]) -> Trie:
     kept, number = unigram_trie(trie.n_words), np.arange(trie.n_words, dtype=np.int32)
     for k in range(2, trie.order + 1):
         kept = with_histories(kept)
-        *level, number = kernels.keep_level(
-            trie.begin[k], trie.word[k], trie.suffix[k], keep[k], number, trie.row_of_hist[k - 1]
-        )
+        *level, number = kernels.keep_level(trie.level(k), keep[k], number, trie.row_of_hist[k - 1])
         kept = add_order(kept, *level)
     return kept
 
@@ -260,7 +278,7 @@ def locate(source: Trie, trie: Trie) -> list[Array]:
             where.append(np.full(source.rows(k), -1, np.int32))
             continue
         hist = kernels.map_histories(where[k - 1], source.as_hist[k - 1], trie.as_hist[k - 1])
-        where.append(kernels.link_suffixes(source.begin[k], source.word[k], hist, trie.begin[k], trie.word[k]))
+        where.append(kernels.link_suffixes(source.branches(k), hist, trie.branches(k)))
     return where
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import read_lines
-from mdi.kernels import text as lexing
+from mdi.kernels import text as kernels
+from mdi.kernels.text import Words
 
 BOS, EOS = "<s>", "</s>"
 # The first of these that a vocabulary has stands for the words outside it.
@@ -43,6 +44,11 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.offset) - 1
 
+    @cached_property
+    def arrays(self) -> Words:
+        """For the kernels."""
+        return Words(self.blob, self.offset, self.table, np.array([len(self)]), False)
+
     def word(self, i: int) -> str:
         return to_str(self.blob[self.offset[i] : self.offset[i + 1]].tobytes())
 
@@ -58,7 +64,7 @@ class Vocabulary:
     def id(self, word: str) -> int:
         """The word's id, or -1."""
         data = np.frombuffer(to_bytes(word), np.uint8)
-        return max(-1, int(lexing.find_word(data, 0, len(data), self.table, self.blob, self.offset)))
+        return max(-1, int(kernels.find_word(data, 0, len(data), self.arrays)))
 
     def ids(self, words: Iterable[str]) -> np.ndarray:
         return np.array([self.id(word) for word in words], np.int32)
@@ -84,7 +90,7 @@ def hash_table(blob: np.ndarray, offset: np.ndarray, n_words: int, room: int = 0
     """A table at most half full with `room` for more words."""
     size = 1 << max(4, int(2 * (n_words + room + 2)).bit_length())
     table = np.full(size, -1, np.int32)
-    twice = lexing.rebuild_table(table, blob, offset, n_words)
+    twice = kernels.fill_table(Words(blob, offset, table, np.array([n_words]), False))
     if twice >= 0:
         word = to_str(blob[offset[twice] : offset[twice + 1]].tobytes())
         raise MdiError(f"the word '{word}' appears twice in the vocabulary; keep one")
@@ -104,10 +110,20 @@ class GrowingVocabulary:
 
     def __init__(self, words: Iterable[str] = ()) -> None:
         start = vocabulary(words)
-        self.n = len(start)
+        self.size = np.array([len(start)])
         self.blob = start.blob.copy()
         self.offset = start.offset.copy()
         self.table = start.table
+
+    @property
+    def n(self) -> int:
+        """Number of words."""
+        return int(self.size[0])
+
+    @property
+    def arrays(self) -> Words:
+        """For the kernels, which add words and count them in `size`."""
+        return Words(self.blob, self.offset, self.table, self.size, True)
 
     def make_room(self, words: int, size: int) -> None:
         """Room for so many more words of so many bytes in all."""

@@ -15,9 +15,10 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.kernels.determinize import collect_frames, determinize
+from mdi.kernels.lattice import LatticeArcs, LatticeFinals
 from mdi.progress import Progress
 from mdi.speech.acoustic import FRAMES_A_SECOND, SAMPLE_RATE, Scorer
-from mdi.speech.lattice import Lattice, scaled, tidy
+from mdi.speech.lattice import Lattice, finals_at, scaled, taken, tidy
 from mdi.speech.lattice_files import lattice_writer, parse_fst, read_lattices, to_binary
 
 # A lattice that needs more is cut short: it comes from an utterance that the model does not understand at all.
@@ -56,62 +57,37 @@ class Times:
 def word_lattice(raw: Lattice, beam: float) -> Lattice:
     """The determinised lattice of a state lattice: one path a word sequence, its best one, for all within `beam` of
     the best."""
-    label = np.zeros(raw.n_arcs, np.int32)
-    emits = raw.stop > raw.first
-    label[emits] = raw.frames[raw.first[emits]]
-    room, whole = 4 * raw.n_arcs + 1024, False
-    while not whole:  # how much there will be shows only when it is made
-        arcs, finals, tree, n_states, whole = determinize(
-            raw.begin,
-            label,
-            raw.label,
-            raw.dest,
-            raw.graph,
-            raw.acoustic,
-            raw.final_graph,
-            raw.final_acoustic,
-            beam,
-            room,
-        )
-        whole = whole or room > MAX_ROOM
-        room *= 4
-    source, word, graph, acoustic, dest, first, last = arcs
-    at, end_graph, end_acoustic, end_first, end_last = finals
-    depth = tree[2]
-    stops = np.concatenate([[0], np.cumsum(depth[np.r_[last, end_last]] - depth[np.r_[first, end_first]])])
-    frames = np.empty(stops[-1], np.int32)
-    collect_frames(np.r_[first, end_first], np.r_[last, end_last], *tree, stops, frames)
-    order = np.argsort(source, kind="stable")
-    begin = np.zeros(n_states + 1, np.int64)
-    np.cumsum(np.bincount(source, minlength=n_states), out=begin[1:])
-    final_graph, final_acoustic = np.full(n_states, np.inf), np.full(n_states, np.inf)
-    final_graph[at], final_acoustic[at] = end_graph, end_acoustic
-    final_first, final_stop = np.zeros(n_states, np.int64), np.zeros(n_states, np.int64)
-    final_first[at], final_stop[at] = stops[len(source) : -1], stops[len(source) + 1 :]
-    begins, ends = stops[: len(source)], stops[1 : len(source) + 1]
+    room = 4 * raw.n_arcs + 1024
+    while not (found := determinize(raw.arrays, beam, room)).whole and room <= MAX_ROOM:
+        room *= 4  # how much there will be shows only when it is made
+    arcs, finals = found.arcs, found.finals
+    above, node = np.r_[arcs.above, finals.above], np.r_[arcs.node, finals.node]
+    cut, frames = collect_frames(found.tree, above, node)
+    (first, end_first), (stop, end_stop) = (np.split(part, [len(arcs.source)]) for part in (cut[:-1], cut[1:]))
+    order = np.argsort(arcs.source, kind="stable")
+    begin = np.zeros(found.n_states + 1, np.int64)
+    np.cumsum(np.bincount(arcs.source, minlength=found.n_states), out=begin[1:])
     made = Lattice(
-        raw.utterance,
-        begin,
-        word[order],
-        dest[order],
-        graph[order],
-        acoustic[order],
-        begins[order],
-        ends[order],
-        final_graph,
-        final_acoustic,
-        final_first,
-        final_stop,
-        frames,
-    )  # fmt: skip
+        utterance=raw.utterance,
+        begin=begin,
+        arcs=taken(LatticeArcs(arcs.word, arcs.dest, arcs.graph, arcs.acoustic, first, stop), order),
+        finals=finals_at(
+            found.n_states, finals.state, LatticeFinals(finals.graph, finals.acoustic, end_first, end_stop)
+        ),
+        frames=frames,
+    )
     return tidy(made)
 
 
 def _one_word() -> Lattice:
-    one, none, end = np.ones(1, np.int64), np.zeros(2, np.int64), np.array([np.inf, 0.0])
-    label = np.ones(1, np.int32)
+    one, zero, end = np.ones(1, np.int32), np.zeros(1), np.array([np.inf, 0.0])
+    none, at = np.zeros(2, np.int64), np.arange(2)
     return Lattice(
-        "", np.array([0, 1, 1]), label, label, np.zeros(1), np.zeros(1), 0 * one, one, end, end, none, none, label
+        utterance="",
+        begin=np.array([0, 1, 1]),
+        arcs=LatticeArcs(label=one, dest=one, graph=zero, acoustic=zero, first=at[:1], stop=at[1:]),
+        finals=LatticeFinals(graph=end, acoustic=end, first=none, stop=none),
+        frames=one,
     )
 
 

@@ -1,21 +1,24 @@
 """Kaldi's CompactLattice as arrays, and what is asked of one: best path, n-best, depth, oracle.
 
 An arc carries a word, a graph cost (language model, pronunciation, transitions), an acoustic cost and the frames of its
-alignment. Costs are -ln p; acoustic ones are unscaled. Frames lie in one array; those of arc i are first[i] .. stop[i].
+alignment. The arrays are described in mdi/kernels/lattice.py.
 """
 
 from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from mdi.errors import MdiError
 from mdi.fst.openfst import ByState
 from mdi.kernels import lattice as kernels
+from mdi.kernels.lattice import LatticeArcs, LatticeArrays, LatticeFinals
 
 Array = np.ndarray
+Record = TypeVar("Record", LatticeArcs, LatticeFinals)
 
 
 @dataclass(frozen=True)
@@ -24,17 +27,36 @@ class Lattice(ByState):
 
     utterance: str
     begin: Array
-    label: Array
-    dest: Array
-    graph: Array
-    acoustic: Array
-    first: Array
-    stop: Array
-    final_graph: Array  # infinity where a state is not final
-    final_acoustic: Array
-    final_first: Array
-    final_stop: Array
+    arcs: LatticeArcs
+    finals: LatticeFinals
     frames: Array
+
+    @property
+    def dest(self) -> Array:
+        return self.arcs.dest
+
+    @property
+    def arrays(self) -> LatticeArrays:
+        """For the kernels."""
+        return LatticeArrays(self.begin, self.arcs, self.finals, self.frames)
+
+
+def taken(record: Record, where: Array) -> Record:
+    """The arcs, or finals, at the given places."""
+    return type(record)(*(part[where] for part in record))
+
+
+def finals_at(n_states: int, states: Array, ends: LatticeFinals) -> LatticeFinals:
+    """The finals of all states: the given ones at the given states, none elsewhere."""
+    finals = LatticeFinals(
+        graph=np.full(n_states, np.inf),
+        acoustic=np.full(n_states, np.inf),
+        first=np.zeros(n_states, np.int64),
+        stop=np.zeros(n_states, np.int64),
+    )
+    for part, values in zip(finals, ends, strict=True):
+        part[states] = values
+    return finals
 
 
 @dataclass(frozen=True)
@@ -54,7 +76,7 @@ def tidy(lattice: Lattice, start: int = 0, where: str = "") -> Lattice:
         raise MdiError(
             f"{at}lattice of utterance {lattice.utterance}: an arc leads to a state that does not exist; make it again"
         )
-    number, kept = kernels.number_states(lattice.begin, lattice.dest, lattice.final_graph, start)
+    number, kept = kernels.number_states(lattice.arrays, start)
     if kept < 0:
         raise MdiError(
             f"{at}lattice of utterance {lattice.utterance} has a cycle; expected none. Decode the utterance again"
@@ -72,45 +94,35 @@ def tidy(lattice: Lattice, start: int = 0, where: str = "") -> Lattice:
     np.cumsum(np.bincount(source[arcs], minlength=kept), out=begin[1:])
     states = np.empty(kept, np.int64)
     states[number[number >= 0]] = np.flatnonzero(number >= 0)
-    return Lattice(
-        lattice.utterance, begin, lattice.label[arcs], number[lattice.dest[arcs]], lattice.graph[arcs],
-        lattice.acoustic[arcs],
-        lattice.first[arcs], lattice.stop[arcs], lattice.final_graph[states], lattice.final_acoustic[states],
-        lattice.final_first[states], lattice.final_stop[states], lattice.frames,
-    )  # fmt: skip
-
-
-def _costs_to_end(lattice: Lattice, acoustic_scale: float, penalty: float) -> tuple[Array, Array]:
-    beta, best = np.empty(lattice.n_states), np.empty(lattice.n_states, np.int64)
-    kernels.costs_to_end(
-        lattice.begin, lattice.label, lattice.dest, lattice.graph, lattice.acoustic, lattice.final_graph,
-        lattice.final_acoustic,
-        acoustic_scale, penalty, beta, best,
-    )  # fmt: skip
-    return beta, best
+    kept_arcs = taken(lattice.arcs, arcs)
+    return replace(
+        lattice,
+        begin=begin,
+        arcs=kept_arcs._replace(dest=number[kept_arcs.dest]),
+        finals=taken(lattice.finals, states),
+    )
 
 
 def _path(lattice: Lattice, arcs: Array, penalty: float) -> LatticePath:
-    labels = lattice.label[arcs]
-    words = labels[labels != 0]
-    end = lattice.dest[arcs[-1]] if len(arcs) else 0
-    graph = float(lattice.graph[arcs].sum()) + float(lattice.final_graph[end]) + penalty * len(words)
-    return LatticePath(arcs, words, graph, float(lattice.acoustic[arcs].sum()) + float(lattice.final_acoustic[end]))
+    on, finals = taken(lattice.arcs, arcs), lattice.finals
+    words = on.label[on.label != 0]
+    end = on.dest[-1] if len(arcs) else 0
+    graph = float(on.graph.sum()) + float(finals.graph[end]) + penalty * len(words)
+    return LatticePath(arcs, words, graph, float(on.acoustic.sum()) + float(finals.acoustic[end]))
 
 
 def best_path(lattice: Lattice, lm_weight: float, penalty: float = 0.0) -> LatticePath:
     """The path of the least graph + penalty * words + acoustic / lm_weight."""
-    _, best = _costs_to_end(lattice, 1.0 / lm_weight, penalty)
-    arcs = np.empty(lattice.n_states, np.int64)
-    return _path(lattice, arcs[: kernels.follow(best, lattice.dest, lattice.label, arcs)], penalty)
+    _, best = kernels.costs_to_end(lattice.arrays, 1.0 / lm_weight, penalty)
+    return _path(lattice, kernels.follow(best, lattice.dest), penalty)
 
 
 def n_best(lattice: Lattice, n: int, lm_weight: float, penalty: float = 0.0) -> list[LatticePath]:
     """The n best paths in order, fewer where the lattice has fewer. A* with the exact cost to the end as its guess."""
     scale = 1.0 / lm_weight
-    beta, _ = _costs_to_end(lattice, scale, penalty)
-    cost = lattice.graph + lattice.acoustic * scale + penalty * (lattice.label != 0)
-    final = lattice.final_graph + lattice.final_acoustic * scale
+    beta, _ = kernels.costs_to_end(lattice.arrays, scale, penalty)
+    cost = lattice.arcs.graph + lattice.arcs.acoustic * scale + penalty * (lattice.arcs.label != 0)
+    final = lattice.finals.graph + lattice.finals.acoustic * scale
     # (whole cost, tie-breaker, cost so far, state or -1 at the end, chain of arcs)
     heap: list[tuple[float, int, float, int, tuple]] = [(float(beta[0]), 0, 0.0, 0, ())]
     paths: list[LatticePath] = []
@@ -139,34 +151,26 @@ def n_frames(lattice: Lattice) -> int:
     """Frames of the utterance: of any path, since all are equally long."""
     arcs = best_path(lattice, 1.0).arcs
     end = lattice.dest[arcs[-1]] if len(arcs) else 0
-    return int((lattice.stop[arcs] - lattice.first[arcs]).sum() + lattice.final_stop[end] - lattice.final_first[end])
+    on, finals = taken(lattice.arcs, arcs), lattice.finals
+    return int((on.stop - on.first).sum() + finals.stop[end] - finals.first[end])
 
 
 def depth(lattice: Lattice) -> float:
     """Kaldi's lattice-depth: arcs that cross a frame, on average."""
-    final = np.isfinite(lattice.final_graph)
-    held = int((lattice.stop - lattice.first).sum() + (lattice.final_stop - lattice.final_first)[final].sum())
-    return held / max(1, n_frames(lattice))
+    arcs, finals = lattice.arcs, taken(lattice.finals, np.isfinite(lattice.finals.graph))
+    return int((arcs.stop - arcs.first).sum() + (finals.stop - finals.first).sum()) / max(1, n_frames(lattice))
 
 
 def oracle(lattice: Lattice, reference: Array) -> tuple[int, Array]:
     """The fewest errors that any path makes against the reference, and that path's words."""
     shape = (lattice.n_states, len(reference) + 1)
     back_arc, back_position = np.full(shape, -2, np.int64), np.zeros(shape, np.int32)
-    errors, state = kernels.oracle(
-        lattice.begin,
-        lattice.label,
-        lattice.dest,
-        lattice.final_graph,
-        np.asarray(reference, np.int32),
-        back_arc,
-        back_position,
-    )
+    errors, state = kernels.oracle(lattice.arrays, np.asarray(reference, np.int32), back_arc, back_position)
     source, position, words = lattice.source, len(reference), []
     while back_arc[state, position] != -2:
         arc, position = int(back_arc[state, position]), int(back_position[state, position])
         if arc >= 0:
-            words.append(int(lattice.label[arc]))
+            words.append(int(lattice.arcs.label[arc]))
             state = int(source[arc])
     return int(errors), np.array([w for w in words[::-1] if w], np.int32)
 
@@ -174,5 +178,7 @@ def oracle(lattice: Lattice, reference: Array) -> tuple[int, Array]:
 def scaled(lattice: Lattice, acoustic_scale: float) -> Lattice:
     """The same lattice with its acoustic costs multiplied."""
     return replace(
-        lattice, acoustic=lattice.acoustic * acoustic_scale, final_acoustic=lattice.final_acoustic * acoustic_scale
+        lattice,
+        arcs=lattice.arcs._replace(acoustic=lattice.arcs.acoustic * acoustic_scale),
+        finals=lattice.finals._replace(acoustic=lattice.finals.acoustic * acoustic_scale),
     )

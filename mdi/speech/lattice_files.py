@@ -17,8 +17,9 @@ from mdi.errors import MdiError
 from mdi.files import read_chunks, writing
 from mdi.fst.openfst import fst_header, read_header
 from mdi.kernels import lattice as kernels
+from mdi.kernels.lattice import LatticeArcs, LatticeFinals
 from mdi.lm.vocabulary import to_bytes, to_str
-from mdi.speech.lattice import Lattice, tidy
+from mdi.speech.lattice import Lattice, finals_at, taken, tidy
 
 _MAGIC = struct.pack("<i", 2125659606)
 _COMPACT, _PLAIN = "compactlattice44", "lattice4"
@@ -92,36 +93,48 @@ def _read_text(window: _Window, utterance: str) -> Lattice:
     text = window.data[window.at : blank + 1 if blank >= 0 else None]
     window.at = blank + 2 if blank >= 0 else len(window.data)
     buf = np.frombuffer(text, np.uint8)
-    n, n_frames = kernels.count_text(buf, len(buf))
-    source, label, dest, first, stop, end_state, end_first, end_stop = (np.empty(n, np.int64) for _ in range(8))
-    graph, acoustic, end_graph, end_acoustic = (np.empty(n) for _ in range(4))
-    frames = np.empty(n_frames, np.int32)
-    arcs, finals, used, bad = kernels.parse_text(
-        buf, len(buf), source, label, dest, graph, acoustic, first, stop,
-        end_state, end_graph, end_acoustic, end_first, end_stop, frames,
-    )  # fmt: skip
+    n, n_frames = kernels.count_text(buf)
+    source, state, frames = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n_frames, np.int32)
+    arcs, ends = _room_for_arcs(n, np.int64), _room_for_finals(n)
+    n_arcs, n_finals, used, bad = kernels.parse_text(buf, source, arcs, state, ends, frames)
     if bad >= 0:
         line = to_str(text[bad:].split(b"\n", 1)[0][:80])
         raise MdiError(
             f"{where}: '{line}'; expected 'from to word graph,acoustic,frames' or 'state graph,acoustic,frames'"
         )
     start_state = int(text.split(None, 1)[0])  # Kaldi's rule: the state of the first line
-    states = 1 + int(max(np.max(numbers, initial=0) for numbers in (source[:arcs], dest[:arcs], end_state[:finals])))
+    source, state = source[:n_arcs], state[:n_finals]
+    states = 1 + int(max(np.max(numbers, initial=0) for numbers in (source, arcs.dest[:n_arcs], state)))
     if states > 50_000_000:
         raise MdiError(f"{where}: a state numbered {states - 1:,}; expected a lattice. Make it again")
-    order = np.argsort(source[:arcs], kind="stable")
     begin = np.zeros(states + 1, np.int64)
-    np.cumsum(np.bincount(source[:arcs], minlength=states), out=begin[1:])
-    final_graph, final_acoustic = np.full(states, np.inf), np.full(states, np.inf)
-    final_first, final_stop = np.zeros(states, np.int64), np.zeros(states, np.int64)
-    at = end_state[:finals]
-    final_graph[at], final_acoustic[at] = end_graph[:finals], end_acoustic[:finals]
-    final_first[at], final_stop[at] = end_first[:finals], end_stop[:finals]
+    np.cumsum(np.bincount(source, minlength=states), out=begin[1:])
+    arcs = taken(arcs, np.argsort(source, kind="stable"))
     lattice = Lattice(
-        utterance, begin, label[order].astype(np.int32), dest[order].astype(np.int32), graph[order], acoustic[order],
-        first[order], stop[order], final_graph, final_acoustic, final_first, final_stop, frames[:used],
-    )  # fmt: skip
+        utterance=utterance,
+        begin=begin,
+        arcs=arcs._replace(label=arcs.label.astype(np.int32), dest=arcs.dest.astype(np.int32)),
+        finals=finals_at(states, state, taken(ends, np.arange(n_finals))),
+        frames=frames[:used],
+    )
     return tidy(lattice, start_state, window.path)
+
+
+def _room_for_arcs(n: int, integer: type = np.int32) -> LatticeArcs:
+    return LatticeArcs(
+        label=np.empty(n, integer),
+        dest=np.empty(n, integer),
+        graph=np.empty(n),
+        acoustic=np.empty(n),
+        first=np.empty(n, np.int64),
+        stop=np.empty(n, np.int64),
+    )
+
+
+def _room_for_finals(n: int) -> LatticeFinals:
+    return LatticeFinals(
+        graph=np.empty(n), acoustic=np.empty(n), first=np.empty(n, np.int64), stop=np.empty(n, np.int64)
+    )
 
 
 def _read_binary(window: _Window, utterance: str) -> Lattice:
@@ -154,63 +167,53 @@ def _parse_binary(data: bytes, at: int, utterance: str, where: str) -> tuple[Lat
         raise MdiError(f"{where} is empty; decode the utterance again")
     compact = kind == _COMPACT
     body = np.frombuffer(data, np.int32, max(0, len(data) - at - head) // 4, at + head)
-    size, arcs, n_frames = kernels.measure_bytes(body, n_states, compact)
+    size, n_arcs, n_frames = kernels.measure_bytes(body, n_states, compact)
     if size == -2:
         raise MdiError(f"{where}: cut off or damaged; copy the file again or decode again")
     if size < 0:
         return None
-    begin = np.empty(n_states + 1, np.int64)
-    label, dest = np.empty(arcs, np.int32), np.empty(arcs, np.int32)
-    first, stop = np.empty(arcs, np.int64), np.empty(arcs, np.int64)
-    graph, acoustic, final_graph, final_acoustic = (
-        np.empty(arcs),
-        np.empty(arcs),
-        np.empty(n_states),
-        np.empty(n_states),
-    )
-    final_first, final_stop = np.empty(n_states, np.int64), np.empty(n_states, np.int64)
-    frames = np.empty(n_frames, np.int32)
-    kernels.parse_bytes(
-        body, body.view(np.float32), n_states, compact, begin, label, dest, graph, acoustic, first, stop,
-        final_graph, final_acoustic, final_first, final_stop, frames,
-    )  # fmt: skip
     lattice = Lattice(
-        utterance, begin, label, dest, graph, acoustic, first, stop,
-        final_graph, final_acoustic, final_first, final_stop, frames,
-    )  # fmt: skip
+        utterance=utterance,
+        begin=np.empty(n_states + 1, np.int64),
+        arcs=_room_for_arcs(n_arcs),
+        finals=_room_for_finals(n_states),
+        frames=np.empty(n_frames, np.int32),
+    )
+    kernels.parse_bytes(body, body.view(np.float32), compact, lattice.arrays)
     return lattice, start, head + 4 * int(size)
 
 
 def to_binary(lattice: Lattice) -> bytes:
     """One entry of a binary archive."""
-    held = int((lattice.stop - lattice.first).sum() + (lattice.final_stop - lattice.final_first).sum())
+    held = sum(int((part.stop - part.first).sum()) for part in (lattice.arcs, lattice.finals))
     body = np.empty(5 * lattice.n_states + 6 * lattice.n_arcs + held, np.int32)
-    used = kernels.format_bytes(
-        lattice.begin, lattice.label, lattice.dest, lattice.graph, lattice.acoustic, lattice.first, lattice.stop,
-        lattice.final_graph, lattice.final_acoustic, lattice.final_first, lattice.final_stop, lattice.frames,
-        body, body.view(np.float32),
-    )  # fmt: skip
+    used = kernels.format_bytes(lattice.arrays, body, body.view(np.float32))
     head = fst_header(_COMPACT, 0, lattice.n_states, lattice.n_arcs)
     return to_bytes(lattice.utterance) + b" " + head + body[:used].tobytes()
+
+
+def _weights(part: LatticeArcs | LatticeFinals, frames: np.ndarray) -> list[str]:
+    """'graph,acoustic,frames' of each arc, or final."""
+    labels = frames.tolist()
+    graph, acoustic = part.graph.astype(np.float32), part.acoustic.astype(np.float32)
+    columns = zip(graph, acoustic, part.first.tolist(), part.stop.tolist(), strict=True)
+    return [f"{g},{a},{'_'.join(map(str, labels[first:stop]))}" for g, a, first, stop in columns]
 
 
 def to_text(lattice: Lattice) -> bytes:
     """One entry of a text archive; floats as short as single precision allows."""
     lines = [f"{lattice.utterance} "]
-    frames = lattice.frames.tolist()
+    weights, ends = _weights(lattice.arcs, lattice.frames), _weights(lattice.finals, lattice.frames)
     columns = zip(
-        lattice.source.tolist(), lattice.dest.tolist(), lattice.label.tolist(), lattice.graph.astype(np.float32),
-        lattice.acoustic.astype(np.float32), lattice.first.tolist(), lattice.stop.tolist(), strict=True,
-    )  # fmt: skip
+        lattice.source.tolist(), lattice.arcs.dest.tolist(), lattice.arcs.label.tolist(), weights, strict=True
+    )
     arcs: list[list[str]] = [[] for _ in range(lattice.n_states)]
-    for s, t, word, g, a, first, stop in columns:
-        arcs[s].append(f"{s}\t{t}\t{word}\t{g},{a},{'_'.join(map(str, frames[first:stop]))}")
+    for s, t, word, weight in columns:
+        arcs[s].append(f"{s}\t{t}\t{word}\t{weight}")
     for s in range(lattice.n_states):
         lines += arcs[s]
-        if np.isfinite(lattice.final_graph[s]):
-            g, a = np.float32(lattice.final_graph[s]), np.float32(lattice.final_acoustic[s])
-            held = "_".join(map(str, frames[lattice.final_first[s] : lattice.final_stop[s]]))
-            lines.append(f"{s}\t{g},{a},{held}")
+        if np.isfinite(lattice.finals.graph[s]):
+            lines.append(f"{s}\t{ends[s]}")
     return to_bytes("\n".join(lines) + "\n\n")
 
 

@@ -17,12 +17,12 @@ import numpy as np
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import check_output, make_folder
 from mdi.fst.symbols import SymbolTable, read_symbols
+from mdi.kernels.model import ModelArrays
 from mdi.kernels.rescore import compose
 from mdi.lm.arpa import read_arpa
 from mdi.lm.model import NgramModel
-from mdi.lm.trie import padded
 from mdi.progress import Progress, say
-from mdi.speech.lattice import Lattice, tidy
+from mdi.speech.lattice import Lattice, taken, tidy
 from mdi.speech.lattice_files import archives, lattice_writer, read_lattices
 
 # How a model's score is in a lattice: as the model says, or that of the cheapest path through the back-off arcs of its
@@ -37,7 +37,7 @@ class LatticeModel:
     model: NgramModel
     symbols: SymbolTable
     word_of: np.ndarray
-    arrays: tuple
+    arrays: ModelArrays
 
     @property
     def unknown(self) -> int:
@@ -48,41 +48,37 @@ class LatticeModel:
 
 
 def lattice_model(model: NgramModel, symbols: SymbolTable) -> LatticeModel:
-    trie = model.trie
-    arrays = (
-        padded(trie.begin[1:]), padded(trie.word[1:]), padded(trie.suffix[1:]), padded(trie.as_hist[1:]),
-        padded(trie.back[1:]), padded(model.p[1:]), padded(model.bow[1:] or [np.zeros(0)]),
-    )  # fmt: skip
-    return LatticeModel(model, symbols, symbols.words_of(model.vocab, 1 + max(symbols.ids.values())), arrays)
+    word_of = symbols.words_of(model.vocab, 1 + max(symbols.ids.values()))
+    return LatticeModel(model, symbols, word_of, model.arrays())
 
 
 def add_model(lattice: Lattice, lm: LatticeModel, scale: float = 1.0, scores: str = EXACT) -> Lattice:
     """The lattice with scale * (-ln p) of every path's words, `</s>` included, added to its graph costs."""
-    if lattice.n_arcs and int(lattice.label.max()) >= len(lm.word_of):
+    last = int(lattice.arcs.label.max(initial=0))
+    if last >= len(lm.word_of):
         raise MdiError(
-            f"lattice of utterance {lattice.utterance}: word number {int(lattice.label.max())} is not in "
-            f"{lm.symbols.path};"
+            f"lattice of utterance {lattice.utterance}: word number {last} is not in {lm.symbols.path};"
             " expected the table that the lattices were made with"
         )
-    vocab = lm.model.vocab
-    room, dropped = 4, -1
-    while dropped < 0:  # how many states and arcs there will be shows only when they are made
-        begin, arc, cost, dest, state, final, dropped = compose(
-            lattice.begin, lattice.label, lattice.dest, np.isfinite(lattice.final_graph), lm.word_of,
-            scores == CHEAPEST,
-            vocab.bos, vocab.eos, lm.model.order, *lm.arrays, room * lattice.n_states, room * (lattice.n_arcs + 1),
-        )  # fmt: skip
+    room, cheapest = 4, scores == CHEAPEST
+    while True:  # how many states and arcs there will be shows only when they are made
+        found = compose(
+            lattice.arrays, lm.word_of, lm.arrays, cheapest, room * lattice.n_states, room * (lattice.n_arcs + 1)
+        )
+        if found.dropped >= 0:
+            break
         room *= 4
-    final_graph = np.full(len(state), np.inf)
-    ends = np.isfinite(lattice.final_graph[state])
-    final_graph[ends] = lattice.final_graph[state[ends]] + scale * final[ends]
+    arcs, finals = taken(lattice.arcs, found.arc), taken(lattice.finals, found.state)
+    final_graph = np.full(len(found.state), np.inf)
+    ends = np.isfinite(finals.graph)
+    final_graph[ends] = finals.graph[ends] + scale * found.final[ends]
     made = replace(
-        lattice, begin=begin, label=lattice.label[arc], dest=dest, graph=lattice.graph[arc] + scale * cost,
-        acoustic=lattice.acoustic[arc], first=lattice.first[arc], stop=lattice.stop[arc], final_graph=final_graph,
-        final_acoustic=lattice.final_acoustic[state],
-        final_first=lattice.final_first[state], final_stop=lattice.final_stop[state],
-    )  # fmt: skip
-    if not dropped:
+        lattice,
+        begin=found.begin,
+        arcs=arcs._replace(dest=found.dest, graph=arcs.graph + scale * found.cost),
+        finals=finals._replace(graph=final_graph),
+    )
+    if not found.dropped:
         return made
     try:
         return tidy(made)

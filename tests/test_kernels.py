@@ -1,0 +1,60 @@
+"""What all kernels keep to, and the searches that they share."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba.core.dispatcher import Dispatcher
+
+import mdi.kernels
+from mdi.kernels.text import Words, fill_table, find_word, has_room, take_word
+from mdi.kernels.trie import bisect, find_row, gallop
+
+MODULES = [importlib.import_module(f"mdi.kernels.{m.name}") for m in pkgutil.iter_modules(mdi.kernels.__path__)]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_kernels_take_few_arguments(module):
+    """Arrays that belong together come as one record, which says what each of them is."""
+    for name, kernel in inspect.getmembers(module, lambda value: isinstance(value, Dispatcher)):
+        assert len(inspect.signature(kernel.py_func).parameters) <= 7, name
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 40), max_size=30), st.integers(-1, 41), st.data())
+def test_both_searches_find_the_first_place(values, least, data):
+    ascending = np.array(sorted(values), np.int32)
+    lo = data.draw(st.integers(0, len(ascending)))
+    end = data.draw(st.integers(lo, len(ascending)))
+    expected = lo + int(np.searchsorted(ascending[lo:end], least))
+    assert bisect(ascending, lo, end, least) == expected
+    assert gallop(ascending, lo, end, least) == expected
+
+
+def test_a_row_is_found_among_those_of_its_history():
+    begin, word = np.array([0, 2, 2, 3], np.int32), np.array([1, 5, 3], np.int32)
+    assert [find_row(begin, word, 0, w) for w in (0, 1, 3, 5, 6)] == [-1, 0, -1, 1, -1]
+    assert [find_row(begin, word, 1, 1), find_row(begin, word, 2, 3), find_row(begin, word, 2, 5)] == [-1, 2, -1]
+
+
+def test_new_words_join_only_a_vocabulary_that_grows():
+    text = np.frombuffer(b"onetwo", np.uint8)
+    words = Words(np.empty(6, np.uint8), np.zeros(3, np.int64), np.full(8, -1, np.int32), np.zeros(1, np.int64), True)
+    fixed = words._replace(grows=False)
+    assert take_word(text, 0, 3, fixed) < 0
+    assert has_room(words, 2, 6)
+    assert not has_room(words, 2, 7)
+    assert not has_room(words, 3, 6)
+    assert [take_word(text, 0, 3, words), take_word(text, 3, 6, words), take_word(text, 0, 3, words)] == [0, 1, 0]
+    assert words.size[0] == 2
+    assert [find_word(text, 3, 6, fixed), take_word(text, 3, 6, fixed)] == [1, 1]
+    assert not has_room(words, 1, 0)
+    words.table[:] = -1
+    assert fill_table(words) == -1
+    assert fill_table(words) == 0
