@@ -12,13 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from isal import igzip, isal_zlib
 
 from mdi.errors import MdiError
 
 CHUNK = 1 << 24
+_ISAL_ERROR: type[Exception] = isal_zlib.error
 # ISA-L's level 2 writes several times faster than zlib's 6, at about the same size.
 GZIP_LEVEL = 2
 _MAGIC = {
@@ -50,7 +51,7 @@ def read_chunks(path: str, size: int = CHUNK) -> Iterator[bytes]:
             while chunk:
                 yield chunk
                 chunk = raw.read(size)
-    except (EOFError, zlib.error, isal_zlib.error, igzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, igzip.BadGzipFile, _ISAL_ERROR) as error:
         raise MdiError(
             f"{path}: broken gzip stream ({error}); the file is cut off or damaged, copy it again"
         ) from error
@@ -141,7 +142,7 @@ def writing(path: str) -> Iterator[BinaryIO]:
     with _replacing(path) as raw:
         if path.endswith(".gz"):
             with igzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=GZIP_LEVEL, mtime=0) as stream:
-                yield stream
+                yield cast(BinaryIO, stream)
         else:
             yield raw
 

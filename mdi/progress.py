@@ -6,6 +6,7 @@ import shutil
 import sys
 import threading
 import time
+from typing import Any
 
 _lock = threading.RLock()
 _bars: list = []  # tqdm's, those on the screen now
@@ -46,7 +47,7 @@ class Progress:
         self.label, self.total, self.unit = label, total, unit
         self.start = self.shown = time.monotonic()
         self.on_terminal = sys.stderr.isatty()
-        self.bar = None
+        self.bar: Any = None  # tqdm's, once it is drawn
 
     def __enter__(self) -> Progress:
         return self

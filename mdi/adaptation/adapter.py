@@ -104,7 +104,7 @@ class Adapter:
             )
             chosen, target = chosen.keep(kept), target[kept]
         own = ground is None
-        ground = self.ground(chosen) if own else ground
+        ground = self.ground(chosen) if ground is None else ground
         while True:
             dual = ground.dual_of(chosen)
             cells = dual.evaluate(np.zeros(chosen.total)).cells

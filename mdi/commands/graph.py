@@ -39,14 +39,15 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError(f"{args.lm}: a G.fst without --words; expected the table that it was made with")
     acoustic = read_acoustic_model()
     lexicon = read_lexicon(args.lexicon, acoustic) if args.lexicon else dictionary(acoustic)
-    model = None if ready else read_arpa(args.lm, closed=False)
-    if args.words:
-        symbols = read_symbols(args.words)
-    else:
-        symbols = make_symbols([word for word in lexicon.words() if model.vocab.id(word) >= 0])
     if ready:
+        symbols = read_symbols(args.words)
         acceptor = from_bytes(Path(args.lm).read_bytes(), args.lm)
     else:
+        model = read_arpa(args.lm, closed=False)
+        if args.words:
+            symbols = read_symbols(args.words)
+        else:
+            symbols = make_symbols([word for word in lexicon.words() if word in model])
         result = grammar(model, symbols)
         if result.dropped:
             say(f"mdi graph: {check_dropped(result, args.lm, symbols, args.max_dropped)}; dropped")

@@ -39,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    import numpy as np
+
     from mdi.errors import MdiError
     from mdi.lm.arpa import read_arpa, write_arpa
     from mdi.lm.mix import check_weights, mix, over_one_vocabulary
@@ -55,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
             f"one model only ({args.lms[0]}) and the output {args.out}; expected two models or more, then the output"
         )
     check_outputs(args.out, [*args.lms, *texts])
-    weights = None if texts else check_weights(_numbers(args.weights), len(args.lms))
+    weights = np.zeros(0) if texts else check_weights(_numbers(args.weights), len(args.lms))
     models = []
     for path in args.lms:
         models.append(read_arpa(path, closed=False))

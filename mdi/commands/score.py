@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
         f" depth {found.depth:.1f}"
     )
     weight, penalty = result.point
-    inner = {args.min_lmwt: weight + 1, args.max_lmwt: weight - 1}.get(weight)
+    inner = {args.min_lmwt: weight + 1, args.max_lmwt: weight - 1}.get(weight, weight)
     if (inner, penalty) in result.by_point and result.by_point[inner, penalty].rate > result.errors.rate:
         say(f"mdi score: the best LM weight, {weight}, is at the edge of the range; widen --min-lmwt or --max-lmwt")
     if args.compare_with:

@@ -8,6 +8,7 @@ into it go on to the history it backs off to and carry its weight. `<s>` is the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -195,7 +196,7 @@ def write_fst(fst: Arcs, path: str, sort: str = "ilabel", kind: str = "vector") 
     faster."""
     import pywrapfst
 
-    made = pywrapfst.Fst.read_from_string(to_bytes(fst))
+    made: Any = pywrapfst.Fst.read_from_string(to_bytes(fst))
     made.connect()
     made.arcsort(sort)
     if made.num_states() == 0 or fst.n_arcs == 0:

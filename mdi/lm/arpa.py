@@ -161,7 +161,7 @@ def _read_text(path: str) -> NgramModel:
     order = len(counts)
     progress = Progress(f"reading {path}", sum(counts), "n-grams")
     words = GrowingVocabulary()
-    trie, p, bow = None, [NONE], [np.ones(1)]
+    trie, p, bow = unigram_trie(0), [NONE], [np.ones(1)]
     prefixes = _Prefixes()
     for k in range(1, order + 1):
         if k > 1:
@@ -312,7 +312,8 @@ def _read_order(lines, vocab, trie: Trie, prefixes: _Prefixes, k: int, counts: l
             size = max(n + found.n, _room(count, size))
             hist, word, p = _grown(hist, size), _grown(word, size), _grown(p, size)
             bow = bow if top else _grown(bow, size)
-        for whole, piece in zip((hist, word, p) if top else (hist, word, p, bow), part, strict=False):
+        wholes: list[Array] = [hist, word, p] if top else [hist, word, p, bow]
+        for whole, piece in zip(wholes, part, strict=False):
             whole[n : n + found.n] = piece[: found.n]
         n += found.n
         progress.update(before + n)
@@ -462,7 +463,7 @@ def _format(
         longer=NONE if top else trie.begin[k + 1],
         keep_longer=_NO_FLAGS if keep is None or top else keep[k + 1],
     )
-    pieces = []
+    pieces: list[bytes] = []
     # each thread has one buffer for all its blocks: fresh memory would cost as much as the formatting of numbers
     out = getattr(_thread, "out", NONE)
     if len(out) < _BLOCK * (LINE_ROOM + 8 * k):

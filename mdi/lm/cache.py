@@ -18,6 +18,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from isal import isal_zlib
@@ -63,7 +64,8 @@ def _lists(model: NgramModel) -> dict[str, list[np.ndarray]]:
 
 def save(model: NgramModel, path: str, to: Path) -> None:
     """Keeps the model that was read from `path`. If there is no room for it, nothing is lost but time."""
-    arrays, head, at = [], {"version": VERSION, "byteorder": sys.byteorder, "source": _source(path), "arrays": {}}, 0
+    head: dict[str, Any] = {"version": VERSION, "byteorder": sys.byteorder, "source": _source(path), "arrays": {}}
+    arrays, at = [], 0
     for name, parts in _lists(model).items():
         head["arrays"][name] = []
         for part in parts:
@@ -122,7 +124,7 @@ def _read(kept: Path) -> tuple[NgramModel, dict[str, object]]:
     if isal_zlib.crc32(data) != head["crc32"]:
         raise ValueError("damaged")
 
-    def part(entry: dict[str, object]) -> np.ndarray:
+    def part(entry: dict[str, Any]) -> np.ndarray:
         kind = np.dtype(entry["type"])
         return data[entry["at"] : entry["at"] + entry["length"] * kind.itemsize].view(kind)
 

@@ -98,24 +98,23 @@ def stream_text(
     while."""
     if not 1 <= order <= MAX_ORDER:
         raise OptionError("order", order, f"1 to {MAX_ORDER}")
-    grows = isinstance(vocab, GrowingVocabulary)
-    with ExternalCounter(order, 0 if grows else vocab.bos, memory, folder) as runs:
+    with ExternalCounter(order, vocab.bos, memory, folder) as runs:
         source = Text(text, vocab, oov, runs.block)
         waiting: list[Array] = []
         for ids in source:
             waiting.append(ids)
             if 2 * sum(map(len, waiting)) >= runs.block:
-                runs.add(np.concatenate(waiting), vocab.n if grows else len(vocab))
+                runs.add(np.concatenate(waiting), len(vocab))
                 waiting.clear()
         if waiting:
-            runs.add(np.concatenate(waiting), vocab.n if grows else len(vocab))
+            runs.add(np.concatenate(waiting), len(vocab))
         merge = runs.merge()
-        yield CountStream(vocab.freeze() if grows else vocab, order, merge.trie, merge.count, merge.top, source.stats)
+        yield CountStream(vocab.freeze(), order, merge.trie, merge.count, merge.top, source.stats)
 
 
 def count_text(
     text: TextLike,
-    vocab: Vocabulary | GrowingVocabulary | str | Iterable[str] | None = None,
+    vocab: Vocabulary | GrowingVocabulary | str | os.PathLike | Iterable[str] | None = None,
     order: int = 3,
     oov: str = "map",
     memory: int = MEMORY,
@@ -131,7 +130,7 @@ def count_text(
 
 
 def as_vocabulary(
-    vocab: Vocabulary | GrowingVocabulary | str | Iterable[str] | None, oov: str
+    vocab: Vocabulary | GrowingVocabulary | str | os.PathLike | Iterable[str] | None, oov: str
 ) -> Vocabulary | GrowingVocabulary:
     """What may be given as a vocabulary, as one; without <unk> where words outside it are dropped."""
     if vocab is None:
@@ -154,7 +153,7 @@ def read_counts(path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oo
         raise MdiError(
             f"{path}: no 1-grams; expected counts of all orders from 1 to {order}, as from ngram-count -write"
         )
-    final = vocab.freeze() if isinstance(vocab, GrowingVocabulary) else vocab
+    final = vocab.freeze()
     counts = counts_of(final, [np.concatenate(part) for part in ngrams], [np.concatenate(part) for part in number])
     predicted = counts.count[1].sum() - (counts.count[1][final.bos] if final.bos >= 0 else 0)
     stats.sentences = int(counts.count[1][final.eos]) if final.eos >= 0 else 0
@@ -202,7 +201,7 @@ class _CountReader:
             at = found.line
             line += found.lines
             for start in out.unknown[: found.unknown].tolist():
-                word = to_str(re.match(rb"[^ \t\r\n]+", data[start : start + LONGEST_LINE])[0])
+                word = to_str(re.split(rb"[ \t\r\n]", data[start : start + LONGEST_LINE], maxsplit=1)[0])
                 if len(self.stats.oov_examples) < 5 and word not in self.stats.oov_examples:
                     self.stats.oov_examples.append(word)
             self.stats.oov += int(found.lost)
@@ -222,7 +221,7 @@ class _CountReader:
                 mine = np.flatnonzero(good & (length == k))
                 self.ngrams[k - 1].append(ids[mine, :k])
                 self.number[k - 1].append(number[mine])
-            if found.why == FULL and self.grows:
+            if found.why == FULL and isinstance(vocab, GrowingVocabulary):
                 stop = data.find(b"\n", at)
                 vocab.make_room(self.order + 1024, stop - at + 1024)
         return line

@@ -92,14 +92,15 @@ def default_min_counts(order: int) -> list[float]:
 def discount_of(n: Array) -> Discount:
     """D1, D2, D3+ from n[1..4] where these allow it, as KenLM decides. Without any n-grams, n[0] = 0, nothing is
     wrong."""
-    counts = tuple(int(value) for value in n[1:5])
+    n1, n2, n3, n4 = (int(value) for value in n[1:5])
+    counts = n1, n2, n3, n4
     if not n[0]:
         return Discount(counts, FALLBACK)
     if not all(counts):
         missing = counts.index(0) + 1
         return Discount(counts, FALLBACK, f"no n-gram has a count of {missing}")
-    y = counts[0] / (counts[0] + 2.0 * counts[1])
-    d = tuple(i - (i + 1) * y * counts[i] / counts[i - 1] for i in (1, 2, 3))
+    y = n1 / (n1 + 2.0 * n2)
+    d = 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3
     if not all(0.0 <= value <= i for i, value in enumerate(d, 1)):
         return Discount(counts, FALLBACK, "D1, D2, D3+ would be " + ", ".join(f"{value:.4g}" for value in d))
     return Discount(counts, d)
@@ -181,9 +182,9 @@ def statistics(counts: CountStream, smoothing: str, min_counts: Sequence[float])
     least = _least(min_counts)
     n = [np.zeros(5, np.int64) for _ in range(order + 1)]
     if order == 1:
-        after = _nothing_seen(1)
-        kernels.add_statistics(trie.branches(1), counts.count[1], bos, after, n[1])
-        return Statistics(unigram_trie(trie.n_words), counts.count, [after], n)
+        seen = _nothing_seen(1)
+        kernels.add_statistics(trie.branches(1), counts.count[1], bos, seen, n[1])
+        return Statistics(unigram_trie(trie.n_words), counts.count, [seen], n)
     top = _Top(counts, least[-1])
     n[order] = top.n
     count = counts.count[:order]

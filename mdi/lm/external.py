@@ -74,7 +74,9 @@ class SortedRun:
 
 def count_block(ids: Array, order: int, n_words: int, bos: int) -> SortedRun:
     """Counts whole sentences. The k-grams are sorted by (history, word), which is the order of the trie's rows."""
-    begin, word, count = [NONE, NONE], [NONE, NONE], [NONE, np.bincount(ids[ids >= 0], minlength=n_words)]
+    begin: list[Array | FileArray] = [NONE, NONE]
+    word: list[Array | FileArray] = [NONE, NONE]
+    count: list[Array | FileArray] = [NONE, np.bincount(ids[ids >= 0], minlength=n_words)]
     as_hist = np.arange(n_words, dtype=np.int32)
     row_at = ids
     for k in range(2, order + 1):
@@ -215,7 +217,9 @@ class ExternalCounter:
 
 def store(merge: MergedRuns, prefix: str) -> SortedRun:
     """Writes merged counts to files whose names begin with `prefix`."""
-    begin, word, count = [NONE, NONE], [NONE, NONE], [NONE, merge.count[1]]
+    begin: list[Array | FileArray] = [NONE, NONE]
+    word: list[Array | FileArray] = [NONE, NONE]
+    count: list[Array | FileArray] = [NONE, merge.count[1]]
     for k in range(2, merge.order + 1):
         lower = [Rows(0, merge.trie.begin[k], merge.trie.word[k], merge.count[k])] if k < merge.order else merge.top()
         paths = [f"{prefix}.{k}.{name}" for name in ("begin", "word", "count")]

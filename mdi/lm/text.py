@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +88,7 @@ def _sentence(item: object) -> str:
         if re.search(r"[\r\n]", item):
             raise MdiError(f"a line break in the sentence {item!r}; expected one sentence each")
         return item
-    words = list(item) if isinstance(item, Iterable) and not isinstance(item, bytes) else [None]
+    words: list[Any] = list(item) if isinstance(item, Iterable) and not isinstance(item, bytes) else [None]
     if odd := [word for word in words if not isinstance(word, str) or not word or re.search(r"[ \t\r\n]", word)]:
         raise MdiError(f"{odd[0]!r} in the sentence {item!r}; expected a list of words, without blanks in them")
     return " ".join(words)
@@ -139,8 +140,7 @@ class Text:
     def _ids(self, path: str | Sentences, data: bytes, number: int, out: np.ndarray):
         buffer = np.frombuffer(data, np.uint8)
         vocab, stats = self.vocab, self.stats
-        grow = isinstance(vocab, GrowingVocabulary)
-        markers = kernels.Markers(0, 1, 2) if grow else kernels.Markers(vocab.bos, vocab.eos, vocab.unk)
+        markers = kernels.Markers(vocab.bos, vocab.eos, vocab.unk)
         if self.oov == "drop":
             markers = markers._replace(unk=-1)
         at = 0
@@ -166,7 +166,7 @@ class Text:
                 yield out[: found.n].copy()
             if found.why == kernels.FULL:
                 size = kernels.line_bounds(buffer, found.line, len(buffer))[0] - found.line
-                if grow:
+                if isinstance(vocab, GrowingVocabulary):
                     vocab.make_room(max(1024, size), size)
                 if size // 2 + 4 > len(out):
                     out = np.empty(size // 2 + 4, np.int32)
@@ -175,6 +175,7 @@ class Text:
 
     def _remember_unknown(self, data: bytes) -> None:
         seen = self.stats.oov_examples
+        assert isinstance(self.vocab, Vocabulary)  # one that grows knows every word
         for token in re.finditer(rb"[^ \t\r\n]+", data):
             word = to_str(token[0])
             if word not in seen and self.vocab.id(word) < 0:

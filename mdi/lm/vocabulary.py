@@ -81,6 +81,10 @@ class Vocabulary:
     def unk(self) -> int:
         return next((i for i in map(self.id, UNKNOWN) if i >= 0), -1)
 
+    def freeze(self) -> Vocabulary:
+        """Itself: no word is added any more."""
+        return self
+
     def same_words(self, other: Vocabulary) -> bool:
         """Same words with the same ids."""
         return np.array_equal(self.offset, other.offset) and np.array_equal(self.blob, other.blob)
@@ -108,6 +112,8 @@ def vocabulary(words: Iterable[str]) -> Vocabulary:
 class GrowingVocabulary:
     """A vocabulary while words are still being added: arrays with room to spare."""
 
+    bos, eos, unk = 0, 1, 2  # of one that grows from text: it begins with these
+
     def __init__(self, words: Iterable[str] = ()) -> None:
         start = vocabulary(words)
         self.size = np.array([len(start)])
@@ -119,6 +125,9 @@ class GrowingVocabulary:
     def n(self) -> int:
         """Number of words."""
         return int(self.size[0])
+
+    def __len__(self) -> int:
+        return self.n
 
     @property
     def arrays(self) -> Words:

@@ -127,7 +127,8 @@ class Recognizer:
             lattice = parse_fst(stream.read(), utterance)
         lattice = scaled(word_lattice(lattice, self.options.lattice_beam), 1.0 / self.options.acoustic_scale)
         clock.append(time.process_time())
-        here = Times(1, len(scores) / FRAMES_A_SECOND, *(b - a for a, b in pairwise(clock)))
+        senones, search, determinization = (b - a for a, b in pairwise(clock))
+        here = Times(1, len(scores) / FRAMES_A_SECOND, senones, search, determinization)
         if not reached:
             here.unfinished.append(utterance)
         self.times += here

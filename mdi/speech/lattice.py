@@ -32,7 +32,7 @@ class Lattice(ByState):
     frames: Array
 
     @property
-    def dest(self) -> Array:
+    def dest(self) -> Array:  # type: ignore[override]
         return self.arcs.dest
 
     @property

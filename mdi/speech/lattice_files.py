@@ -222,7 +222,11 @@ def lattice_writer(path: str, text: bool = False) -> Iterator[Callable[[Lattice]
     """A function that adds a lattice to an archive, which appears when all are written."""
     form = to_text if text else to_binary
     with writing(path) as stream:
-        yield lambda lattice: stream.write(form(lattice))
+
+        def write(lattice: Lattice) -> None:
+            stream.write(form(lattice))
+
+        yield write
 
 
 def archives(path: str) -> list[str]:

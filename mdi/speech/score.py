@@ -209,11 +209,10 @@ def _sclite(
     root: Path, point: Point, references: dict[str, Words], hypotheses: dict[str, Words], speaker_of: dict[str, str]
 ) -> None:
     """NIST's report beside ours, where SCTK is installed: score_<LMWT>_<WIP>/hyp.trn.sys."""
-    program = (
-        [shutil.which("sclite")] if shutil.which("sclite") else [shutil.which("sctk"), "sclite"]
-    )  # Debian's wrapper
-    if program[0] is None:
+    found, wrapper = shutil.which("sclite"), shutil.which("sctk")  # Debian's wrapper
+    if not found and not wrapper:
         return
+    program = [found] if found else [str(wrapper), "sclite"]
     folder = root / f"score_{point[0]}_{point[1]}"
     for name, texts in (("ref", references), ("hyp", hypotheses)):
         # sclite takes what stands before the last '-' or '_' for the speaker
@@ -245,12 +244,13 @@ def compare(folder: str, other: str, references: dict[str, Words], mode: str) ->
         weight, penalty = best_point(path)
         hypotheses = read_text(str(Path(path) / "scoring_kaldi" / f"penalty_{penalty}" / f"{weight}.txt"))
         errors.append(compute_wer(references, hypotheses, mode))
-    return write_comparison(folder, other, *errors)
+    return write_comparison(folder, other, errors[0], errors[1])
 
 
 def write_comparison(folder: str, other: str, first: Errors, second: Errors, over: str = "") -> str:
     """`second` is of `folder`; `over` says what was drawn and paired where that is not the utterance."""
     one, two, improved = confidence(first, second)
+    assert two is not None
     text = (
         f"{one.line('Set1')}{two.line('Set2')}Probability of Set2 improving Set1: {improved:.2f}\n"
         f"Difference of the WERs: {second.rate - first.rate:+.2f}, p = {sign_flip_p(first, second):.4f} (paired "

@@ -105,7 +105,7 @@ def compute_wer(references: Mapping[str, Words], hypotheses: Mapping[str, Words]
         found = kaldialign.edit_distance(reference, hypothesis)
         counts[:, i] = len(reference), found["ins"], found["del"], found["sub"]
         wrong += reference != hypothesis
-    return Errors(scored, *counts, wrong, len(absent))
+    return Errors(scored, counts[0], counts[1], counts[2], counts[3], wrong, len(absent))
 
 
 @dataclass(frozen=True)
