@@ -198,7 +198,9 @@ fi
   done
 
   if [[ $dry_run == true ]]; then
+    show_plan "$exp"
     estimate_cost
+    show_problems
     exit $((${#problems[@]} > 0))
   fi
   if [[ $stop_stage -eq 7 ]]; then

@@ -10,10 +10,11 @@ done
 # at_stage N NAME: is it among the stages to run? Says that it begins.
 at_stage() {
   if [[ $stage -gt $1 || $stop_stage -lt $1 ]]; then return 1; fi
+  [[ $dry_run == false ]] || show_plan "${exp:-data}"
   echo "--- stage $1: $2 ($corpus${part:+/$part}, $(date '+%H:%M:%S'))" >&2
 }
 
-# stage_of FILE: the stage that makes it
+# stage_of FILE: the stage that makes it, if one does
 stage_of() {
   case $1 in
     data/*) echo 0 ;;
@@ -21,8 +22,8 @@ stage_of() {
     */lm/*) echo 1 ;;
     */mdi/*) echo 3 ;;
     */first/*) echo 4 ;;
+    */decode/* | */graph/*) echo 5 ;;
     */rescore/*) echo 6 ;;
-    *) echo 5 ;;
   esac
 }
 

@@ -4,8 +4,8 @@
 
 # find_problems: prints what is missing and puts it into the array `problems`; in a dry run also what would be installed
 find_problems() {
-  local options said problem lacking
-  if [[ $backend == kaldi && $stop_stage -ge 5 ]]; then look_for_kaldi; fi
+  local options said lacking
+  if [[ $backend == kaldi && $stop_stage -ge 5 && -n $data_dir$lattice_dir$recipe ]]; then look_for_kaldi; fi
   if [[ $reads_data == true ]]; then
     mapfile -t options < <(data_options)
     if ! said=$(mdi_log=none "$mdi_root/local/prepare_data.sh" --dry-run true "${options[@]}" "data/$corpus" 2>&1); then
@@ -14,13 +14,9 @@ find_problems() {
       echo "$said" >&2
     fi
   fi
-  if [[ ${#problems[@]} -gt 0 ]]; then
-    echo "$script_name: missing, or to be settled first:" >&2
-    for problem in "${problems[@]}"; do echo "  - ${problem#local/prepare_data.sh: }" >&2; done
-  elif [[ $dry_run == true ]]; then
-    echo "$script_name: nothing is missing" >&2
-  fi
-  if [[ $dry_run == true ]]; then
+  if [[ $dry_run == false ]]; then
+    show_problems
+  else # which shows them at its end, with those that come up on the way
     lacking=$(lacking_packages "$(needed_extra)" | xargs)
     [[ -z $lacking ]] || echo "$script_name: to be installed from a package registry, into ${MDI_VENV:-$mdi_root/.venv}: $lacking" >&2
     if [[ $lacking == *ttspico* ]] && ! command -v cc > /dev/null; then
@@ -28,6 +24,14 @@ find_problems() {
     fi
     command -v flock > /dev/null || echo "$script_name: no program flock: do not start two runs in one folder" >&2
   fi
+}
+
+# show_problems: all of them, as one message
+show_problems() {
+  local problem
+  if [[ ${#problems[@]} -eq 0 ]]; then return; fi
+  echo "$script_name: missing, or to be settled first:" >&2
+  for problem in "${problems[@]}"; do echo "  - ${problem#local/prepare_data.sh: }" >&2; done
 }
 
 # estimate_cost: of each part, from the prepared data, or from what stage 0 will read

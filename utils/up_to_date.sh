@@ -1,9 +1,11 @@
 # shellcheck shell=bash
 # Work that is done once: what is there is not made again unless its inputs or its command have changed. Source it after
-# utils/script_common.sh. With dry_run=true it says what would be made and makes nothing.
+# utils/script_common.sh. With dry_run=true it makes nothing; show_plan says what would be made.
 # shellcheck disable=SC2154
 
-declare -A to_be_made=() # in a dry run: what an earlier command would have made
+# in a dry run: what an earlier command would have made; and since the last show_plan
+declare -A to_be_made=()
+planned=() fresh=()
 
 # make_once OUT... from INPUT... by COMMAND...: runs the command, which makes every OUT, unless the same command has made all of them from the
 # same inputs (files, or folders with all that is in them). The record of that, .OUT.made, appears when the command is through: after kill -9
@@ -23,14 +25,15 @@ make_once() {
   need "${inputs[@]}"
   record=$(dirname "${outs[0]}")/.$(basename "${outs[0]}").made
   state=$(state_of "$*" "${inputs[@]}")
-  if reason=$(why_make "$record" "$state" "${outs[@]}"); then
-    if [[ ${dry_run:-false} == true ]]; then
-      echo "to be made: ${outs[*]}${reason:+ ($reason)}" >&2
-      for out in "${outs[@]}"; do to_be_made[$out]=yes; done
-      return
-    fi
-  else
-    echo "up to date: ${outs[*]}" >&2
+  if ! reason=$(why_make "$record" "$state" "${outs[@]}"); then
+    [[ $dry_run == true ]] || echo "up to date: ${outs[*]}" >&2
+    fresh+=("${outs[@]}")
+    return
+  fi
+  if [[ $dry_run == true ]]; then
+    for out in "${outs[@]}"; do to_be_made[$out]=yes; done
+    planned+=("${outs[@]}")
+    [[ -z $reason ]] || planned[-1]+=" ($reason)"
     return
   fi
   [[ -z $reason ]] || echo "making ${outs[0]} again: $reason" >&2
@@ -50,14 +53,34 @@ there() { [[ -e $1 ]] || coming "$1"; }
 # coming FILE: in a dry run, an earlier command would have made it; stage 0 makes everything in data/
 coming() { [[ -n ${to_be_made[$1]:-} || ($1 == data/* && -n ${to_be_made[data/$corpus/prepared]:-}) ]]; }
 
-# need FILE...: they must be there; says which stage makes them. run.sh has stage_of.
+# need FILE...: they must be there; says which stage makes them (stage_of of utils/experiment.sh)
 need() {
   local file stage
   for file in "$@"; do
     if there "$file"; then continue; fi
     stage=$(stage_of "$file")
-    fail "$file is missing; stage $stage makes it: run this again with --stage $stage"
+    if [[ $dry_run == true ]]; then # as if they were: what comes after them is of interest too
+      to_be_made[$file]=yes
+      [[ -z $stage ]] || problems+=("$file is missing; stage $stage makes it: begin with --stage $stage")
+    else
+      fail "$file is missing; stage $stage makes it: run this again with --stage $stage"
+    fi
   done
+}
+
+# show_plan FOLDER: what make_once was called for since the last time, without the folder that all of it is in
+show_plan() {
+  show_files "to be made:" "$1" ${planned[@]+"${planned[@]}"}
+  show_files "up to date:" "$1" ${fresh[@]+"${fresh[@]}"}
+  planned=() fresh=()
+}
+
+show_files() {
+  local files=("${@:3}")
+  if [[ ${#files[@]} -eq 0 ]]; then return; fi
+  files=("${files[@]#"$2"/}")
+  files=("${files[@]/\/num_jobs/}") # it stands for its folder
+  echo "  $1 ${files[*]/\/scoring_kaldi\/best_wer/}" >&2
 }
 
 # state_of COMMAND INPUT...: what a result depends on: its command, and the size and time of every input
@@ -85,9 +108,9 @@ why_make() {
   [[ $before != "$state" ]] || return 1
   if [[ ${before%%$'\n'*} != "${state%%$'\n'*}" ]]; then
     echo "another command or another option"
-  else # the first line that is new, or that is gone: 'file size time'
+  else # the first 'file size time' that is new, or that is gone; what is to be made has been named already
     { comm -13 <(sort <<< "$before") <(sort <<< "$state") && comm -23 <(sort <<< "$before") <(sort <<< "$state"); } \
-      | sed 's/ [0-9.]* [0-9.]*$//; s/$/ has changed/' | awk 'NR == 1'
+      | sed 's/ [0-9.]* [0-9.]*$/ has changed/' | awk 'NR == 1 && !/, which is to be made$/'
   fi
 }
 
