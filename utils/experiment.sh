@@ -43,9 +43,11 @@ data_inputs() {
   fi
   # not all that is in them: Kaldi's programs write there too
   for folder in ${folders[@]+"${folders[@]}"}; do
-    for name in text wav.scp segments utt2spk spk2utt; do compgen -G "$folder/$name"; done
+    for name in text wav.scp segments utt2spk spk2utt; do
+      if [[ -e $folder/$name ]]; then printf '%s\n' "$folder/$name"; fi
+    done
   done
-  for folder in ${decoded[@]+"${decoded[@]}"}; do compgen -G "$folder/lat.*.gz"; done
+  for folder in ${decoded[@]+"${decoded[@]}"}; do compgen -G "$folder/lat.*.gz" || true; done
   printf '%s\n' "$mdi_root"/local/*.sh "$mdi_root"/local/*.py
 }
 

@@ -53,19 +53,20 @@ there() { [[ -e $1 ]] || coming "$1"; }
 # coming FILE: in a dry run, an earlier command would have made it; stage 0 makes everything in data/
 coming() { [[ -n ${to_be_made[$1]:-} || ($1 == data/* && -n ${to_be_made[data/$corpus/prepared]:-}) ]]; }
 
-# need FILE...: they must be there; says which stage makes them (stage_of of utils/experiment.sh)
+# need FILE...: they must be there; names the one that is made first, and the stage that makes it (stage_of of
+# utils/experiment.sh)
 need() {
-  local file stage
+  local file lacking=() message
   for file in "$@"; do
-    if there "$file"; then continue; fi
-    stage=$(stage_of "$file")
-    if [[ $dry_run == true ]]; then # as if they were: what comes after them is of interest too
-      to_be_made[$file]=yes
-      [[ -z $stage ]] || problems+=("$file is missing; stage $stage makes it: begin with --stage $stage")
-    else
-      fail "$file is missing; stage $stage makes it: run this again with --stage $stage"
-    fi
+    if ! there "$file"; then lacking+=("$(stage_of "$file") $file"); fi
   done
+  if [[ ${#lacking[@]} -eq 0 ]]; then return; fi
+  file=$(printf '%s\n' "${lacking[@]}" | sort -s -k 1,1 | awk 'NR == 1')
+  message="${file#* } is missing; stage ${file%% *} makes it: run this again with --stage ${file%% *}"
+  [[ $dry_run == true ]] || fail "$message"
+  # as if they were there: what comes after them is of interest too
+  [[ $file == " "* ]] || problems+=("$message")
+  for file in "${lacking[@]}"; do to_be_made[${file#* }]=yes; done
 }
 
 # show_plan FOLDER: what make_once was called for since the last time, without the folder that all of it is in
