@@ -7,11 +7,13 @@ import re
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from mdi.files import writing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from pandas import DataFrame
@@ -121,9 +123,9 @@ def search_chart(table: DataFrame, references: dict[str, float]) -> Figure:
     dots = [
         Dot(
             f"{row.min_counts}, {'no prior' if row.sigma2 == 'none' else f'sigma2 {row.sigma2}'}",
-            float(row.ppl_mixed), f"{row.ppl_mixed:.2f}", colour=BETTER if row.chosen == "*" else PLAIN,
+            row.ppl_mixed, f"{row.ppl_mixed:.2f}", colour=BETTER if row.chosen == "*" else PLAIN,
         )
-        for row in table.itertuples()
+        for row in cast("Iterable[Any]", table.itertuples())
     ]  # fmt: skip
     dots += [Dot(label, value, f"{value:.2f}", colour=REFERENCE) for label, value in references.items()]
     dots.sort(key=lambda dot: dot.value)

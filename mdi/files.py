@@ -19,7 +19,7 @@ from isal import igzip, isal_zlib
 from mdi.errors import MdiError
 
 CHUNK = 1 << 24
-_ISAL_ERROR: type[Exception] = isal_zlib.error
+_ISAL_ERROR: Any = isal_zlib.error  # typed as an exception, not as a class of them
 # ISA-L's level 2 writes several times faster than zlib's 6, at about the same size.
 GZIP_LEVEL = 2
 _MAGIC = {
