@@ -5,7 +5,7 @@
 # With no options: the demo (text from package registries, synthetic speech). In or beside a Kaldi recipe (egs/ami/s5b, egs/swbd/s5c,
 # egs/wsj/s5) the corpus is that recipe's. Text only, on your own corpus:
 #   ./run.sh --in-text a.txt --background-text b.txt.gz --dev-text c.txt
-# Data go to data/<corpus>, models and results to exp/<corpus>, of the folder that you stand in. What is up to date is not made again:
+# Data go to data/<corpus>, models and results to exp/<corpus>, of the current folder. What is up to date is not made again:
 # after an interruption the same command goes on.
 # shellcheck disable=SC2034  # options are read by name, in utils/
 set -euo pipefail
@@ -59,7 +59,7 @@ score_script=""  # kaldi: of the recipe; '' for compute-wer (local/score.sh in a
 rescore_script=""  # kaldi: of the recipe, steps/lmrescore_const_arpa.sh ('': its two programs, called with more checks)
 
 # A Kaldi recipe (in local/conf; paths are relative to it, and a * must match one name):
-egs_dir=${egs_dir:-}  # its folder (where you stand, or beside this folder)
+egs_dir=${egs_dir:-}  # its folder (the current folder, or beside this one)
 recipe=""  # name of that folder
 train_data=""  # data folder with the in-domain text
 set_data=""  # data folders of the test sets, 'dev=data/dev eval=data/eval', the development set first

@@ -137,7 +137,7 @@ def _replacing(path: str) -> Iterator[BinaryIO]:
 def writing(path: str) -> Iterator[BinaryIO]:
     """A binary stream to `path`: written under a temporary name in the same folder, synced, then renamed.
 
-    If anything fails on the way, what stood under that name before still stands there, and nothing else is left.
+    If anything fails on the way, what was there under that name before is still there, and nothing else is left.
     """
     with _replacing(path) as raw:
         if path.endswith(".gz"):

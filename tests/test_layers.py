@@ -19,7 +19,7 @@ ALLOWED = {
 
 
 def imports(path: Path) -> set[str]:
-    """First parts below mdi of what a module imports at run time; what stands under TYPE_CHECKING is for readers."""
+    """First parts below mdi of what a module imports at run time; what is under TYPE_CHECKING is for readers."""
     tree = ast.parse(path.read_text())
     hidden = {
         node

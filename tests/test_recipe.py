@@ -80,7 +80,7 @@ def test_a_second_run_does_nothing_and_ends_with_the_same_table(tiny):
     assert again.stderr.count("up to date:") > 40
 
 
-def test_other_speech_is_decoded_anew(tiny):
+def test_other_speech_is_decoded_again(tiny):
     folder, _ = tiny
     exp, data = folder / "exp/demo-tiny/commons", folder / "data/demo-tiny/commons"
     lines = (data / "speech/dev/text").read_text().splitlines(keepends=True)

@@ -117,9 +117,9 @@ def loading(args: argparse.Namespace, arpa: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("text", metavar="TEXT", help="one sentence a line, plain or gzipped")
+    parser.add_argument("text", metavar="TEXT", help="one sentence per line, plain or gzipped")
     parser.add_argument("--order", type=int, default=3, metavar="N", help="(3)")
-    parser.add_argument("--vocab", metavar="WORDS", help="one word a line (every word of the text)")
+    parser.add_argument("--vocab", metavar="WORDS", help="one word per line (every word of the text)")
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="(3)")
     parser.add_argument("--kenlm-python", metavar="PYTHON", help="a Python that has the kenlm module (this one)")
     parser.add_argument("--tmp", metavar="DIR", help="folder for the text and the models (the system's)")

@@ -6,7 +6,7 @@
 # of_set SET LIST: what a list, 'set=folder ...', names for the set
 of_set() { tr ' ' '\n' <<< "$2" | sed -n "s/^$1=//p"; }
 
-# recipe_around: the recipe that we stand in, if it is one
+# recipe_around: the recipe in the current folder, if it is one
 recipe_around() { if [[ $PWD != "$mdi_root" && -d steps && -d utils && -d local ]]; then echo "$PWD"; fi; }
 
 # known_corpus FOLDER...: the corpus of egs/<corpus>/<recipe> or of a clone beside it, if we have settings for it
@@ -24,9 +24,9 @@ known_corpus() {
 # find_recipe: egs_dir, which must be a folder of the name that the settings are for
 find_recipe() {
   egs_dir=${egs_dir:-$(dirname "$mdi_root")/$recipe}
-  [[ -d $egs_dir ]] || fail "no Kaldi recipe for $corpus: $egs_dir is not there; stand in egs/$corpus/$recipe, or give --egs-dir"
+  [[ -d $egs_dir ]] || fail "no Kaldi recipe for $corpus: $egs_dir is not there; change to egs/$corpus/$recipe, or give --egs-dir"
   egs_dir=$(cd "$egs_dir" && pwd)
-  [[ $(basename "$egs_dir") == "$recipe" ]] || fail "$egs_dir is not $recipe, for which the settings of $conf are; stand in \
+  [[ $(basename "$egs_dir") == "$recipe" ]] || fail "$egs_dir is not $recipe, for which the settings of $conf are; change to \
 egs/$corpus/$recipe, or give --egs-dir. If yours is laid out in the same way: --recipe $(basename "$egs_dir")"
 }
 

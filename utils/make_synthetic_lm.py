@@ -288,7 +288,7 @@ def sample(
 
 
 def write_text(model: NgramModel, counts: list[np.ndarray], n_words: int, seed: int, path: str) -> None:
-    """Sentences, one a line."""
+    """Sentences, one per line."""
     trie = model.trie
     rng = np.random.default_rng(seed + 100)
     by_p = np.argsort(-model.p[1], kind="stable")[:-1].astype(np.int32)  # without <s>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Written text to the words that people say, as for LibriSpeech's language models: numbers and abbreviations in words,
-no punctuation, one sentence a line.
+no punctuation, one sentence per line.
 
     utils/normalize_text.py [--case upper|lower] [--sentences true|false] [--nj N] TEXT[.gz]... OUT[.gz]
 
@@ -27,7 +27,7 @@ from mdi.errors import MdiError
 from mdi.files import check_output, read_chunks, writing
 from mdi.progress import Progress, say
 
-# Titles and such, after which a full stop ends no sentence. Written with a capital they stand before a name.
+# Titles and such, after which a full stop ends no sentence. Written with a capital they come before a name.
 ABBREVIATIONS = {
     "mr": "mister", "mrs": "missus", "ms": "miz", "dr": "doctor", "prof": "professor", "st": "saint", "sen": "senator",
     "rep": "representative", "gov": "governor", "gen": "general", "col": "colonel", "capt": "captain",

@@ -166,17 +166,20 @@ class Tuner:
         return mixed
 
     def search(self, most: int = 24, sets: Sequence[Thresholds] = PAPER_SETS) -> None:
-        """The given sets of thresholds with and without a prior; every n-gram under a prior whose variance is searched,
-        first the same for all orders, then by order; then thresholds one by one, for as long as it pays."""
+        """What we recommend without a search; the given sets of thresholds with and without a prior; every n-gram under
+        a prior whose variance is searched, first the same for all orders, then by order; then thresholds one by one,
+        for as long as it pays."""
         self.most = most
         order = self.adapter.order
+        recommended = Setting((1,) * order, (1.0,) * order)
         try:
+            self._try_possible(recommended)
             for one in sets:
                 thresholds = tuple(parse_thresholds(one, order))
                 if selecting.select(self.adapter.counts, list(thresholds)).total:
                     for prior in (None, (1.0,) * order):
                         self._try_possible(Setting(thresholds, prior))
-            self._walk(Setting((1,) * order, (1.0,) * order), [(k, 2.0) for k in [range(order)]])
+            self._walk(recommended, [(range(order), 2.0)])
             found = math.inf
             while self.best is not None and self.best[0] < found * (1 - WORTHWHILE):
                 found = self.best[0]

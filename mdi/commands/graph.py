@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("lm", metavar="LM", help="ARPA model, plain or gzipped, or a G.fst")
     parser.add_argument("out", metavar="DIR", help="folder to write; made if need be")
     parser.add_argument(
-        "--lexicon", metavar="FILE", help="'word phone phone ...' a line, several lines for several pronunciations"
+        "--lexicon", metavar="FILE", help="'word phone phone ...' per line, several lines for several pronunciations"
     )
     parser.add_argument("--words", metavar="words.txt", help="Kaldi's symbol table; must have #0")
     parser.add_argument("--max-dropped", type=float, default=0.2, metavar="SHARE",

@@ -26,13 +26,13 @@ PROGRAM = 200 << 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("texts", metavar="TEXT", nargs="*", help="one sentence a line, plain or gzipped; - is standard input")
+    add("texts", metavar="TEXT", nargs="*", help="one sentence per line, plain or gzipped; - is standard input")
     add("out", metavar="OUT", help="ARPA model to write, gzipped if it ends in .gz; - is standard output")
     add("--order", type=int, default=3, metavar="N", help="length of the longest n-grams (3)")
     add(
         "--vocab",
         metavar="WORDS",
-        help="one word a line, or Kaldi's words.txt; other words are <unk> (every word of the text)",
+        help="one word per line, or Kaldi's words.txt; other words are <unk> (every word of the text)",
     )
     add("--oov", choices=("map", "drop", "error"), default="map",
         help="words outside --vocab: map them to <unk>; drop them, for a model without <unk>; stop (map)")  # fmt: skip

@@ -374,7 +374,7 @@ def _put_any(out, n, value):
         left //= np.uint64(10)
         digits -= 1
     exponential = power < -4 or power > 6
-    point = np.int64(0) if exponential else power  # the decimal point stands after digit number `point`
+    point = np.int64(0) if exponential else power  # the decimal point comes after digit number `point`
     if point < 0:
         out[n] = 48
         out[n + 1] = 46

@@ -364,7 +364,7 @@ def _parsed(
 
 
 def _duplicate(lines: _Lines, first_line: int, k: int, index: int) -> MdiError:
-    """Finds the line of the n-gram that stands twice: read again, which only this error has to pay for."""
+    """Finds the line of the n-gram that appears twice: read again, which only this error has to pay for."""
     number, seen = first_line, -1
     if lines.path != "-":
         again = _Lines(lines.path)
@@ -374,8 +374,8 @@ def _duplicate(lines: _Lines, first_line: int, k: int, index: int) -> MdiError:
         while seen < index and (text := again.line() or b""):
             seen, number = seen + 1, again.number - 1
         words = " ".join(to_str(text).split()[1 : k + 1])
-        return lines.error(f"the {k}-gram '{words}' stands twice; keep one of the two lines", number)
-    return MdiError(f"standard input: {k}-gram number {index + 1} stands twice; keep one of the two lines")
+        return lines.error(f"the {k}-gram '{words}' appears twice; keep one of the two lines", number)
+    return MdiError(f"standard input: {k}-gram number {index + 1} appears twice; keep one of the two lines")
 
 
 def _check_count(lines: _Lines, k: int, found: int, count: int) -> None:
@@ -409,7 +409,7 @@ def _fail(lines: _Lines, why: int, at: int, k: int, count: int, found: int) -> N
     elif why == kernels.TOO_MANY:
         message = f"more {k}-grams than the {count:,} that the header announced, from '{whole}' on"
     else:
-        message = f"the word '{field}' stands twice among the 1-grams; keep one of the two lines"
+        message = f"the word '{field}' appears twice among the 1-grams; keep one of the two lines"
     raise lines.error(message)
 
 

@@ -2,7 +2,7 @@
 
 Off unless asked for: set MDI_CACHE to a folder. Every model read from a file is then kept there, in a file of its own,
 whose name comes from the path and whose head says what it was made from; it counts only while the source has the same
-size and time. What is stale, damaged or of another version is made anew, with a message. Nothing in it is code: a head
+size and time. What is stale, damaged or of another version is made again, with a message. Nothing in it is code: a head
 in JSON, then the arrays.
 
     8 bytes "MDICACHE", 8 bytes size of the head, the head, the arrays, each at a multiple of 64 bytes

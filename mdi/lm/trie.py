@@ -115,7 +115,7 @@ class Trie:
         return (np.searchsorted(self.begin[k], rows, side="right") - 1).astype(np.int32)
 
     def ngrams(self, k: int, rows: Array) -> Array:
-        """The words of the given rows of order k, a line each."""
+        """The words of the given rows of order k, one per line."""
         ids = np.empty((len(rows), k), np.int32)
         for j in range(k, 0, -1):
             ids[:, j - 1] = self.word[j][rows]
@@ -140,7 +140,7 @@ class Trie:
         return ids
 
     def find(self, ids: Array) -> Array:
-        """Rows of k-grams given a line each, -1 where there is none (or a word is negative)."""
+        """Rows of k-grams given one per line, -1 where there is none (or a word is negative)."""
         ids = np.ascontiguousarray(ids, np.int32)
         k = ids.shape[1]
         rows = np.full(len(ids), -1, np.int32)
@@ -197,7 +197,7 @@ def sort_rows(row_hist: Array, row_word: Array, n_hist: int) -> tuple[Array, Arr
 
 
 def from_ngrams(n_words: int, ngrams: list[Array]) -> Trie:
-    """Trie of the given n-grams (ngrams[i]: those of order i + 1, a line each) and of all their prefixes. Repeats are
+    """Trie of the given n-grams (ngrams[i]: those of order i + 1, one per line) and of all their prefixes. Repeats are
     fine."""
     trie = unigram_trie(n_words)
     for k in range(2, len(ngrams) + 1):

@@ -109,7 +109,7 @@ def _relabelled(arcs: Arcs, label: Array) -> Arcs:
 
 def _with_self_loops(arcs: Arcs, units: _Units) -> Arcs:
     """Every transition may last. A state whose incoming arcs all read the same transition gets the loop itself; where
-    they differ, a state of its own stands before it for each. Entering a transition pays for leaving it: each is left
+    they differ, a state of its own comes before it for each. Entering a transition pays for leaving it: each is left
     once."""
     source, t, dest = arcs.source.astype(np.int64), arcs.ilabel.astype(np.int64), arcs.dest.astype(np.int64)
     n = arcs.n_states

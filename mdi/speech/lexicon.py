@@ -36,7 +36,7 @@ class Lexicon:
 
 
 def read_lexicon(path: str, acoustic: AcousticModel) -> Lexicon:
-    """'word phone phone ...' a line. A word(2) of CMU's dictionary is another pronunciation of the word; stress digits
+    """'word phone phone ...' per line. A word(2) of CMU's dictionary is another pronunciation of the word; stress digits
     go."""
     known = {phone for phone in acoustic.phones if phone[0] not in "+"} - {SILENCE}
     entries: dict[tuple[str, tuple[str, ...]], None] = {}  # in the order of the file, each once
@@ -53,7 +53,7 @@ def read_lexicon(path: str, acoustic: AcousticModel) -> Lexicon:
             raise MdiError(f"{path}:{number}: {found} in '{to_str(line)}'; expected {' '.join(sorted(known))}")
         entries[word, phones] = None
     if not entries:
-        raise MdiError(f"{path}: no pronunciations; expected 'word phone phone ...' a line")
+        raise MdiError(f"{path}: no pronunciations; expected 'word phone phone ...' per line")
     return Lexicon(path, list(entries))
 
 

@@ -41,7 +41,7 @@ def read_report(path: Path) -> Errors:
         cells = [cell.strip() for cell in to_str(line).strip().strip("|").split("|")]
         if cells[0] in (SCLITE, ASCLITE):
             gap = cells[0] == ASCLITE
-            # the NCE that confidences bring stands in a cell of its own; sclite writes '# Snt', asclite '#Snt'
+            # the NCE that confidences bring is in a cell of its own; sclite writes '# Snt', asclite '#Snt'
             heads = " ".join(cells[1:3]).replace("# ", "#").split()
         elif heads and total is None and len(cells) >= 3 and cells[0]:
             figures = " ".join(cells[1:3]).split()

@@ -28,7 +28,7 @@ from mdi.speech.data import Words, read_text, text_of_lines
 from mdi.speech.lattice import Lattice, best_path, depth, n_frames, oracle
 from mdi.speech.wer import Errors, align, compute_wer, confidence, sign_flip_p
 
-Point = tuple[int, str]  # LM weight and word-insertion penalty, as they stand in file names
+Point = tuple[int, str]  # LM weight and word-insertion penalty, as they are in file names
 
 
 @dataclass
@@ -215,7 +215,7 @@ def _sclite(
     program = [found] if found else [str(wrapper), "sclite"]
     folder = root / f"score_{point[0]}_{point[1]}"
     for name, texts in (("ref", references), ("hyp", hypotheses)):
-        # sclite takes what stands before the last '-' or '_' for the speaker
+        # sclite takes what comes before the last '-' or '_' for the speaker
         rows = (f"{' '.join(texts[u])} ({speaker_of.get(u, 'all')}-{u})\n" for u in references if u in hypotheses)
         write_file(folder / f"{name}.trn", "".join(rows))
     command = [*program, "-r", "ref.trn", "trn", "-h", "hyp.trn", "trn", "-i", "rm", "-o", "sum", "dtl"]
