@@ -15,6 +15,8 @@ fi
 ruff check .
 ruff format --check .
 mypy
-mapfile -t scripts < <(find . -path ./.venv -prune -o -path ./.git -prune -o -type f \( -name '*.sh' -o -path './.ci/run' \) -print)
+mapfile -t scripts < <(
+  find . -path ./.venv -prune -o -path ./.git -prune -o -type f \( -name '*.sh' -o -path './.ci/run' \) -print
+)
 shellcheck -x "${scripts[@]}"
 python3 -m pytest ${chosen[@]+"${chosen[@]}"} "$@"

@@ -7,9 +7,10 @@
 declare -A to_be_made=()
 planned=() fresh=()
 
-# make_once OUT... from INPUT... by COMMAND...: runs the command, which makes every OUT, unless the same command has made all of them from the
-# same inputs (files, or folders with all that is in them). The record of that, .OUT.made, appears when the command is through: after kill -9
-# it is run again. What it prints also goes into the folder log beside OUT, and never to standard output.
+# make_once OUT... from INPUT... by COMMAND...: runs the command, which makes every OUT, unless the same command has
+# made all of them from the same inputs (files, or folders with all that is in them). The record of that, .OUT.made,
+# appears when the command is through: after kill -9 it is run again. What it prints also goes into the folder log
+# beside OUT, and never to standard output.
 make_once() {
   local outs=() inputs=() out record state reason log
   while [[ $1 != from ]]; do
@@ -100,7 +101,8 @@ state_of() {
   done
 }
 
-# why_make RECORD STATE OUT...: false if every OUT is there and was made in this state; prints what has changed, if something has
+# why_make RECORD STATE OUT...: false if every OUT is there and was made in this state; prints what has changed, if
+# something has
 why_make() {
   local record=$1 state=$2 out before
   for out in "${@:3}"; do [[ -e $out ]] || return 0; done
@@ -128,7 +130,8 @@ log_of() {
   echo "${folder%/scoring_kaldi}/log/$name.log"
 }
 
-# lock_folder FOLDER OTHER...: one run at a time in these; the jobs of a run that was killed keep the lock until they have ended
+# lock_folder FOLDER OTHER...: one run at a time in these; the jobs of a run that was killed keep the lock until they
+# have ended
 lock_folder() {
   local folder
   mkdir -p "$1" 2> /dev/null || fail "cannot make $1 in $PWD; run this in a folder that you may write to"
