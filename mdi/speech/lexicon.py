@@ -36,8 +36,8 @@ class Lexicon:
 
 
 def read_lexicon(path: str, acoustic: AcousticModel) -> Lexicon:
-    """'word phone phone ...' per line. A word(2) of CMU's dictionary is another pronunciation of the word; stress digits
-    go."""
+    """'word phone phone ...' per line. A word(2) of CMU's dictionary is another pronunciation of the word; stress
+    digits go."""
     known = {phone for phone in acoustic.phones if phone[0] not in "+"} - {SILENCE}
     entries: dict[tuple[str, tuple[str, ...]], None] = {}  # in the order of the file, each once
     for number, line in enumerate(read_lines(path), 1):
