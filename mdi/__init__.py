@@ -72,6 +72,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.lm.perplexity import word_table as word_table
     from mdi.lm.prune import prune as prune
     from mdi.lm.train import train as train
+    from mdi.speech.expected_counts import expected_counts as expected_counts
     from mdi.speech.rescore import rescore as rescore
 
 _MODULE_OF = {
@@ -84,6 +85,7 @@ _MODULE_OF = {
     "best_weights": "mdi.lm.mix",
     "check": "mdi.lm.check",
     "count_text": "mdi.lm.counts",
+    "expected_counts": "mdi.speech.expected_counts",
     "match": "mdi.adaptation.match",
     "mix": "mdi.lm.mix",
     "perplexity": "mdi.lm.perplexity",

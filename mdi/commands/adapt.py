@@ -1,12 +1,14 @@
 """Adapts a background model to in-domain text by minimum discrimination information.
 
     mdi adapt [options] BACKGROUND TEXT[.gz]... OUT
-    mdi adapt [options] --counts COUNTS BACKGROUND OUT
+    mdi adapt [options] --counts COUNTS BACKGROUND [TEXT...] OUT
+    mdi adapt [options] --lattices LATTICES --words words.txt BACKGROUND [TEXT...] OUT
 
 Among all models that have the in-domain marginals of the chosen n-grams, the result is the closest to the background.
 It is written with a certificate, OUT.json. A sweep over several thresholds is one job: with --min-counts
 2-2-2,5-3-2,6-4-3 the output's name must contain {}, which becomes the thresholds; the background is read once, and each
-set starts from the last solution.
+set starts from the last solution. --lattices takes what mdi counts does, also n-best lists, ctm and Vosk's JSON: the
+model adapts to what a recogniser believes, beside TEXT or without any.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from typing import TYPE_CHECKING
 
 from mdi.certificate import check_outputs, write_certificate
 from mdi.commands import options as shared
-from mdi.errors import MdiError
+from mdi.commands.counts import add_lattice_arguments
+from mdi.errors import MdiError, check_positive
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
@@ -32,12 +35,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--targets", choices=("ml", "smoothed"), default="ml",
         help="marginals: relative frequencies or Kneser-Ney's (ml)")  # fmt: skip
     add("--targets-lm", metavar="LM", help="marginals of this model instead")
+    add("--lattices", metavar="IN", action="append", help="adapt to expected counts of these; may be repeated")
+    add("--count-weight", type=float, default=1.0, metavar="W",
+        help="factor of the counts of --counts and --lattices, before thresholds; below 1: trust less (1)")  # fmt: skip
     add("--sigma2", metavar="V[-V-V]",
         help="variance of a Gaussian prior on lambda, for all orders or by order; 1 suits most (no prior)")  # fmt: skip
     add("--solver", choices=("partition", "gis", "lbfgs", "paper"), default="partition", help="(partition)")
     add("--init", metavar="TSV", help="start from the lambdas of an earlier --constraints-out")
     add("--constraints-out", metavar="TSV", help="write n-gram, order, count, target, marginals, lambda")
     add("--ppl", metavar="TEXT", action="append", default=[], help="print the perplexity of this text; may be repeated")
+    add_lattice_arguments(parser)
     shared.add_arguments(parser)
 
 
@@ -51,9 +58,10 @@ def run(args: argparse.Namespace) -> int:
 
     started = time.monotonic()
     background_path, *texts, out = args.files if len(args.files) > 1 else (*args.files, "")
-    if not out or bool(texts) == bool(args.counts):
-        raise MdiError("expected BACKGROUND TEXT OUT, or --counts COUNTS BACKGROUND OUT")
+    if not out or not (texts or args.counts or args.lattices) or (args.counts and args.lattices):
+        raise MdiError("expected BACKGROUND TEXT OUT, or --counts COUNTS or --lattices IN before BACKGROUND [TEXT] OUT")
     shared.check_options(args)
+    check_positive("count_weight", args.count_weight)
     sigma2 = shared.parse_variances(args.sigma2)
     sets = list(dict.fromkeys(args.min_counts.split(",")))
     named = {text: (out.replace("{}", text), (args.constraints_out or "").replace("{}", text)) for text in sets}
@@ -74,7 +82,11 @@ def run(args: argparse.Namespace) -> int:
         background, counts, targets=targets, history=history, threads=args.threads, spend=len(sets) == 1
     )  # fmt: skip
     start = read_lambda(args.init) if args.init else None
-    inputs = {"background": background_path, "in_domain": args.counts or texts, **shared.text_fields(counts)}
+    inputs = {
+        "background": background_path,
+        "in_domain": [*texts, *filter(None, [args.counts]), *(args.lattices or [])],
+        **shared.text_fields(counts),
+    }
     common = time.monotonic() - started  # what all models of a sweep share
 
     def write(adapted: Adapted, seconds: float) -> str:

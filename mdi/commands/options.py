@@ -65,13 +65,18 @@ def read_history(args: argparse.Namespace) -> NgramModel | None:
 
 
 def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary, order: int) -> Counts:
-    """Counts of the texts or of --counts, and a line about them."""
-    from mdi.lm.counts import count_text, read_counts
+    """Counts of the texts and of --counts or --lattices, and a line about them."""
+    from mdi.lm.counts import add_counts, count_text, scaled_counts
 
-    if args.counts:
-        counts = read_counts(args.counts, vocab, order, args.oov)
-    else:
+    weight = getattr(args, "count_weight", 1.0)
+    believed = _read_believed(args, vocab, order)
+    if texts:
         counts = count_text(list(map(Path, texts)), vocab, order, args.oov)
+        if believed is not None:
+            counts = add_counts(counts, believed, weight)
+    else:
+        assert believed is not None
+        counts = believed if weight == 1.0 else scaled_counts(believed, weight)
     stats = counts.stats
     if not args.counts and stats.oov > 0.5 * stats.words:
         raise MdiError(
@@ -85,6 +90,22 @@ def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary
     say(f"in-domain: {stats.sentences:,} sentences, {stats.words:,} words{note}")
     warn_of_unknown("in-domain", stats.oov, stats.words)
     return counts
+
+
+def _read_believed(args: argparse.Namespace, vocab: Vocabulary, order: int) -> Counts | None:
+    """Counts that are not of text: of a file, or expected over lattices and their like."""
+    from mdi.lm.counts import read_counts
+
+    if args.counts:
+        return read_counts(args.counts, vocab, order, args.oov)
+    if not getattr(args, "lattices", None):
+        return None
+    from mdi.speech.expected_counts import expected_counts
+
+    return expected_counts(
+        args.lattices, vocab, order, words=args.words, kind=args.format, oov=args.oov,
+        acoustic_scale=args.acoustic_scale, lm_scale=args.lm_scale, penalty=args.word_penalty,
+    )  # fmt: skip
 
 
 def why_unknown(stats: TextStats) -> str:
