@@ -56,6 +56,10 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.adaptation.adapter import Adapter as Adapter
     from mdi.adaptation.adapter import adapt as adapt
+    from mdi.adaptation.delta import Delta as Delta
+    from mdi.adaptation.delta import apply_delta as apply_delta
+    from mdi.adaptation.delta import read_delta as read_delta
+    from mdi.adaptation.delta import write_delta as write_delta
     from mdi.adaptation.match import match as match
     from mdi.adaptation.tune import tune as tune
     from mdi.errors import ConvergenceWarning as ConvergenceWarning
@@ -79,9 +83,11 @@ _MODULE_OF = {
     "Adapter": "mdi.adaptation.adapter",
     "ConvergenceWarning": "mdi.errors",
     "Counts": "mdi.lm.counts",
+    "Delta": "mdi.adaptation.delta",
     "MdiError": "mdi.errors",
     "NgramModel": "mdi.lm.model",
     "adapt": "mdi.adaptation.adapter",
+    "apply_delta": "mdi.adaptation.delta",
     "best_weights": "mdi.lm.mix",
     "check": "mdi.lm.check",
     "count_text": "mdi.lm.counts",
@@ -91,11 +97,13 @@ _MODULE_OF = {
     "perplexity": "mdi.lm.perplexity",
     "prune": "mdi.lm.prune",
     "read_arpa": "mdi.lm.arpa",
+    "read_delta": "mdi.adaptation.delta",
     "rescore": "mdi.speech.rescore",
     "train": "mdi.lm.train",
     "tune": "mdi.adaptation.tune",
     "word_table": "mdi.lm.perplexity",
     "write_arpa": "mdi.lm.arpa",
+    "write_delta": "mdi.adaptation.delta",
 }
 __all__ = [*_MODULE_OF, "__version__"]
 

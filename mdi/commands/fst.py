@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import argparse
 
+from mdi.commands.options import add_delta, read_adapted
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("lm", metavar="LM", help="ARPA model, plain or gzipped")
     parser.add_argument("out", metavar="G.fst", help="OpenFst file to write")
     parser.add_argument("--words", required=True, metavar="words.txt", help="Kaldi's symbol table; must have #0")
+    add_delta(parser, "LM")
     parser.add_argument("--max-dropped", type=float, default=0.2, metavar="SHARE",
                         help="refuse a model that loses more than this share of its n-grams (0.2)")  # fmt: skip
 
@@ -20,12 +23,11 @@ def run(args: argparse.Namespace) -> None:
     from mdi.files import check_output
     from mdi.fst.grammar import check_dropped, grammar, write_fst
     from mdi.fst.symbols import read_symbols
-    from mdi.lm.arpa import read_arpa
     from mdi.progress import say
 
     check_output(args.out, [args.lm, args.words])
     symbols = read_symbols(args.words)
-    result = grammar(read_arpa(args.lm, closed=False), symbols)
+    result = grammar(read_adapted(args.lm, args.delta, closed=False), symbols)
     if result.dropped:
         say(f"mdi fst: {check_dropped(result, args.lm, symbols, args.max_dropped)}; dropped")
     write_fst(result.arcs, args.out)

@@ -115,6 +115,21 @@ def why_unknown(stats: TextStats) -> str:
     return "Are text and model in the same letter case, and are there no utterance names in the text?"
 
 
+def add_delta(parser: argparse.ArgumentParser, model: str) -> None:
+    parser.add_argument("--delta", metavar="A.delta", help=f"take {model} as this file of mdi adapt --delta adapts it")
+
+
+def read_adapted(path: str, delta: str | None, closed: bool = True) -> NgramModel:
+    """The model, adapted where there is a delta to it."""
+    from mdi.lm.arpa import read_arpa
+
+    if delta is None:
+        return read_arpa(path, closed=closed)
+    from mdi.adaptation.delta import apply_delta
+
+    return apply_delta(read_arpa(path), delta, path)
+
+
 def warn_of_unknown(name: str, oov: int, words: int) -> None:
     """<unk> is easy to predict: perplexities over vocabularies that leave much out are no good for comparisons."""
     if oov > MUCH_UNKNOWN * words:
@@ -164,11 +179,12 @@ def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
     return fields
 
 
-def say_result(adapted: Adapted, out: str) -> bool:
-    """A line about the model; whether it converged."""
+def say_result(adapted: Adapted, out: str, delta: bool = False) -> bool:
+    """A line about the model or the delta; whether it converged."""
+    size = "" if delta else f", {sum(adapted.counts):,} n-grams"
     say(
         f"{adapted.solution.message}; {adapted.problem.constraints.total:,} constraints, KL to the background "
-        f"{adapted.kl:.4f} nats per word, {sum(adapted.counts):,} n-grams -> {out}"
+        f"{adapted.kl:.4f} nats per word{size} -> {out}"
     )
     if not adapted.solution.converged:
         say(f"{out}: the solver did not converge; the model is valid, but some marginals are off (see the certificate)")
