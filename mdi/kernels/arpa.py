@@ -42,6 +42,8 @@ BAD_PROB, TOO_FEW_WORDS, BAD_BOW, UNKNOWN_WORD, NO_PREFIX, POSITIVE_PROB, TOP_BO
 POSITIVE_SLACK = 1e-6
 # 10**-99 and below is how ARPA files write a probability of zero.
 LOG10_ZERO = -99.0
+# A weight this close to 1 is 1 up to rounding: that of a history without rows need not be written.
+NEARLY = 1e-13
 
 
 @njit(cache=True, nogil=True)
@@ -413,7 +415,7 @@ def format_ngrams(
         if not top:
             back = weight[row - first]
             h = np.int64(as_hist[row])
-            if back != 1.0 or _any_kept(longer[h], longer[h + 1], keep_longer):
+            if abs(back - 1.0) > NEARLY or _any_kept(longer[h], longer[h + 1], keep_longer):
                 out[n] = TAB
                 n = _put_log10(out, n + 1, back)
         out[n] = NEWLINE
