@@ -87,6 +87,8 @@ class Delta:
                 f"{name}: is for the background {self.background}{told}; {background_name} is {identity(background)}. "
                 f"Give the model that it was adapted from, or adapt again"
             )
+        if self.ngrams.n_words != background.trie.n_words or self.ngrams.order > background.order:
+            raise MdiError(f"{name}: damaged, its n-grams are not over the words of {background_name}; copy it again")
 
     def apply(self, background: NgramModel) -> NgramModel:
         """The adapted model."""
