@@ -56,10 +56,16 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.adaptation.adapter import Adapter as Adapter
     from mdi.adaptation.adapter import adapt as adapt
+    from mdi.adaptation.delta import Delta as Delta
+    from mdi.adaptation.delta import apply_delta as apply_delta
+    from mdi.adaptation.delta import read_delta as read_delta
+    from mdi.adaptation.delta import write_delta as write_delta
     from mdi.adaptation.match import match as match
     from mdi.adaptation.tune import tune as tune
     from mdi.errors import ConvergenceWarning as ConvergenceWarning
     from mdi.errors import MdiError as MdiError
+    from mdi.fst.formats import read_lm as read_lm
+    from mdi.fst.formats import write_lm as write_lm
     from mdi.lm.arpa import read_arpa as read_arpa
     from mdi.lm.arpa import write_arpa as write_arpa
     from mdi.lm.check import check as check
@@ -72,28 +78,36 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.lm.perplexity import word_table as word_table
     from mdi.lm.prune import prune as prune
     from mdi.lm.train import train as train
+    from mdi.speech.expected_counts import expected_counts as expected_counts
     from mdi.speech.rescore import rescore as rescore
 
 _MODULE_OF = {
     "Adapter": "mdi.adaptation.adapter",
     "ConvergenceWarning": "mdi.errors",
     "Counts": "mdi.lm.counts",
+    "Delta": "mdi.adaptation.delta",
     "MdiError": "mdi.errors",
     "NgramModel": "mdi.lm.model",
     "adapt": "mdi.adaptation.adapter",
+    "apply_delta": "mdi.adaptation.delta",
     "best_weights": "mdi.lm.mix",
     "check": "mdi.lm.check",
     "count_text": "mdi.lm.counts",
+    "expected_counts": "mdi.speech.expected_counts",
     "match": "mdi.adaptation.match",
     "mix": "mdi.lm.mix",
     "perplexity": "mdi.lm.perplexity",
     "prune": "mdi.lm.prune",
     "read_arpa": "mdi.lm.arpa",
+    "read_lm": "mdi.fst.formats",
+    "read_delta": "mdi.adaptation.delta",
     "rescore": "mdi.speech.rescore",
     "train": "mdi.lm.train",
     "tune": "mdi.adaptation.tune",
     "word_table": "mdi.lm.perplexity",
     "write_arpa": "mdi.lm.arpa",
+    "write_lm": "mdi.fst.formats",
+    "write_delta": "mdi.adaptation.delta",
 }
 __all__ = [*_MODULE_OF, "__version__"]
 

@@ -36,16 +36,16 @@ def write_certificate(path: str, fields: dict[str, Any], seconds: float) -> None
         "versions": versions,
     }
     with writing(f"{path}.json") as stream:
-        text = json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False)
         stream.write(text.encode("utf-8", "surrogateescape") + b"\n")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Numpy's numbers and arrays as Python's; JSON knows neither infinity nor NaN, so these become null."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
+        return {key: plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -16,7 +16,10 @@ from mdi.errors import ConvergenceWarning, MdiError, OptionError
 VERBS = {
     "vocab": "choose the words that models are built over",
     "train": "count text and estimate a back-off model (Kneser-Ney, Witten-Bell)",
+    "counts": "expected counts of n-grams from lattices, n-best lists and hypotheses with confidences",
     "adapt": "adapt a background model to in-domain text (MDI)",
+    "apply": "make the model of an adaptation from its background and its delta",
+    "deltas": "a table of deltas: adaptations as small files",
     "tune": "search thresholds, prior and mixture weights for the best model on development text",
     "match": "give a small model the marginals of a large one, at the same size",
     "mix": "interpolate models linearly, weights tuned on development text",

@@ -81,6 +81,16 @@ def first_bytes(path: str, size: int = 256) -> bytes:
     return head[:size]
 
 
+def read_plain(path: str, most: int = 1 << 31) -> bytes:
+    """A small file as it is."""
+    try:
+        with contextlib.ExitStack() as stack:
+            raw: BinaryIO = sys.stdin.buffer if path == "-" else stack.enter_context(open(path, "rb"))
+            return raw.read(most)
+    except OSError as error:
+        raise MdiError(f"{path}: {error.strerror or error}") from error
+
+
 def read_ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """The same pieces, the next of which is being read and unpacked by another thread while one is used."""
     with ThreadPoolExecutor(1) as pool:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from mdi.adaptation import constraints as selecting
+from mdi.adaptation.active import active_part
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.constraints import Constraints, Dropped
+from mdi.adaptation.delta import Delta, delta_fields, delta_of, rounded
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto
 from mdi.adaptation.solver import Step
@@ -17,6 +20,7 @@ from mdi.errors import MdiError, check_choice, check_positive
 from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.estimate import estimate
+from mdi.lm.identity import identity
 from mdi.lm.model import NgramModel
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
@@ -113,7 +117,8 @@ class Adapter:
                 break
             chosen, target = chosen.keep(~impossible), target[~impossible]
         count, before = selecting.values(counts, chosen), dual.marginals(cells)
-        keep = None if own else ground.needed(chosen)
+        spare = not own or selecting.IMPOSSIBLE in dropped.reasons
+        keep = ground.needed(chosen) if spare else None
         rows = dual.constraints
         return Problem(
             spell_thresholds(min_counts),
@@ -137,21 +142,51 @@ class Adapter:
         solver: str = "partition",
         tolerance: float = 1e-3,
         max_iters: int = 200,
-        start: dict[str, float] | Adapted | None = None,
+        start: dict[str, float] | Adapted | Delta | None = None,
         report: Callable[[Step], None] | None = None,
         ground: ExtendedBackground | None = None,
     ) -> Adapted:
-        """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share."""
+        """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
+        rounded to the precision of deltas, so that both ways to a model give the same one."""
         problem = self.pose(min_counts, sigma2 is not None, ground)
         mu = None
         if isinstance(start, Adapted):
             mu = self._carried(start, problem)
+        elif isinstance(start, Delta):
+            mu = start.mu_at([self.counts.trie.ngrams(k, rows) for k, rows in enumerate(problem.chosen.row[1:], 1)])
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
         solution = problem.solve(
             sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=mu, report=report
         )
-        return Adapted(problem, solution, self.spend)
+        return Adapted(problem, replace(solution, mu=rounded(solution.mu)), self.spend)
+
+    def on_part(self) -> Adapter:
+        """The same problems on the part of the background that they look at: the same solutions, much sooner, but
+        models of the part only. A history distribution by a model looks everywhere."""
+        if self.history.model is not None:
+            return self
+        part = active_part(self.background, self.counts.trie)
+        return Adapter(part, self.counts, targets=self.targets or "ml", threads=self.threads)
+
+    def delta(
+        self,
+        min_counts: Thresholds = "2",
+        *,
+        sigma2: Variances = None,
+        solver: str = "partition",
+        tolerance: float = 1e-3,
+        max_iters: int = 200,
+        start: dict[str, float] | Delta | None = None,
+        report: Callable[[Step], None] | None = None,
+    ) -> Delta:
+        """The adaptation without its model, as a delta to this background: `delta.apply(background)` gives what
+        `adapt` would, `mdi.write_delta` keeps it."""
+        adapted = self.on_part().adapt(
+            min_counts, sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=start,
+            report=report,
+        )  # fmt: skip
+        return delta_of(adapted, identity(self.background), delta_fields(adapted))
 
     def _carried(self, old: Adapted, problem: Problem) -> Array:
         """mu of the new constraints such that every event keeps the scale that the old solution gives it."""
@@ -200,7 +235,7 @@ def adapt(
     solver: str = "partition",
     tolerance: float = 1e-3,
     max_iters: int = 200,
-    start: dict[str, float] | Adapted | None = None,
+    start: dict[str, float] | Adapted | Delta | None = None,
     threads: int = 2,
 ) -> Adapted:
     """Adapts a background model so that it meets the marginals of in-domain text and stays closest to itself in KL.
@@ -213,7 +248,7 @@ def adapt(
     "drop" or "error", for words that the background lacks. `solver`: "partition", "gis", "lbfgs" or "paper" (which
     diverges). `tolerance`: L1 distance between targets and marginals to stop at; a solver that does not get there in
     `max_iters` iterations gives a `ConvergenceWarning` and a model that is valid. `start`: an earlier result on the
-    same text, or lambda by n-gram. `threads`: results do not depend on it.
+    same text, a delta of any text, or lambda by n-gram. `threads`: results do not depend on it.
     """
     adapter = Adapter(background, text, oov=oov, targets=targets, history=history, threads=threads)
     return adapter.adapt(

@@ -1,12 +1,18 @@
 """Adapts a background model to in-domain text by minimum discrimination information.
 
     mdi adapt [options] BACKGROUND TEXT[.gz]... OUT
-    mdi adapt [options] --counts COUNTS BACKGROUND OUT
+    mdi adapt [options] --delta OUT.delta BACKGROUND TEXT[.gz]...
+    mdi adapt [options] --counts COUNTS BACKGROUND [TEXT...] OUT
+    mdi adapt [options] --lattices LATTICES --words words.txt BACKGROUND [TEXT...] OUT
 
 Among all models that have the in-domain marginals of the chosen n-grams, the result is the closest to the background.
 It is written with a certificate, OUT.json. A sweep over several thresholds is one job: with --min-counts
 2-2-2,5-3-2,6-4-3 the output's name must contain {}, which becomes the thresholds; the background is read once, and each
-set starts from the last solution.
+set starts from the last solution. --lattices takes what mdi counts does, also n-best lists, ctm and Vosk's JSON: the
+model adapts to what a recogniser believes, beside TEXT or without any.
+
+With --delta there is no OUT: only what changes is written, a small file that mdi apply makes the same model from, and
+that mdi ppl, rescore, fst and mix take beside the background. --start goes on from such a file with more text.
 """
 
 from __future__ import annotations
@@ -18,10 +24,12 @@ from typing import TYPE_CHECKING
 
 from mdi.certificate import check_outputs, write_certificate
 from mdi.commands import options as shared
-from mdi.errors import MdiError
+from mdi.commands.counts import add_lattice_arguments
+from mdi.errors import MdiError, check_positive
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
+    from mdi.adaptation.delta import Delta
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,49 +40,76 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--targets", choices=("ml", "smoothed"), default="ml",
         help="marginals: relative frequencies or Kneser-Ney's (ml)")  # fmt: skip
     add("--targets-lm", metavar="LM", help="marginals of this model instead")
+    add("--lattices", metavar="IN", action="append", help="adapt to expected counts of these; may be repeated")
+    add("--count-weight", type=float, default=1.0, metavar="W",
+        help="factor of the counts of --counts and --lattices, before thresholds; below 1: trust less (1)")  # fmt: skip
     add("--sigma2", metavar="V[-V-V]",
         help="variance of a Gaussian prior on lambda, for all orders or by order; 1 suits most (no prior)")  # fmt: skip
     add("--solver", choices=("partition", "gis", "lbfgs", "paper"), default="partition", help="(partition)")
     add("--init", metavar="TSV", help="start from the lambdas of an earlier --constraints-out")
+    add("--delta", metavar="OUT.delta", help="write the adaptation as a small file, and no model")
+    add("--start", metavar="A.delta", help="start from an earlier adaptation of the same background")
     add("--constraints-out", metavar="TSV", help="write n-gram, order, count, target, marginals, lambda")
     add("--ppl", metavar="TEXT", action="append", default=[], help="print the perplexity of this text; may be repeated")
+    add_lattice_arguments(parser)
+    shared.add_model_arguments(parser, words=False)
     shared.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    from mdi import __version__
     from mdi.adaptation.adapter import Adapter
+    from mdi.adaptation.delta import delta_of, read_delta, write_delta
     from mdi.adaptation.table import read_lambda, write_constraints
     from mdi.files import check_output
-    from mdi.lm.arpa import read_arpa, write_arpa
+    from mdi.lm.identity import identity
     from mdi.lm.normalise import check_normalised
     from mdi.lm.perplexity import perplexity
 
     started = time.monotonic()
+    if args.delta:
+        args.files.append(args.delta)
     background_path, *texts, out = args.files if len(args.files) > 1 else (*args.files, "")
-    if not out or bool(texts) == bool(args.counts):
-        raise MdiError("expected BACKGROUND TEXT OUT, or --counts COUNTS BACKGROUND OUT")
+    if not out or not (texts or args.counts or args.lattices) or (args.counts and args.lattices):
+        raise MdiError("expected BACKGROUND TEXT OUT, or --counts COUNTS or --lattices IN before BACKGROUND [TEXT] OUT")
     shared.check_options(args)
+    check_positive("count_weight", args.count_weight)
     sigma2 = shared.parse_variances(args.sigma2)
     sets = list(dict.fromkeys(args.min_counts.split(",")))
     named = {text: (out.replace("{}", text), (args.constraints_out or "").replace("{}", text)) for text in sets}
-    if len(sets) > 1 and ("{}" not in out or (args.constraints_out and "{}" not in args.constraints_out) or args.init):
-        raise MdiError("several --min-counts need {} in the output's name (and in --constraints-out), and no --init")
+    if args.init and args.start:
+        raise MdiError("--init and --start; expected one of them")
+    unnamed = "{}" not in out or (args.constraints_out and "{}" not in args.constraints_out)
+    if len(sets) > 1 and (unnamed or args.init or args.start):
+        raise MdiError(
+            "several --min-counts need {} in the output's name (and in --constraints-out), and no --init or --start"
+        )
     for model_path, table in named.values():
         check_outputs(model_path, [background_path, *texts])
         if table:
             check_output(table, [background_path, *texts])
 
-    background = read_arpa(background_path)
-    check_normalised(background_path, background, args.renormalize)
-    targets = read_arpa(args.targets_lm) if args.targets_lm else args.targets
+    background = shared.read_model(background_path, args)
+    targets = shared.read_model(args.targets_lm, args) if args.targets_lm else args.targets
     order = max(background.order, targets.order if args.targets_lm else 1)
     counts = shared.read_in_domain(args, texts, background.vocab, order)
     history = shared.read_history(args)
     adapter = Adapter(
-        background, counts, targets=targets, history=history, threads=args.threads, spend=len(sets) == 1
+        background, counts, targets=targets, history=history, threads=args.threads,
+        spend=len(sets) == 1 and not args.delta,
     )  # fmt: skip
-    start = read_lambda(args.init) if args.init else None
-    inputs = {"background": background_path, "in_domain": args.counts or texts, **shared.text_fields(counts)}
+    start: dict[str, float] | Delta | None = read_lambda(args.init) if args.init else None
+    if args.start:
+        start = read_delta(args.start)
+        start.check(background, args.start, background_path)
+    if args.delta:
+        adapter, identified = adapter.on_part(), identity(background)
+    check_normalised(background_path, adapter.background, args.renormalize)
+    inputs = {
+        "background": background_path,
+        "in_domain": [*texts, *filter(None, [args.counts]), *(args.lattices or [])],
+        **shared.text_fields(counts),
+    }
     common = time.monotonic() - started  # what all models of a sweep share
 
     def write(adapted: Adapted, seconds: float) -> str:
@@ -83,11 +118,19 @@ def run(args: argparse.Namespace) -> int:
         thresholds = adapted.problem.min_counts
         model_path, table = named[thresholds]
         fields = shared.checked_fields(adapted, model_path)
-        fields["perplexity"] = {path: perplexity(adapted.whole, path).as_dict() for path in args.ppl}
-        write_arpa(adapted.whole, model_path, adapted.problem.keep)
-        chosen = {**shared.options_of(args), "min_counts": thresholds}
-        seconds += time.monotonic() - begun
-        write_certificate(model_path, {"command": "adapt", **inputs, "options": chosen, **fields}, seconds)
+        model = adapted.whole
+        if args.delta:
+            made = {**inputs, "sigma2": args.sigma2, "count_weight": args.count_weight, "mdi": __version__}
+            about = {name: value for name, value in fields.items() if name not in ("steps", "ngrams")}
+            delta = delta_of(adapted, identified, about, made)
+            write_delta(delta, model_path)
+            model = delta.apply(background) if args.ppl else model
+        fields["perplexity"] = {path: perplexity(model, path).as_dict() for path in args.ppl}
+        if not args.delta:
+            shared.write_model(model, model_path, args, [background_path], adapted.problem.keep)
+            chosen = {**shared.options_of(args), "min_counts": thresholds}
+            seconds += time.monotonic() - begun
+            write_certificate(model_path, {"command": "adapt", **inputs, "options": chosen, **fields}, seconds)
         if table:
             write_constraints(adapted, table)
         return "".join(f"{thresholds}\t{path}\t{found['ppl']:.7g}\n" for path, found in fields["perplexity"].items())
@@ -107,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
         begun = time.monotonic()
         for adapted in results:
             pending.append(pool.submit(write, adapted, common + time.monotonic() - begun))
-            converged &= shared.say_result(adapted, named[adapted.problem.min_counts][0])
+            converged &= shared.say_result(adapted, named[adapted.problem.min_counts][0], bool(args.delta))
             begun = time.monotonic()
         for job in pending:
             print(job.result(), end="", flush=True)

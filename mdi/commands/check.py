@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import argparse
 
+from mdi.commands.options import read_model
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("lm", metavar="LM", help="ARPA model, plain or gzipped")
+    parser.add_argument("lm", metavar="LM", help="model in any form, plain or gzipped")
     parser.add_argument("--words", metavar="WORDS.TXT", help="Kaldi's word table: check the model against it")
 
 
 def run(args: argparse.Namespace) -> int:
     from mdi.fst.symbols import read_symbols
-    from mdi.lm.arpa import read_arpa
     from mdi.lm.check import check
 
     words = list(read_symbols(args.words).ids) if args.words else None
-    model = read_arpa(args.lm, closed=False)
+    model = read_model(args.lm, args, closed=False)
     counts = " / ".join(f"{n:,}" for n in model.trie.counts)
     print(f"{args.lm}: order {model.order}, {counts} n-grams of order 1 to {model.order}")
     wrong = 0

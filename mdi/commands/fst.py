@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 
+from mdi.commands.options import add_delta, read_adapted
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("lm", metavar="LM", help="model in any form, plain or gzipped")
@@ -18,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("fst", "k2"), default="fst", help="OpenFst's binary file or text (fst)")
     parser.add_argument("--max-order", type=int, metavar="N", help="leave longer n-grams out (none)")
     parser.add_argument("--disambig-symbol", default="#0", metavar="SYMBOL", help="what back-off arcs read (#0)")
+    add_delta(parser, "LM")
     parser.add_argument("--max-dropped", type=float, default=0.2, metavar="SHARE",
                         help="refuse a model that loses more than this share of its n-grams (0.2)")  # fmt: skip
 
@@ -25,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from mdi.errors import MdiError
     from mdi.files import check_output
-    from mdi.fst.formats import read_lm
     from mdi.fst.grammar import grammar, write_fst, write_text
     from mdi.fst.symbols import check_dropped, read_symbols
     from mdi.lm.model import first_orders
@@ -35,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
     if args.max_order is not None and args.max_order < 1:
         raise MdiError(f"--max-order {args.max_order}; expected 1 or more")
     symbols = read_symbols(args.words)
-    model = read_lm(args.lm, args.words, closed=False)
+    model = read_adapted(args.lm, args, closed=False)
     result = grammar(first_orders(model, args.max_order or model.order), symbols, args.disambig_symbol)
     if result.dropped:
         say(f"mdi fst: {check_dropped(result, args.lm, symbols, args.max_dropped)}; dropped")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 
+from mdi.commands.options import read_model
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("lm", metavar="LM", help="ARPA model, plain or gzipped, or a G.fst")
+    parser.add_argument("lm", metavar="LM", help="model in any form, or a G.fst that was made with --words")
     parser.add_argument("out", metavar="DIR", help="folder to write; made if need be")
     parser.add_argument(
         "--lexicon", metavar="FILE", help="'word phone phone ...' per line, several lines for several pronunciations"
@@ -28,7 +30,6 @@ def run(args: argparse.Namespace) -> None:
     from mdi.fst.grammar import grammar, write_fst
     from mdi.fst.openfst import from_bytes, is_fst
     from mdi.fst.symbols import check_dropped, make_symbols, read_symbols
-    from mdi.lm.arpa import read_arpa
     from mdi.progress import say
     from mdi.speech.acoustic import read_acoustic_model
     from mdi.speech.graph import make_graph, phone_table
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
         symbols = read_symbols(args.words)
         acceptor = from_bytes(Path(args.lm).read_bytes(), args.lm)
     else:
-        model = read_arpa(args.lm, closed=False)
+        model = read_model(args.lm, args, closed=False)
         if args.words:
             symbols = read_symbols(args.words)
         else:

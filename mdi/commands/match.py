@@ -18,12 +18,12 @@ from mdi.errors import MdiError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="small model, large model, in-domain text(s), output")
+    shared.add_model_arguments(parser)
     shared.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from mdi.adaptation.match import match
-    from mdi.lm.arpa import read_arpa, write_arpa
     from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import check_normalised
 
@@ -34,9 +34,9 @@ def run(args: argparse.Namespace) -> int:
     small_path, large_path, *texts, out = files
     shared.check_options(args)
     check_outputs(out, [small_path, large_path, *texts])
-    small = read_arpa(small_path, closed=False)
+    small = shared.read_model(small_path, args, closed=False)
     check_normalised(small_path, with_suffixes(small), args.renormalize)
-    large = read_arpa(large_path)
+    large = shared.read_model(large_path, args)
     counts = shared.read_in_domain(args, texts, small.vocab, max(small.order, large.order))
     with shared.watched(args) as report:
         adapted = match(
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
             max_iters=args.max_iters, report=report,
         )  # fmt: skip
     fields = shared.checked_fields(adapted, out)
-    write_arpa(adapted.whole, out, adapted.problem.keep)
+    shared.write_model(adapted.whole, out, args, [small_path, large_path], adapted.problem.keep)
     inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts}
     fields = {"command": "match", **inputs, **shared.text_fields(counts), "options": shared.options_of(args), **fields}
     write_certificate(out, fields, time.monotonic() - started)

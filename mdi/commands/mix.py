@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mdi.certificate import check_outputs, write_certificate
 from mdi.cli import boolean
-from mdi.commands.options import warn_of_unknown
+from mdi.commands.options import add_model_arguments, read_model, warn_of_unknown, write_model
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
@@ -32,17 +32,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verbose", type=boolean, default=False, metavar="true|false", help="print every iteration (false)"
     )
-    parser.add_argument("lms", metavar="LM", nargs="+", help="two or more ARPA models, plain or gzipped")
+    parser.add_argument(
+        "--delta", metavar="A.delta", action="append", default=[],
+        help="one model more: the first LM as this file of mdi adapt --delta adapts it; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("lms", metavar="LM", nargs="+", help="two or more models in any form, plain or gzipped")
     parser.add_argument(
         "out", metavar="OUT", help="the mixture (.gz by suffix, - for standard output); OUT.json says how it was made"
     )
+    add_model_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     import numpy as np
 
+    from mdi.adaptation.delta import apply_delta
     from mdi.errors import MdiError
-    from mdi.lm.arpa import read_arpa, write_arpa
     from mdi.lm.mix import check_weights, mix, over_one_vocabulary
     from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import checked_sum, warn_unless_normalised
@@ -52,19 +57,23 @@ def run(args: argparse.Namespace) -> None:
     started = time.monotonic()
     set_verbose(args.verbose)
     texts = args.tune or []
-    if len(args.lms) < 2:
+    names = [*args.lms, *(f"{args.lms[0]} + {delta}" for delta in args.delta)]
+    if len(names) < 2:
         raise MdiError(
             f"one model only ({args.lms[0]}) and the output {args.out}; expected two models or more, then the output"
         )
     check_outputs(args.out, [*args.lms, *texts])
-    weights = np.zeros(0) if texts else check_weights(_numbers(args.weights), len(args.lms))
+    weights = np.zeros(0) if texts else check_weights(_numbers(args.weights), len(names))
     models = []
     for path in args.lms:
-        models.append(read_arpa(path, closed=False))
+        models.append(read_model(path, args, closed=False))
         warn_unless_normalised(path, models[-1])
-    _describe(args.lms, models)
+    if args.delta:
+        first = with_suffixes(models[0])
+        models += [apply_delta(first, delta, args.lms[0]) for delta in args.delta]
+    _describe(names, models)
     models = over_one_vocabulary(models)
-    fields = {"command": "mix", "models": args.lms}
+    fields: dict[str, Any] = {"command": "mix", "models": names}
     if texts:
         ids, stats = _read_development(texts, models[0].vocab)
         weights, tuning = _tune(models, ids)
@@ -75,9 +84,9 @@ def run(args: argparse.Namespace) -> None:
         result = perplexity_of(with_suffixes(model), [ids], stats)
         fields["development"] = result.as_dict()
         say(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
-    write_arpa(model, args.out)
+    write_model(model, args.out, args, args.lms)
     write_certificate(args.out, fields, time.monotonic() - started)
-    parts = ", ".join(f"{weight:.6f} {path}" for weight, path in zip(weights, args.lms, strict=True))
+    parts = ", ".join(f"{weight:.6f} {path}" for weight, path in zip(weights, names, strict=True))
     say(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams = {parts}")
 
 

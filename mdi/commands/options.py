@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mdi.lm.counts import Counts
     from mdi.lm.model import NgramModel
     from mdi.lm.text import TextStats
+    from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
 
 # A higher share of words outside the vocabulary than this makes perplexities look better than they are.
@@ -36,6 +37,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="accept a model that does not sum to one (false)")  # fmt: skip
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
     add("--verbose", type=boolean, default=False, metavar="true|false", help="a line for every iteration (false)")
+
+
+def add_model_arguments(parser: argparse.ArgumentParser, *, writes: bool = True, words: bool = True) -> None:
+    """Of verbs that read models, which may be in any form, and maybe write one."""
+    if words:
+        parser.add_argument("--words", metavar="words.txt",
+                            help="Kaldi's table, or an FST with one inside, for models that have numbers")  # fmt: skip
+    if writes:
+        parser.add_argument("--format", choices=("arpa", "fst", "opengrm", "ngram", "carpa"),
+                            help="form of OUT (as its name says: *.carpa, Gr.fst, *.fst, otherwise ARPA)")  # fmt: skip
+
+
+def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> NgramModel:
+    """A model in any form: see `mdi convert`."""
+    from mdi.fst.formats import read_lm
+
+    return read_lm(path, args.words, closed=closed)
+
+
+def write_model(
+    model: NgramModel, path: str, args: argparse.Namespace, sources: list[str], keep: list[Array] | None = None
+) -> None:
+    """Writes a model in the form of --format or of its name, with the numbers of --words or of a source that has a
+    table of words inside."""
+    from mdi.fst.formats import words_for, write_lm
+
+    write_lm(model, path, args.format, words_for(args.words, *sources), keep=keep)
 
 
 def check_options(args: argparse.Namespace) -> None:
@@ -59,19 +87,22 @@ def parse_variances(text: str | None) -> float | list[float] | None:
 
 
 def read_history(args: argparse.Namespace) -> NgramModel | None:
-    from mdi.lm.arpa import read_arpa
-
-    return None if args.history == "ml" else read_arpa(args.history)
+    return None if args.history == "ml" else read_model(args.history, args)
 
 
 def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary, order: int) -> Counts:
-    """Counts of the texts or of --counts, and a line about them."""
-    from mdi.lm.counts import count_text, read_counts
+    """Counts of the texts and of --counts or --lattices, and a line about them."""
+    from mdi.lm.counts import add_counts, count_text, scaled_counts
 
-    if args.counts:
-        counts = read_counts(args.counts, vocab, order, args.oov)
-    else:
+    weight = getattr(args, "count_weight", 1.0)
+    believed = _read_believed(args, vocab, order)
+    if texts:
         counts = count_text(list(map(Path, texts)), vocab, order, args.oov)
+        if believed is not None:
+            counts = add_counts(counts, believed, weight)
+    else:
+        assert believed is not None
+        counts = believed if weight == 1.0 else scaled_counts(believed, weight)
     stats = counts.stats
     if not args.counts and stats.oov > 0.5 * stats.words:
         raise MdiError(
@@ -87,11 +118,40 @@ def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary
     return counts
 
 
+def _read_believed(args: argparse.Namespace, vocab: Vocabulary, order: int) -> Counts | None:
+    """Counts that are not of text: of a file, or expected over lattices and their like."""
+    from mdi.lm.counts import read_counts
+
+    if args.counts:
+        return read_counts(args.counts, vocab, order, args.oov)
+    if not getattr(args, "lattices", None):
+        return None
+    from mdi.speech.expected_counts import expected_counts
+
+    return expected_counts(
+        args.lattices, vocab, order, words=args.words, kind=args.lattice_format, oov=args.oov,
+        acoustic_scale=args.acoustic_scale, lm_scale=args.lm_scale, penalty=args.word_penalty,
+    )  # fmt: skip
+
+
 def why_unknown(stats: TextStats) -> str:
     """A question about text of which hardly a word is known, or its answer."""
     if any(0xDC80 <= ord(letter) <= 0xDCFF for word in stats.oov_examples for letter in word):
         return "The text is not UTF-8; convert it: iconv -f latin1 -t utf-8"
     return "Are text and model in the same letter case, and are there no utterance names in the text?"
+
+
+def add_delta(parser: argparse.ArgumentParser, model: str) -> None:
+    parser.add_argument("--delta", metavar="A.delta", help=f"take {model} as this file of mdi adapt --delta adapts it")
+
+
+def read_adapted(path: str, args: argparse.Namespace, closed: bool = True) -> NgramModel:
+    """The model, adapted where there is a --delta to it."""
+    if args.delta is None:
+        return read_model(path, args, closed)
+    from mdi.adaptation.delta import apply_delta
+
+    return apply_delta(read_model(path, args), args.delta, path)
 
 
 def warn_of_unknown(name: str, oov: int, words: int) -> None:
@@ -143,11 +203,12 @@ def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
     return fields
 
 
-def say_result(adapted: Adapted, out: str) -> bool:
-    """A line about the model; whether it converged."""
+def say_result(adapted: Adapted, out: str, delta: bool = False) -> bool:
+    """A line about the model or the delta; whether it converged."""
+    size = "" if delta else f", {sum(adapted.counts):,} n-grams"
     say(
         f"{adapted.solution.message}; {adapted.problem.constraints.total:,} constraints, KL to the background "
-        f"{adapted.kl:.4f} nats per word, {sum(adapted.counts):,} n-grams -> {out}"
+        f"{adapted.kl:.4f} nats per word{size} -> {out}"
     )
     if not adapted.solution.converged:
         say(f"{out}: the solver did not converge; the model is valid, but some marginals are off (see the certificate)")

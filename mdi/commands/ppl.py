@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from mdi.cli import boolean
-from mdi.commands.options import warn_of_unknown
+from mdi.commands.options import add_delta, add_model_arguments, read_adapted, warn_of_unknown
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("lm", metavar="LM", help="ARPA model, plain or gzipped")
+    add("lm", metavar="LM", help="model in any form, plain or gzipped")
     add("texts", metavar="TEXT", nargs="+", help="one sentence per line, plain or gzipped")
     add("--oov", choices=("map", "drop", "error"), default="map",
         help="words outside the vocabulary: as <unk> where the model has one, skipped, an error (map)")  # fmt: skip
     add("--json", type=boolean, default=False, metavar="true|false", help="one JSON object per text (false)")
+    add_model_arguments(parser, writes=False)
+    add_delta(parser, "LM")
     add("--debug", type=int, choices=(0, 1, 2), default=0,
         help="1: each sentence, 2: each word, in SRILM's layout (0)")  # fmt: skip
 
@@ -35,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from mdi.errors import MdiError
     from mdi.files import read_chunks
-    from mdi.lm.arpa import read_arpa
     from mdi.lm.perplexity import perplexity
     from mdi.lm.text import Sentences
 
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError("--debug shows sentences as text; expected no --json")
     if isinstance(sys.stdout, io.TextIOWrapper):  # words are bytes, whatever their encoding
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
-    model = read_arpa(args.lm)
+    model = read_adapted(args.lm, args)
     for path in args.texts:
         if args.debug:  # sentences are shown as they are in the text, which may be a pipe: it is read once
             text = Sentences(b"".join(read_chunks(path)), path)

@@ -10,6 +10,7 @@ import argparse
 import time
 
 from mdi.certificate import check_outputs, write_certificate
+from mdi.commands.options import add_model_arguments, read_model, write_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,23 +21,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--max-ngrams", type=int, metavar="N", help="the smallest threshold that leaves at most N n-grams instead"
     )
-    parser.add_argument("lm", metavar="LM", help="ARPA model, plain or gzipped")
+    parser.add_argument("lm", metavar="LM", help="model in any form, plain or gzipped")
     parser.add_argument(
         "out",
         metavar="OUT",
         help="the pruned model (.gz by suffix, - for standard output); OUT.json says how it was made",
     )
+    add_model_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.lm.arpa import read_arpa, write_arpa
     from mdi.lm.normalise import checked_sum, warn_unless_normalised
     from mdi.lm.prune import needs, prune, threshold_for
     from mdi.progress import say
 
     started = time.monotonic()
     check_outputs(args.out, [args.lm])
-    model = read_arpa(args.lm, closed=False)
+    model = read_model(args.lm, args, closed=False)
     warn_unless_normalised(args.lm, model)
     need = needs(model)
     threshold = args.threshold if args.max_ngrams is None else threshold_for(need, args.max_ngrams)
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
         "command": "prune", "model": args.lm, "threshold": threshold, "max_ngrams": args.max_ngrams,
         "ngrams_before": model.trie.counts, "ngrams": pruned.trie.counts, "worst_sum_gap": checked_sum(pruned),
     }  # fmt: skip
-    write_arpa(pruned, args.out)
+    write_model(pruned, args.out, args, [args.lm])
     write_certificate(args.out, fields, time.monotonic() - started)
     before, after = (" / ".join(f"{n:,}" for n in m.trie.counts) for m in (model, pruned))
     say(f"{args.out}: {after} n-grams of {before}, threshold {threshold:.6g}")

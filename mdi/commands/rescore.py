@@ -11,14 +11,16 @@ from __future__ import annotations
 import argparse
 
 from mdi.cli import boolean
+from mdi.commands.options import add_delta, read_adapted, read_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="IN", help="lattices, or a folder of lat.N.gz")
     parser.add_argument("out", metavar="OUT", help="file, or folder where IN is one")
     parser.add_argument("--words", required=True, metavar="words.txt", help="the symbol table of the lattices")
-    parser.add_argument("--old-lm", metavar="ARPA", help="the model whose scores are in the lattices")
-    parser.add_argument("--new-lm", metavar="ARPA", help="the model whose scores go in")
+    parser.add_argument("--old-lm", metavar="LM", help="the model whose scores are in the lattices")
+    parser.add_argument("--new-lm", metavar="LM", help="the model whose scores go in")
+    add_delta(parser, "--new-lm")
     parser.add_argument("--old-scores", choices=("cheapest", "exact"), default="cheapest", help="see above (cheapest)")
     parser.add_argument(
         "--text", type=boolean, default=False, metavar="true|false", help="write text, not binary (false)"
@@ -29,11 +31,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from mdi.errors import MdiError
     from mdi.progress import say
     from mdi.speech.rescore import rescore
 
+    if args.delta and not args.new_lm:
+        raise MdiError("--delta adapts the new model; expected --new-lm")
+    old_lm = read_model(args.old_lm, args) if args.old_lm else None
+    if args.new_lm == args.old_lm and not args.delta:
+        new_lm = old_lm
+    else:
+        new_lm = read_adapted(args.new_lm, args) if args.new_lm else None
     done = rescore(
-        args.source, args.out, words=args.words, old_lm=args.old_lm, new_lm=args.new_lm, old_scores=args.old_scores,
+        args.source, args.out, words=args.words, old_lm=old_lm, new_lm=new_lm, old_scores=args.old_scores,
         text=args.text, nj=args.nj,
     )  # fmt: skip
     say(

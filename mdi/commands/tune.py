@@ -39,12 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--targets", choices=("ml", "smoothed"), default="ml",
         help="marginals: relative frequencies or Kneser-Ney's (ml)")  # fmt: skip
     add("--max-settings", type=int, default=32, metavar="N", help="end the search after so many settings (32)")
+    shared.add_model_arguments(parser)
     shared.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from mdi.adaptation.tune import tune
-    from mdi.lm.arpa import read_arpa, write_arpa
     from mdi.lm.normalise import check_normalised, checked_sum
 
     started = time.monotonic()
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("expected a file as output")
     for path in (out, f"{out}.search.tsv", f"{out}.search.svg"):
         check_outputs(path, [background_path, *texts, development_path, *args.mix_with])
-    background = read_arpa(background_path)
+    background = shared.read_model(background_path, args)
     check_normalised(background_path, background, args.renormalize)
     counts = shared.read_in_domain(args, texts, background.vocab, background.order)
     bar, best = Progress("searching", unit="settings"), [float("inf")]
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
     tuned = tune(
         background, counts if args.counts else list(map(Path, texts)), development_path,
-        mix_with={path: read_arpa(path) for path in args.mix_with}, max_order=args.max_order,
+        mix_with={path: shared.read_model(path, args) for path in args.mix_with}, max_order=args.max_order,
         min_counts=args.min_counts.split(",") if args.min_counts else None,
         sigma2=[shared.parse_variances(part) for part in args.sigma2.split(",")] if args.sigma2 else None,
         sets=args.sets.split(",") if args.sets else [], max_settings=args.max_settings, targets=args.targets,
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     bar.close()
     fields = shared.checked_fields(tuned.adapted, out)
     fields |= {"worst_sum_gap": checked_sum(tuned.model), "ngrams": tuned.model.trie.counts}
-    write_arpa(tuned.model, out)
+    shared.write_model(tuned.model, out, args, [background_path, *args.mix_with])
     ppl = tuned.development.ppl
     choice = {
         "min_counts": tuned.setting.min_counts, "sigma2": tuned.setting.sigma2, "mixed": list(tuned.weights),

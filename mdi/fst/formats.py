@@ -12,6 +12,7 @@ is part of other weights; where that matters it is said.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ from mdi.fst.symbols import (
     read_symbols,
     symbols_inside,
 )  # fmt: skip
-from mdi.lm.arpa import read_arpa, write_arpa
+from mdi.lm.arpa import HasModel, read_arpa, write_arpa
 from mdi.lm.model import NgramModel, with_suffixes, without
 from mdi.lm.trie import Array
 from mdi.lm.vocabulary import BOS, EOS, Vocabulary
@@ -53,12 +54,15 @@ def format_of(path: str) -> str:
     return "fst" if name.endswith(".fst") else "arpa"
 
 
-def read_lm(path: str, words: str | None = None, *, closed: bool = True, quiet: bool = False) -> NgramModel:
+def read_lm(
+    path: str | os.PathLike, words: str | os.PathLike | None = None, *, closed: bool = True, quiet: bool = False
+) -> NgramModel:
     """Reads a model in any form, which is recognised by its content. `words` (words.txt, or an FST that holds its
     table) is needed where the file has only numbers: for G.carpa, and for FSTs without a table inside.
 
     With `closed` false the n-grams are the file's own: see read_arpa.
     """
+    path, words = os.fspath(path), None if words is None else os.fspath(words)
     head = first_bytes(path)
     if begins_fst(head):
         data = read_bytes(path)
@@ -99,7 +103,8 @@ def words_for(words: str | None, *models: str) -> str | None:
 
 
 def write_lm(
-    model: NgramModel, path: str, format: str | None = None, words: str | None = None, *,
+    model: NgramModel | HasModel, path: str | os.PathLike, format: str | None = None,
+    words: str | os.PathLike | None = None, *,
     keep: list[Array] | None = None, max_dropped: float = 0.2,
 ) -> None:  # fmt: skip
     """Writes a model in the form that `format` or the name of the file says (see format_of); `.gz` packs any of them.
@@ -108,6 +113,8 @@ def write_lm(
     hold it where it is not given. n-grams with a word outside it are dropped, a model that loses more than the share
     `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see write_arpa.
     """
+    model = model if isinstance(model, NgramModel) else model.model
+    path, words = os.fspath(path), None if words is None else os.fspath(words)
     form = format or format_of(path)
     if form not in FORMATS:
         raise MdiError(f"'{form}'; expected one of {', '.join(FORMATS)}")

@@ -124,6 +124,10 @@ def _from_log10(value):
     return 0.0 if value <= LOG10_ZERO else math.exp(value * LN10)
 
 
+# A weight this close to 1 is 1 up to rounding: that of a history without rows need not be written.
+NEARLY = 1e-13
+
+
 @njit(cache=True, nogil=True)
 def parse_unigrams(buf, begin, end, section, words, p, bow):
     """Reads 1-gram lines; their words join the vocabulary. Returns `Parsed`, n counting from the first window on."""
@@ -462,7 +466,7 @@ def format_ngrams(written, row, end, spelling, words, out):
         if not written.top:
             back = weight[row - first]
             h = np.int64(written.as_hist[row])
-            if back != 1.0 or _any_kept(written.longer[h], written.longer[h + 1], written.keep_longer):
+            if abs(back - 1.0) > NEARLY or _any_kept(written.longer[h], written.longer[h + 1], written.keep_longer):
                 out[n] = TAB
                 n = _put_log10(out, n + 1, back)
         out[n] = NEWLINE

@@ -19,7 +19,6 @@ from mdi.kernels.text import (
     line_bounds,
     next_field,
     parse_number,
-    put_number,
     put_words,
     size_of,
     take_word,
@@ -243,9 +242,12 @@ def format_counts(rows, order, row, spelling, words, out):
 
 @njit(cache=True, nogil=True)
 def _put_count(out, n, value):
-    if value != np.floor(value):
-        return put_number(out, n, value)
-    rest = np.int64(value)
+    """Up to twelve decimals: what is left of a count when those of its longer n-grams are taken away must stay zero."""
+    rest = np.int64(np.floor(value))
+    part = np.int64(np.rint((value - rest) * 1e12))
+    if part == 1_000_000_000_000:
+        rest += 1
+        part = 0
     divisor = np.int64(1)
     while rest // divisor >= 10:
         divisor *= 10
@@ -253,4 +255,13 @@ def _put_count(out, n, value):
         out[n] = 48 + (rest // divisor) % 10
         n += 1
         divisor //= 10
+    if part:
+        out[n] = 46
+        n += 1
+        divisor = np.int64(100_000_000_000)
+        while part:
+            out[n] = 48 + part // divisor
+            n += 1
+            part %= divisor
+            divisor //= 10
     return n

@@ -240,6 +240,25 @@ def counts_of(vocab: Vocabulary, ngrams: list[Array], number: Iterable[Iterable[
     return Counts(vocab, trie, count)
 
 
+def scaled_counts(counts: Counts, weight: float) -> Counts:
+    """Every count times `weight`."""
+    return replace(counts, count=[NONE, *(weight * part for part in counts.count[1:])])
+
+
+def add_counts(a: Counts, b: Counts, weight: float = 1.0) -> Counts:
+    """a + weight * b, both over the same words and of the same order."""
+    both, count = union(a.trie, b.trie), [NONE]
+    for k in range(1, both.trie.order + 1):
+        parts = (np.append(c.count[k], 0.0)[rows[k]] for c, rows in ((a, both.from_a), (b, both.from_b)))
+        count.append(next(parts) + weight * next(parts))
+    one, other = a.stats, b.stats
+    stats = TextStats(
+        one.sentences + other.sentences, one.words + other.words, one.oov + other.oov,
+        list(dict.fromkeys([*one.oov_examples, *other.oov_examples]))[:5],
+    )  # fmt: skip
+    return Counts(a.vocab, both.trie, count, stats)
+
+
 class _CountWriter:
     """Writes n-grams and their counts a piece at a time, in SRILM's format."""
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import check_output, make_folder
+from mdi.fst.formats import read_lm
 from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.kernels.model import ModelArrays
 from mdi.kernels.rescore import compose
-from mdi.lm.arpa import read_arpa
 from mdi.lm.model import NgramModel
 from mdi.progress import Progress, say
 from mdi.speech.lattice import Lattice, taken, tidy
@@ -174,7 +174,7 @@ def rescore(
 def _known(lm: NgramModel | str | os.PathLike, symbols: SymbolTable) -> LatticeModel:
     """The model, and a line about words of the lattices that it lacks."""
     name = "the model" if isinstance(lm, NgramModel) else os.fspath(lm)
-    ready = lattice_model(lm if isinstance(lm, NgramModel) else read_arpa(lm), symbols)
+    ready = lattice_model(lm if isinstance(lm, NgramModel) else read_lm(name, symbols.path), symbols)
     if ready.unknown:
         how = "scored as <unk>" if ready.model.vocab.unk >= 0 else "it has no <unk>: their arcs are dropped"
         say(f"{name} lacks {ready.unknown:,} words of {symbols.path}; {how}")

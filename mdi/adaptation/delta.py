@@ -1,0 +1,348 @@
+"""An adaptation as a small file: what it changes in a background, without the background.
+
+    8 bytes "MDIDELTA", 8 bytes size of the head (little-endian), the head (JSON in UTF-8), the body (a zlib stream)
+
+The head has `version` (1), `background` (see mdi/lm/identity.py), `words` (of its vocabulary), `ngrams` (numbers of
+n-grams by order; of order 1 those words that occur), `constraints`, `step` (an exponent of 2), `crc32` of the body, and
+for people `min_counts`, `made`, `certificate`. The body is about n-grams, closed under prefixes and suffixes and sorted
+as in mdi/lm/trie.py; every number is four bytes, and of each list first all lowest bytes, then all second ones and so
+on, which packs well:
+
+    the words that occur, ascending, each less the one before
+    for each order k >= 2:  how many rows each history has (words that occur; all rows of order k - 1 as histories)
+                            the place of each row's suffix h'w among the rows of h', less that of the row before in h;
+                            for k = 2 the place of w among the words that occur
+    a bit for every n-gram, by order: is it a constraint?
+    mu of the constraints, whole numbers of 6 bytes each, in steps of 2^step
+
+mu is a fixed-point number of 48 bits, as fine as the largest of them allows (2^-43 for |mu| < 16). `rounded` makes it
+so before an adaptation makes its model, so a model made from a file is the same to the last bit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdi.adaptation.adapted import Adapted, adapted_model
+from mdi.adaptation.constraints import Constraints
+from mdi.certificate import plain
+from mdi.errors import MdiError
+from mdi.files import read_plain, writing
+from mdi.lm.identity import identity
+from mdi.lm.model import NgramModel, extend
+from mdi.lm.trie import NONE, PADDED, Array, Trie, add_order, closed, from_ngrams, locate, unigram_trie, with_histories
+
+VERSION = 1
+_MAGIC = b"MDIDELTA"
+_BITS = 48
+_LONGEST_HEAD = 1 << 20
+_DEFLATE_MOST = 1040
+
+
+def rounded(mu: Array) -> Array:
+    """mu in the precision of a delta."""
+    if not np.isfinite(mu).all():
+        return mu
+    whole, exponent = _steps(mu)
+    return np.ldexp(whole, exponent)
+
+
+def _steps(mu: Array) -> tuple[Array, int]:
+    """mu as whole numbers that fit into 48 bits with their sign, and the exponent of their unit."""
+    exponent = math.frexp(float(np.abs(mu).max(initial=0.0)))[1] + 1 - _BITS
+    whole = np.rint(np.ldexp(mu, -exponent))
+    if np.abs(whole).max(initial=0.0) >= 2.0 ** (_BITS - 1):  # rounded up to the next power of 2
+        exponent += 1
+        whole = np.rint(np.ldexp(mu, -exponent))
+    return whole, exponent
+
+
+@dataclass(frozen=True, eq=False)
+class Delta:
+    """`constraints` are rows of `ngrams`, which is closed; `background` is the identity of what they belong to."""
+
+    background: str
+    ngrams: Trie
+    constraints: Constraints
+    mu: Array
+    min_counts: str
+    certificate: dict[str, Any] = field(default_factory=dict)
+    made: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Delta with {self.min_counts}: {self.constraints.total:,} constraints on background {self.background}>"
+
+    def check(self, background: NgramModel, name: str = "the delta", background_name: str = "the background") -> None:
+        """Refuses another background than the one that this was made for."""
+        if identity(background) != self.background:
+            told = f", made as {self.made['background']}" if "background" in self.made else ""
+            raise MdiError(
+                f"{name}: is for the background {self.background}{told}; {background_name} is {identity(background)}. "
+                f"Give the model that it was adapted from, or adapt again"
+            )
+        if self.ngrams.n_words != background.trie.n_words or self.ngrams.order > background.order:
+            raise MdiError(f"{name}: damaged, its n-grams are not over the words of {background_name}; copy it again")
+
+    def apply(self, background: NgramModel) -> NgramModel:
+        """The adapted model."""
+        self.check(background)
+        wide = extend(background, self.ngrams)
+        where = locate(self.ngrams, wide.trie)
+        rows = [NONE, *(where[k][self.constraints.row[k]] for k in range(1, self.constraints.order + 1))]
+        return adapted_model(wide, Constraints(rows), self.mu, spend=True)
+
+    def mu_at(self, ngrams: list[Array]) -> Array:
+        """mu of the cell that each n-gram (by order, a line of ids each) belongs to here; 0 where it is none's."""
+        parts = []
+        for k, ids in enumerate(ngrams, 1):
+            found, left = np.zeros(len(ids)), np.arange(len(ids))
+            for below in range(min(k, self.constraints.order), 0, -1):
+                rows, own = self.ngrams.find(ids[left][:, k - below :]), self.constraints.row[below]
+                at = np.searchsorted(own, rows)
+                here = (at < len(own)) & (rows >= 0)
+                here[here] = own[at[here]] == rows[here]
+                found[left[here]] = self.mu[self.constraints.first[below] + at[here]]
+                left = left[~here]
+            parts.append(found)
+        return np.concatenate(parts)
+
+
+def delta_fields(adapted: Adapted) -> dict[str, Any]:
+    """What a delta's certificate says at least."""
+    solution = adapted.solution
+    return {
+        "converged": solution.converged,
+        "message": solution.message,
+        "iterations": solution.iterations,
+        "kl_to_background": adapted.kl,
+        "constraints_dropped": adapted.problem.dropped.reasons,
+    }
+
+
+def delta_of(
+    adapted: Adapted, background: str, certificate: dict[str, Any] | None = None, made: dict[str, Any] | None = None
+) -> Delta:
+    """The delta of an adaptation of the background with this identity."""
+    problem, trie = adapted.problem, adapted.problem.background.trie
+    listed = [trie.ngrams(k, problem.constraints.row[k]) for k in range(1, problem.constraints.order + 1)]
+    ngrams = closed(from_ngrams(trie.n_words, listed))
+    rows = Constraints([NONE, *(ngrams.find(ids) for ids in listed)])
+    return Delta(background, ngrams, rows, adapted.solution.mu, problem.min_counts, certificate or {}, made or {})
+
+
+def _planes(values: Array, size: int = 4) -> bytes:
+    """Whole numbers as bytes: all lowest ones, then all second ones ..."""
+    return values.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :size].T.tobytes()
+
+
+def _gaps(values: Array, begin: Array) -> Array:
+    """Ascending numbers within begin[h] .. begin[h+1], each less the one before it there."""
+    gaps = np.diff(values, prepend=0)
+    first = begin[:-1][np.diff(begin) > 0]
+    gaps[first] = values[first]
+    return gaps
+
+
+def _occurring(delta: Delta) -> Array:
+    """The words that are constrained or part of a longer n-gram, ascending."""
+    trie = delta.ngrams
+    occurs = np.zeros(trie.n_words, bool)
+    occurs[delta.constraints.row[1]] = True
+    if trie.order > 1:
+        occurs[trie.word[2]] = True
+        occurs |= np.diff(trie.begin[2]) > 0
+    return np.flatnonzero(occurs)
+
+
+def encode(delta: Delta) -> bytes:
+    trie, words = delta.ngrams, _occurring(delta)
+    parts = [_planes(np.diff(words, prepend=0))]
+    for k in range(2, trie.order + 1):
+        begin = trie.begin[k].astype(np.int64)
+        size = np.diff(begin)
+        if k == 2:
+            size = size[words]
+            place = np.searchsorted(words, trie.word[2])
+        else:
+            place = trie.suffix[k] - trie.begin[k - 1][trie.back[k - 1][trie.hist_of_rows(k)]]
+        parts += [_planes(size), _planes(_gaps(place.astype(np.int64), begin))]
+    flags = trie.flags(delta.constraints.row)
+    parts.append(np.packbits(np.concatenate([flags[1][words], *flags[2:]])).tobytes())
+    whole, exponent = _steps(delta.mu)
+    parts.append(_planes(whole, _BITS // 8))
+    body = zlib.compress(b"".join(parts), 6)
+    head = {
+        "version": VERSION,
+        "background": delta.background,
+        "words": trie.n_words,
+        "ngrams": [len(words), *trie.counts[1:]],
+        "constraints": delta.constraints.total,
+        "step": exponent,
+        "crc32": zlib.crc32(body),
+        "min_counts": delta.min_counts,
+        "made": delta.made,
+        "certificate": delta.certificate,
+    }
+    text = json.dumps(plain(head), ensure_ascii=False, allow_nan=False).encode("utf-8", "surrogateescape")
+    return _MAGIC + len(text).to_bytes(8, "little") + text + body
+
+
+def write_delta(delta: Delta, path: str | os.PathLike) -> None:
+    if not np.isfinite(delta.mu).all():
+        raise MdiError(f"{path}: a parameter is not finite; expected a solution. Raise --min-counts or use --sigma2")
+    with writing(os.fspath(path)) as stream:
+        stream.write(encode(delta))
+
+
+class _Damaged(Exception):
+    """What is wrong with a file."""
+
+
+class _Body:
+    """Takes lists from the unpacked body."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = np.frombuffer(data, np.uint8), 0
+
+    def bytes(self, n: int) -> Array:
+        self.at += n
+        if self.at > len(self.data):
+            raise _Damaged("it ends too early")
+        return self.data[self.at - n : self.at]
+
+    def numbers(self, n: int, size: int = 4) -> Array:
+        wide = np.zeros((n, 8), np.uint8)
+        wide[:, :size] = self.bytes(n * size).reshape(size, n).T
+        return wide.view("<i8").ravel()
+
+    def ascending(self, begin: Array, n: int) -> Array:
+        """The inverse of _gaps."""
+        gaps = self.numbers(n)
+        first = begin[:-1][np.diff(begin) > 0]
+        total = np.cumsum(gaps)
+        start = np.zeros(n, np.int64)
+        start[first] = total[first] - gaps[first]
+        moves = np.ones(n, bool)
+        moves[first] = False
+        if (gaps[moves] < 1).any():
+            raise _Damaged("n-grams are not in order")
+        return total - np.maximum.accumulate(start)
+
+
+def decode(data: bytes, name: str = "the delta") -> Delta:
+    head = read_head(data, name)
+    body = data[16 + int.from_bytes(data[8:16], "little") :]
+    try:
+        return _decoded(head, body)
+    except _Damaged as error:
+        raise MdiError(f"{name}: damaged, {error}; copy it again") from None
+
+
+def read_head(data: bytes, name: str) -> dict[str, Any]:
+    """The head, checked for what is needed; enough to say what a delta is."""
+    if data[:8] != _MAGIC:
+        raise MdiError(f"{name}: not a delta; expected a file of mdi adapt --delta")
+    size = int.from_bytes(data[8:16], "little")
+    try:
+        if size > _LONGEST_HEAD or len(data) < 16 + size:
+            raise ValueError("cut off")
+        head = json.loads(data[16 : 16 + size].decode("utf-8", "surrogateescape"))
+        if not isinstance(head, dict):
+            raise ValueError("no object in the head")
+        if head["version"] != VERSION:
+            raise MdiError(
+                f"{name}: version {head['version']} of deltas; expected {VERSION}. Use the mdi that wrote it"
+            )
+        numbers = [*head["ngrams"], head["words"], head["constraints"]]
+        if not all(type(number) is int and 0 <= number < 2**31 - 1 for number in numbers):
+            raise ValueError("numbers in the head")
+        if type(head["step"]) is not int or abs(head["step"]) > 1100:
+            raise ValueError("step in the head")
+        if not 1 <= len(head["ngrams"]) <= PADDED:
+            raise ValueError("orders in the head")
+        kinds = {"background": str, "min_counts": str, "made": dict, "certificate": dict, "crc32": int}
+        for key, kind in kinds.items():
+            if not isinstance(head[key], kind):
+                raise ValueError(f"{key} in the head")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise MdiError(f"{name}: damaged ({type(error).__name__} {error}); copy it again") from None
+    return head
+
+
+def _decoded(head: dict[str, Any], packed: bytes) -> Delta:
+    counts, n_words, n_mu = head["ngrams"], head["words"], head["constraints"]
+    numbers = sum(counts) + sum(counts[:-1])  # places of n-grams, sizes of histories
+    size = 4 * numbers + -(-sum(counts) // 8) + n_mu * _BITS // 8
+    if zlib.crc32(packed) != head["crc32"]:
+        raise _Damaged("its checksum is another")
+    if size > len(packed) * _DEFLATE_MOST or n_mu > sum(counts) or counts[0] > n_words or n_words > 1 << 28:
+        raise _Damaged("it cannot hold so much")
+    try:
+        unpack = zlib.decompressobj()
+        data = unpack.decompress(packed, size + 1)
+    except zlib.error as error:
+        raise _Damaged(str(error)) from None
+    if len(data) != size or not unpack.eof or unpack.unused_data:
+        raise _Damaged("its size is another")
+    body = _Body(data)
+    words = body.ascending(np.array([0, counts[0]]), counts[0])
+    if len(words) and words[-1] >= n_words:
+        raise _Damaged("a word that the background lacks")
+    trie = unigram_trie(n_words)
+    for k, rows in enumerate(counts[1:], 2):
+        trie = _next_order(with_histories(trie), body, words, k, rows)
+    flags = np.unpackbits(body.bytes(-(-sum(counts) // 8)))[: sum(counts)].astype(bool)
+    if int(flags.sum()) != n_mu:
+        raise _Damaged("another number of constraints")
+    marked = [np.flatnonzero(part).astype(np.int32) for part in np.split(flags, np.cumsum(counts)[:-1])]
+    rows = Constraints([NONE, words[marked[0]].astype(np.int32), *marked[1:]])
+    whole = body.numbers(n_mu, _BITS // 8)
+    whole = np.where(whole >= 1 << (_BITS - 1), whole - (1 << _BITS), whole)
+    mu = np.ldexp(whole.astype(float), head["step"])
+    if not (mu < 700).all():  # exp(mu) would overflow
+        raise _Damaged("a parameter is out of range")
+    return Delta(head["background"], trie, rows, mu, head["min_counts"], head["certificate"], head["made"])
+
+
+def _next_order(trie: Trie, body: _Body, words: Array, k: int, rows: int) -> Trie:
+    n_hist = trie.n_hist(k - 1)
+    size = body.numbers(len(words) if k == 2 else n_hist)
+    if int(size.sum()) != rows:
+        raise _Damaged(f"another number of {k}-grams")
+    every = size
+    if k == 2:
+        every = np.zeros(n_hist, np.int64)
+        every[words] = size
+    begin = np.concatenate([[0], np.cumsum(every)])
+    place = body.ascending(begin, rows)
+    if k == 2:
+        if rows and int(place.max()) >= len(words):
+            raise _Damaged("a word that does not occur")
+        return add_order(trie, begin.astype(np.int32), words[place].astype(np.int32))
+    back = trie.back[k - 1][np.repeat(np.arange(n_hist), every)]
+    suffix = trie.begin[k - 1][back] + place
+    if (suffix >= trie.begin[k - 1][back + 1]).any():
+        raise _Damaged("an n-gram whose suffix is missing")
+    return add_order(trie, begin.astype(np.int32), trie.word[k - 1][suffix], suffix.astype(np.int32))
+
+
+def read_delta(path: str | os.PathLike) -> Delta:
+    return decode(read_plain(os.fspath(path)), os.fspath(path))
+
+
+def apply_delta(
+    background: NgramModel, delta: Delta | str | os.PathLike, background_name: str = "the background"
+) -> NgramModel:
+    """The model that the delta's adaptation gives; another background than that is refused."""
+    name = "the delta"
+    if not isinstance(delta, Delta):
+        name, delta = os.fspath(delta), read_delta(delta)
+    delta.check(background, name, background_name)
+    return delta.apply(background)

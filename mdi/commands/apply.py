@@ -1,0 +1,48 @@
+"""Makes the model that an adaptation gives from its background and its delta, byte for byte what adapt would have
+written.
+
+    mdi adapt --delta A.delta BACKGROUND TEXT
+    mdi apply BACKGROUND A.delta OUT
+
+Another background than that of the delta is refused. OUT.json has the delta's certificate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from mdi.certificate import check_outputs, write_certificate
+from mdi.commands.options import add_model_arguments, read_model, write_model
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("background", metavar="BACKGROUND", help="the model that was adapted")
+    parser.add_argument("delta", metavar="DELTA", help="file of mdi adapt --delta")
+    parser.add_argument("out", metavar="OUT", help="model (.gz by suffix, - for standard output)")
+    add_model_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    from mdi.adaptation.delta import read_delta
+    from mdi.errors import MdiError
+    from mdi.lm.normalise import MAX_OUTPUT_GAP, worst_sum
+    from mdi.progress import say
+
+    started = time.monotonic()
+    check_outputs(args.out, [args.background, args.delta])
+    delta = read_delta(args.delta)
+    background = read_model(args.background, args)
+    delta.check(background, args.delta, args.background)
+    model = delta.apply(background)
+    gap, where = worst_sum(model)
+    if not gap <= MAX_OUTPUT_GAP:
+        raise MdiError(f"{args.delta}: the model sums to one only within {gap:.2g} (after {where}); adapt again")
+    write_model(model, args.out, args, [args.background])
+    sums = {"ngrams": model.trie.counts, "worst_sum_gap": gap, "worst_sum_history": where}
+    fields = {**delta.certificate, **sums, "min_counts": delta.min_counts, "made": delta.made}
+    write_certificate(
+        args.out, {"command": "apply", "background": args.background, "delta": args.delta, **fields},
+        time.monotonic() - started,
+    )  # fmt: skip
+    say(f"{args.delta}: {delta.constraints.total:,} constraints, {sum(model.trie.counts):,} n-grams -> {args.out}")

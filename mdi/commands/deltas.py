@@ -1,0 +1,52 @@
+"""A table of deltas, the small files of mdi adapt --delta: what each was made from and how, tab-separated.
+
+KL is to the background, in nats per word; deltas with the same background id fit the same model.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+COLUMNS = (
+    "delta",
+    "bytes",
+    "constraints",
+    "min_counts",
+    "sigma2",
+    "words",
+    "KL",
+    "converged",
+    "background",
+    "id",
+    "text",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sources", metavar="DIR|DELTA", nargs="+", help="deltas, or folders of *.delta")
+
+
+def run(args: argparse.Namespace) -> None:
+    from mdi.adaptation.delta import read_head
+    from mdi.errors import MdiError
+    from mdi.files import read_bytes
+
+    paths: list[str] = []
+    for source in args.sources:
+        found = sorted(map(str, Path(source).glob("*.delta"))) if Path(source).is_dir() else [source]
+        if not found:
+            raise MdiError(f"{source}: no *.delta in this folder; expected files of mdi adapt --delta")
+        paths += found
+    print(*COLUMNS, sep="\t")
+    for path in paths:
+        data = read_bytes(path)
+        head = read_head(data, path)
+        made, certificate = head["made"], head["certificate"]
+        kl = certificate.get("kl_to_background")
+        row = (
+            path, len(data), head["constraints"], head["min_counts"], made.get("sigma2") or "none",
+            made.get("words", ""), "" if kl is None else f"{kl:.4f}", str(certificate.get("converged", "")).lower(),
+            made.get("background", ""), head["background"][:8], " ".join(map(str, made.get("in_domain", []))),
+        )  # fmt: skip
+        print(*row, sep="\t")

@@ -1,0 +1,202 @@
+"""How often each n-gram was said, in expectation over what a recogniser believes: counts to adapt to without any
+transcript.
+
+Forward and backward over a graph of words whose states are told apart by their last n - 1 words. Sentences begin with
+one <s> and end with one </s>, as in counts of text, so 1-grams without these sum to the expected number of words. From
+lattices, n-best lists, words with confidences (Kaldi's ctm, Vosk's JSON), or plain hypotheses.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from mdi.errors import MdiError, OptionError, check_choice, check_positive, examples
+from mdi.fst.symbols import SymbolTable, read_symbols
+from mdi.kernels.expected_counts import SILENT, UNKNOWN, backward, expected_events
+from mdi.lm.counts import Counts, add_counts, count_text, counts_of
+from mdi.lm.text import OOV, SPECIAL, TextStats
+from mdi.lm.trie import PADDED
+from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, model_vocabulary, read_words
+from mdi.progress import Progress
+from mdi.speech.lattice_files import archives, read_lattices
+from mdi.speech.word_graph import FORMATS, NO_WORD, Labels, WordGraph, from_lattice, guess_format, read_graphs
+
+Array = np.ndarray
+# Events that are held before they are added up.
+_WAITING = 1 << 20
+
+
+def events_of(graph: WordGraph, word_of: Array, order: int, bos: int, eos: int) -> tuple[Array, Array]:
+    """(n-grams, a line each, their expected numbers). A line has `order` words, the last of which is the event; -1 for
+    words before <s> or before a word that is unknown. word_of[label] is a word's id, or -1."""
+    if graph.n_arcs and int(graph.label.max()) >= len(word_of):
+        raise MdiError(
+            f"{graph.name}: word number {int(graph.label.max())} is not in the table of words; expected the words.txt "
+            f"that the lattices were made with"
+        )
+    word = np.where(graph.label == NO_WORD, SILENT, np.where(graph.label < 0, UNKNOWN, word_of[graph.label]))
+    beta = backward(graph.begin, graph.dest, graph.weight, graph.final)
+    if not np.isfinite(beta[0]):
+        raise MdiError(f"{graph.name}: no path with a finite weight leads to an end; decode it again")
+    room = 4
+    while True:  # how many histories there will be shows only when they are made
+        events, count = expected_events(
+            graph.begin, word.astype(np.int32), graph.dest, graph.weight, graph.final, beta, order, bos, eos,
+            room * graph.n_states, room * (graph.n_arcs + graph.n_states),
+        )  # fmt: skip
+        if not len(count) or count[0] >= 0:
+            return events, count
+        room *= 4
+
+
+def word_posteriors(graph: WordGraph) -> Array:
+    """The posterior of every arc."""
+    beta = backward(graph.begin, graph.dest, graph.weight, graph.final)
+    # the way from the start is the way to the end of the graph turned round
+    n, back = graph.n_states, np.argsort(-graph.dest, kind="stable")
+    begin = np.concatenate([[0], np.cumsum(np.bincount(n - 1 - graph.dest, minlength=n))])
+    source = graph.source
+    alpha = backward(begin, n - 1 - source[back], graph.weight[back], np.append(np.full(n - 1, -np.inf), 0.0))[::-1]
+    return np.exp(alpha[source] + graph.weight + beta[graph.dest] - beta[0])
+
+
+class Tally:
+    """Adds up the expected counts of graphs."""
+
+    def __init__(self, vocab: Vocabulary, order: int) -> None:
+        self.vocab, self.order = vocab, order
+        self.ngrams: list[list[Array]] = [[np.zeros((0, k), np.int32)] for k in range(1, order + 1)]
+        self.number: list[list[Array]] = [[np.zeros(0)] for _ in range(order)]
+        self.graphs = self.waiting = 0
+        self.words = self.unknown = 0.0
+
+    def add(self, graph: WordGraph, word_of: Array) -> None:
+        events, count = events_of(graph, word_of, self.order, self.vocab.bos, self.vocab.eos)
+        for k in range(1, self.order + 1):
+            has = events[:, self.order - k] >= 0
+            self.ngrams[k - 1].append(events[has, self.order - k :])
+            self.number[k - 1].append(count[has])
+        self.graphs += 1
+        spoken = events[:, -1] != self.vocab.eos
+        self.words += float(count[spoken].sum())
+        self.unknown += float(count[events[:, -1] == self.vocab.unk].sum()) if self.vocab.unk >= 0 else 0.0
+        self.waiting += len(count)
+        if self.waiting > _WAITING:
+            self._add_up()
+            self.waiting = 0
+
+    def _add_up(self) -> Counts:
+        found = counts_of(self.vocab, [np.concatenate(part) for part in self.ngrams], map(np.concatenate, self.number))
+        for k in range(1, self.order + 1):
+            rows = np.flatnonzero(found.count[k] > 0).astype(np.int32)
+            self.ngrams[k - 1], self.number[k - 1] = [found.trie.ngrams(k, rows)], [found.count[k][rows]]
+        return found
+
+    def counts(self) -> Counts:
+        found = self._add_up()
+        found.count[1][self.vocab.bos] = self.graphs
+        return Counts(
+            found.vocab, found.trie, found.count, TextStats(self.graphs, round(self.words), round(self.unknown))
+        )
+
+
+def expected_counts(
+    sources: str | os.PathLike | Iterable[str | os.PathLike],
+    vocab: Vocabulary | None = None,
+    order: int = 3,
+    *,
+    words: str | os.PathLike | None = None,
+    kind: str | None = None,
+    oov: str = "map",
+    acoustic_scale: float = 0.1,
+    lm_scale: float = 1.0,
+    penalty: float = 0.0,
+) -> Counts:
+    """Expected counts of the n-grams of every order up to `order`.
+
+    `sources`: archives of lattices or folders of lat.N.gz, which need `words`, Kaldi's words.txt; n-best lists, ctm,
+    Vosk's JSON, text: `kind` says which ("lattice", "nbest", "ctm", "vosk", "text"), otherwise each one's name does.
+    `vocab`: the words that are counted, such as a background's; None takes all. `oov`: "map" counts others as <unk>,
+    "drop" breaks the n-grams around them, "error" refuses them. Paths weigh exp(-lm_scale graph - acoustic_scale
+    acoustic - penalty words), as Kaldi's lattice-arc-post has it; scores of n-best lists are multiplied by lm_scale.
+    """
+    paths = [os.fspath(one) for one in ([sources] if isinstance(sources, str | os.PathLike) else sources)]
+    if not paths:
+        raise MdiError("nothing to count; expected lattices, n-best lists, ctm, Vosk's JSON or text")
+    check_choice("oov", oov, OOV)
+    if kind is not None:
+        check_choice("kind", kind, FORMATS)
+    if not 1 <= order <= PADDED:
+        raise OptionError("order", order, f"1 to {PADDED}")
+    for name, value in (("acoustic_scale", acoustic_scale), ("lm_scale", lm_scale)):
+        check_positive(name, value)
+    kinds = [kind or guess_format(path) for path in paths]
+    symbols = None
+    if "lattice" in kinds:
+        if words is None:
+            raise MdiError(
+                f"{paths[kinds.index('lattice')]}: words of lattices are numbers; give their words.txt (--words)"
+            )
+        symbols = read_symbols(os.fspath(words))
+    labels = Labels()
+    spelled = {
+        path: list(read_graphs(path, kind, labels, lm_scale))
+        for path, kind in zip(paths, kinds, strict=True)
+        if kind not in ("lattice", "text")
+    }
+    texts = [Path(path) for path, kind in zip(paths, kinds, strict=True) if kind == "text"]
+    if vocab is None:
+        vocab = _all_words(symbols, labels, texts)
+    tally = Tally(vocab, order)
+    with Progress("counting", None, "utterances") as progress:
+        if symbols is not None:
+            word_of = _words_of(symbols.ids, vocab, oov, symbols.path)
+            for path, kind in zip(paths, kinds, strict=True):
+                for archive in archives(path) if kind == "lattice" else []:
+                    for lattice in read_lattices(archive):
+                        tally.add(from_lattice(lattice, acoustic_scale, lm_scale, penalty), word_of)
+                        progress.update(tally.graphs)
+        if spelled:
+            word_of = _words_of(labels.of, vocab, oov, ", ".join(spelled))
+            for path, graphs in spelled.items():
+                if not graphs:
+                    raise MdiError(f"{path}: no words in it; expected at least one")
+                for graph in graphs:
+                    tally.add(graph, word_of)
+                    progress.update(tally.graphs)
+    if not texts:
+        return tally.counts()
+    plain = count_text(texts, vocab, order, oov)
+    return add_counts(plain, tally.counts()) if tally.graphs else plain
+
+
+def _all_words(symbols: SymbolTable | None, labels: Labels, texts: list[Path]) -> Vocabulary:
+    own = read_words(symbols.path) if symbols is not None else []
+    grown = GrowingVocabulary(SPECIAL)
+    if texts:
+        count_text(texts, grown, 1)
+    listed = dict.fromkeys([*own, *labels.of, *grown.freeze().words[len(SPECIAL) :]])
+    return model_vocabulary(list(listed), False)
+
+
+def _words_of(ids: dict[str, int], vocab: Vocabulary, oov: str, where: str) -> Array:
+    """The vocabulary's word of each label; <unk> or UNKNOWN for others, as `oov` says."""
+    other = vocab.unk if oov == "map" and vocab.unk >= 0 else UNKNOWN
+    word_of = np.full(1 + max(ids.values(), default=0), other, np.int32)
+    missing = []
+    for word, label in ids.items():
+        known = vocab.id(word)
+        if known >= 0:
+            word_of[label] = known
+        elif label != NO_WORD and not re.fullmatch(r"#\d+", word):
+            missing.append(word)
+    if missing and oov == "error":
+        raise MdiError(
+            f"{where}: words outside the vocabulary, such as {examples(missing)}; add them, or use --oov map or drop"
+        )
+    return word_of

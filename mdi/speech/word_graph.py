@@ -1,0 +1,216 @@
+"""What a recogniser believes, in any of its forms, as graphs of words: lattices, n-best lists, words with confidences,
+plain hypotheses.
+
+A path through a graph is a sentence, its weight (natural log, up to a constant) is what it is worth. An n-best list is
+a bundle of paths. Of a word with a confidence c there are two arcs: the word, with log c, and a word that belongs to no
+n-gram, with log(1 - c); so the n-gram of several counts as often as all of them are right at once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdi.errors import MdiError
+from mdi.files import read_chunks, read_lines
+from mdi.fst.openfst import ByState
+from mdi.lm.vocabulary import to_str
+from mdi.speech.lattice import Lattice
+
+Array = np.ndarray
+FORMATS = ("lattice", "nbest", "ctm", "vosk", "text")
+# Label of an arc without a word, and of a word that is wrong.
+NO_WORD, WRONG = 0, -1
+# A pause of so many seconds ends a sentence of a ctm.
+LONG_PAUSE = 1.0
+# Objects may be separated by anything that separates the parts of a list.
+_NEXT_OBJECT = re.compile(r"[^\s,\[\]]")
+
+
+@dataclass(frozen=True)
+class WordGraph(ByState):
+    """Every arc leads to a higher state, 0 is the start. `final` is -infinity where a state is not an end."""
+
+    name: str
+    begin: Array
+    label: Array
+    dest: Array
+    weight: Array
+    final: Array
+
+
+@dataclass
+class Labels:
+    """Numbers of words, given as the words come: 1, 2, ..."""
+
+    of: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, words: Iterable[str]) -> list[int]:
+        return [self.of.setdefault(word, len(self.of) + 1) for word in words]
+
+
+def from_lattice(lattice: Lattice, acoustic_scale: float, lm_scale: float, penalty: float) -> WordGraph:
+    """Weights -(lm_scale graph + acoustic_scale acoustic), less `penalty` for every word."""
+    arcs, finals = lattice.arcs, lattice.finals
+    weight = -(lm_scale * arcs.graph + acoustic_scale * arcs.acoustic) - penalty * (arcs.label != NO_WORD)
+    final = np.full(lattice.n_states, -np.inf)
+    ends = np.isfinite(finals.graph)
+    final[ends] = -(lm_scale * finals.graph[ends] + acoustic_scale * finals.acoustic[ends])
+    return WordGraph(lattice.utterance, lattice.begin, arcs.label, arcs.dest, weight, final)
+
+
+def from_paths(name: str, paths: list[tuple[float, list[int]]]) -> WordGraph:
+    """Of (weight, labels): all begin in the state 0 and share nothing else."""
+    begin, label, dest, weight, final = [0], [], [], [], []
+    after: list[tuple[list[int], list[int]]] = []  # labels and destinations of the states behind the first
+    state = 1
+    for value, labels in paths:
+        labels = labels or [NO_WORD]
+        label.append(labels[0])
+        dest.append(state)
+        weight.append(value)
+        for i in range(len(labels)):
+            after.append(([labels[i + 1]], [state + i + 1]) if i + 1 < len(labels) else ([], []))
+        state += len(labels)
+    final.append(-math.inf)
+    begin.append(len(label))
+    for labels, dests in after:
+        label += labels
+        dest += dests
+        weight += [0.0] * len(labels)
+        final.append(-math.inf if labels else 0.0)
+        begin.append(len(label))
+    return WordGraph(
+        name, np.array(begin, np.int64), np.array(label, np.int32), np.array(dest, np.int32), np.array(weight, float),
+        np.array(final),
+    )  # fmt: skip
+
+
+def from_confidences(name: str, labels: list[int], confidences: list[float]) -> WordGraph:
+    """A chain: from each state the word, and beside it the chance that it is wrong."""
+    n = len(labels)
+    sure = np.clip(np.array(confidences, float), 0.0, 1.0)
+    label = np.column_stack([np.array(labels, np.int32), np.full(n, WRONG, np.int32)])
+    with np.errstate(divide="ignore"):
+        weight = np.column_stack([np.log(sure), np.log1p(-sure)])
+    return WordGraph(
+        name, 2 * np.append(np.arange(n + 1), n), label.ravel(), np.repeat(np.arange(1, n + 1, dtype=np.int32), 2),
+        weight.ravel(), np.append(np.full(n, -np.inf), 0.0),
+    )  # fmt: skip
+
+
+def guess_format(path: str) -> str:
+    """By the name: .nbest, .ctm, .json or .jsonl, and .txt, maybe with .gz; folders, lat* and all others are
+    lattices."""
+    name = Path(path).name.removesuffix(".gz")
+    suffixes = {"nbest": "nbest", "ctm": "ctm", "json": "vosk", "jsonl": "vosk", "txt": "text"}
+    if Path(path).is_dir() or name.startswith("lat"):
+        return "lattice"
+    return suffixes.get(name.rpartition(".")[2], "lattice")
+
+
+def read_graphs(path: str, kind: str, labels: Labels, scale: float) -> Iterator[WordGraph]:
+    """The graphs of a file with words in it: nbest, ctm, vosk. `scale` multiplies the scores of n-best lists."""
+    return {"nbest": _nbest, "ctm": _ctm, "vosk": _vosk}[kind](path, labels, scale)
+
+
+def _number(text: Any, where: str, expected: str) -> float:
+    try:
+        value = float(text)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise MdiError(f"{where}: '{str(text)[:40]}'; expected {expected}")
+    return value
+
+
+def _nbest(path: str, labels: Labels, scale: float) -> Iterator[WordGraph]:
+    """Lines 'utterance score words', those of an utterance one after the other; scores are natural logs."""
+    name, paths = None, []
+    for at, line in enumerate(read_lines(path), 1):
+        fields = to_str(line).split()
+        if not fields:
+            continue
+        if len(fields) < 2:
+            raise MdiError(f"{path}:{at}: '{to_str(line)[:80]}'; expected an utterance, its score, and words")
+        if fields[0] != name and name is not None:
+            yield from_paths(name, paths)
+            paths = []
+        name = fields[0]
+        score = _number(fields[1], f"{path}:{at}", "a score, the natural logarithm of what the words are worth")
+        paths.append((scale * score, labels(fields[2:])))
+    if name is not None:
+        yield from_paths(name, paths)
+
+
+def _ctm(path: str, labels: Labels, scale: float) -> Iterator[WordGraph]:
+    """Lines 'utterance channel begin duration word [confidence]'; without a confidence a word is certain."""
+    key, end = ("", ""), -math.inf
+    words: list[str] = []
+    sure: list[float] = []
+    for at, line in enumerate(read_lines(path), 1):
+        fields = to_str(line).split()
+        if not fields or fields[0].startswith(";;"):
+            continue
+        if len(fields) not in (5, 6):
+            raise MdiError(
+                f"{path}:{at}: '{to_str(line)[:80]}'; expected utterance, channel, begin, duration, word and confidence"
+            )
+        begin, duration = (_number(field, f"{path}:{at}", "seconds") for field in fields[2:4])
+        value = _number(fields[5], f"{path}:{at}", "a confidence from 0 to 1") if len(fields) == 6 else 1.0
+        if not 0.0 <= value <= 1.0001:
+            raise MdiError(f"{path}:{at}: a confidence of {value:g}; expected 0 to 1")
+        if words and (key != (fields[0], fields[1]) or begin - end > LONG_PAUSE):
+            yield from_confidences(key[0], labels(words), sure)
+            words, sure = [], []
+        key, end = (fields[0], fields[1]), begin + duration
+        words.append(fields[4])
+        sure.append(value)
+    if words:
+        yield from_confidences(key[0], labels(words), sure)
+
+
+def _vosk(path: str, labels: Labels, scale: float) -> Iterator[WordGraph]:
+    """Vosk's results, one JSON object after the other, or in a list: {"result": [{"conf", "word"}]}, {"alternatives":
+    [{"confidence", "text"}]} or {"text"}. What was silence is passed over."""
+    text = to_str(b"".join(read_chunks(path)))
+    decoder, at, number = json.JSONDecoder(), 0, 0
+    while match := _NEXT_OBJECT.search(text, at):
+        number += 1
+        try:
+            found, at = decoder.raw_decode(text, match.start())
+        except ValueError as error:
+            line = 1 + text.count("\n", 0, match.start())
+            raise MdiError(f"{path}:{line}: not JSON ({error}); expected Vosk's results, one after the other") from None
+        name = f"{path}: result {number}"
+        if not isinstance(found, dict) or not {"result", "alternatives", "text"} & set(found):
+            raise MdiError(f"{name}: '{str(found)[:60]}'; expected 'result', 'alternatives' or 'text' of Vosk")
+        graph = _vosk_graph(found, name, labels, scale)
+        if graph is not None:
+            yield graph
+
+
+def _vosk_graph(found: dict[str, Any], name: str, labels: Labels, scale: float) -> WordGraph | None:
+    try:
+        if "alternatives" in found:
+            paths = [
+                (scale * _number(one.get("confidence", 0.0), name, "a confidence"), labels(one["text"].split()))
+                for one in found["alternatives"]
+            ]
+            return from_paths(name, paths) if any(words for _, words in paths) else None
+        if "result" in found:
+            words = [str(one["word"]) for one in found["result"]]
+            sure = [_number(one.get("conf", 1.0), name, "a confidence from 0 to 1") for one in found["result"]]
+        else:
+            words = found["text"].split()
+            sure = [1.0] * len(words)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise MdiError(f"{name}: {type(error).__name__} {error}; expected Vosk's words and confidences") from None
+    return from_confidences(name, labels(words), sure) if words else None
