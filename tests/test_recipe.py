@@ -78,7 +78,7 @@ def test_a_second_run_does_nothing_and_ends_with_the_same_table(tiny):
     assert again.stderr.count("up to date:") > 40
 
 
-def test_other_speech_is_decoded_anew(tiny):
+def test_other_speech_is_decoded_again(tiny):
     folder, _ = tiny
     exp, data = folder / "exp/demo-tiny/commons", folder / "data/demo-tiny/commons"
     lines = (data / "speech/dev/text").read_text().splitlines(keepends=True)
@@ -570,6 +570,12 @@ def test_all_that_a_recipe_lacks_is_named_at_once(tmp_path):
     assert "data/ihm/dev/text is not there" in done.stderr
     assert "(local/chain/run_tdnn.sh --mic ihm makes them): no WER of dev" in done.stderr
     assert "no background: give --background-text" in done.stderr
+    assert not (top / "exp").exists()
+    done = run(top, "--dry-run", "true", "--backend", "kaldi")
+    assert "run_prepare_shared.sh" in done.stderr
+    assert "no acoustic model" in done.stderr
+    assert "programs that are not on PATH: arpa2fst" in done.stderr
+    assert "to be made: lm/in.arpa.gz" in done.stderr
     assert not (top / "exp").exists()
 
 
