@@ -573,6 +573,12 @@ def test_all_that_a_recipe_lacks_is_named_at_once(tmp_path):
     assert "(local/chain/run_tdnn.sh --mic ihm makes them): no WER of dev" in done.stderr
     assert "no background: give --background-text" in done.stderr
     assert not (top / "exp").exists()
+    done = run(top, "--dry-run", "true", "--backend", "kaldi")
+    assert "run_prepare_shared.sh" in done.stderr
+    assert "no acoustic model" in done.stderr
+    assert "programs that are not on PATH: arpa2fst" in done.stderr
+    assert "to be made: lm/in.arpa.gz" in done.stderr
+    assert not (top / "exp").exists()
 
 
 def test_another_recipe_of_the_same_corpus_is_not_taken(tmp_path):

@@ -61,7 +61,11 @@ look_for_kaldi() {
   done
   [[ ${#lacking[@]} -eq 0 ]] \
     || problems+=("programs that are not on PATH: ${lacking[*]}; set KALDI_ROOT to a built Kaldi, or use --backend mdi")
-  if ! decodes_here; then return; fi
+  if ! decodes_here; then
+    echo "$script_name: no acoustic model ${model_dir:+$egs_dir/$model_dir/final.mdl }(the recipe's $model_from makes it): \
+the first-pass models go into lattices, where there are some" >&2
+    return
+  fi
   for pair in $hires_data; do
     [[ ! -e $egs_dir/$(of_set "${pair%%=*}" "$set_data")/text || -e $egs_dir/${pair#*=}/feats.scp ]] \
       || problems+=("$egs_dir/${pair#*=}/feats.scp is not there; $model_from makes it, or give --hires-data")
