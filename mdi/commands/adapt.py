@@ -30,6 +30,7 @@ from mdi.errors import MdiError, check_positive
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.delta import Delta
+    from mdi.lm.model import NgramModel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +65,6 @@ def run(args: argparse.Namespace) -> int:
     from mdi.lm.arpa import read_arpa, write_arpa
     from mdi.lm.identity import identity
     from mdi.lm.normalise import check_normalised
-    from mdi.lm.perplexity import perplexity
 
     started = time.monotonic()
     if args.delta:
@@ -89,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
         if table:
             check_output(table, [background_path, *texts])
 
+    shared.start_quickly()
     background = read_arpa(background_path)
     targets = read_arpa(args.targets_lm) if args.targets_lm else args.targets
     order = max(background.order, targets.order if args.targets_lm else 1)
@@ -125,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
             delta = delta_of(adapted, identified, about, made)
             write_delta(delta, model_path)
             model = delta.apply(background) if args.ppl else model
-        fields["perplexity"] = {path: perplexity(model, path).as_dict() for path in args.ppl}
+        fields["perplexity"] = _perplexities(model, args.ppl)
         if not args.delta:
             write_arpa(model, model_path, adapted.problem.keep)
             chosen = {**shared.options_of(args), "min_counts": thresholds}
@@ -155,3 +156,11 @@ def run(args: argparse.Namespace) -> int:
         for job in pending:
             print(job.result(), end="", flush=True)
     return 0 if converged else 1
+
+
+def _perplexities(model: NgramModel, texts: list[str]) -> dict[str, dict]:
+    if not texts:
+        return {}
+    from mdi.lm.perplexity import perplexity
+
+    return {path: perplexity(model, path).as_dict() for path in texts}

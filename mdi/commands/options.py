@@ -38,6 +38,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--verbose", type=boolean, default=False, metavar="true|false", help="a line for every iteration (false)")
 
 
+def start_quickly() -> None:
+    """numba looks for SciPy's BLAS when it starts, which takes longer than many an adaptation, for the sake of np.cov
+    alone. No kernel has that, so in this process it does not find any."""
+    import numba.np.linalg as linalg
+
+    def none_found() -> None:
+        raise ImportError
+
+    found, linalg.ensure_blas = linalg.ensure_blas, none_found
+    import numba.np.arraymath  # noqa: F401  asks for it once
+
+    linalg.ensure_blas = found
+
+
 def check_options(args: argparse.Namespace) -> None:
     for name in ("tolerance", "max_iters", "threads"):
         check_positive(name, getattr(args, name))

@@ -134,6 +134,10 @@ class MergedRuns:
 
     def _pieces(self, k: int) -> Iterator[tuple[Rows, list[Array]]]:
         """Rows of order k, a piece at a time, and the new numbers (within the piece) of the rows of each run."""
+        if len(self.runs) == 1 and isinstance(self.runs[0].word[k], np.ndarray):  # nothing to merge
+            run = self.runs[0]
+            yield Rows(0, run.begin[k], run.word[k], run.count[k]), [np.arange(len(run.word[k]), dtype=np.int32)]
+            return
         n_words = self.trie.n_words
         size = np.zeros(self.trie.n_hist(k - 1), np.int32)
         for run, hist in zip(self.runs, self.union_hist, strict=True):
