@@ -3,10 +3,10 @@
 
     utils/bench_latency.py BACKGROUND.arpa.gz TEXT [--words 1000,10000]
 
-For the first so many words of TEXT: a process that adapts and writes a delta, from its start to its end, and the same in
-a Python process that holds the background. All beside reading the background once from its text, and beside the floor:
-Python, numba and one kernel, which every process pays. Least of --repeat runs, wall seconds and processor seconds: on a
-busy machine only the latter mean something.
+For the first so many words of TEXT: a process that adapts and writes a delta, from its start to its end, and the same
+in a Python process that holds the background. All beside reading the background once from its text, and beside the
+floor: Python, numba and one kernel, which every process pays. Least of --repeat runs, wall seconds and processor
+seconds: on a busy machine only the latter mean something.
 """
 
 from __future__ import annotations

@@ -134,8 +134,13 @@ class MergedRuns:
 
     def _pieces(self, k: int) -> Iterator[tuple[Rows, list[Array]]]:
         """Rows of order k, a piece at a time, and the new numbers (within the piece) of the rows of each run."""
-        if len(self.runs) == 1 and isinstance(self.runs[0].word[k], np.ndarray):  # nothing to merge
-            run = self.runs[0]
+        run = self.runs[0]
+        # a single run over all words is the union itself (the vocabulary may have grown since it was counted)
+        if (
+            len(self.runs) == 1
+            and len(self.union_hist[0]) == self.trie.n_hist(k - 1)
+            and isinstance(run.word[k], Array)
+        ):
             yield Rows(0, run.begin[k], run.word[k], run.count[k]), [np.arange(len(run.word[k]), dtype=np.int32)]
             return
         n_words = self.trie.n_words
