@@ -19,7 +19,6 @@ from mdi.adaptation.solver import Step
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import Counts, count_text
-from mdi.lm.estimate import estimate
 from mdi.lm.identity import identity
 from mdi.lm.model import NgramModel
 from mdi.lm.text import TextLike
@@ -68,6 +67,8 @@ class Adapter:
                 "count_text(text, background.vocab, background.order)"
             )
         if targets == "smoothed":
+            from mdi.lm.estimate import estimate
+
             targets = estimate(text, "kn-interpolated", [1] * text.order).model
         self.background, self.order, self.threads, self.spend = background, background.order, threads, spend
         self.counts = text

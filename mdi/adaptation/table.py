@@ -11,7 +11,6 @@ from mdi.adaptation.adapted import Adapted
 from mdi.errors import MdiError
 from mdi.files import read_lines, writing
 from mdi.lm.normalise import worst_sum
-from mdi.lm.perplexity import perplexity
 from mdi.lm.text import TextLike
 from mdi.lm.vocabulary import to_str
 
@@ -63,6 +62,8 @@ def sweep_table(results: Iterable[Adapted], texts: Mapping[str, TextLike] | None
     """Adaptations side by side: thresholds, constraints, iterations, L1, KL to the background, n-grams, and the
     perplexity of each of the named texts."""
     import pandas
+
+    from mdi.lm.perplexity import perplexity
 
     rows = []
     for adapted in results:

@@ -30,6 +30,7 @@ from mdi.errors import MdiError, check_positive
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.delta import Delta
+    from mdi.lm.model import NgramModel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +65,6 @@ def run(args: argparse.Namespace) -> int:
     from mdi.files import check_output
     from mdi.lm.identity import identity
     from mdi.lm.normalise import check_normalised
-    from mdi.lm.perplexity import perplexity
 
     started = time.monotonic()
     if args.delta:
@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
             delta = delta_of(adapted, identified, about, made)
             write_delta(delta, model_path)
             model = delta.apply(background) if args.ppl else model
-        fields["perplexity"] = {path: perplexity(model, path).as_dict() for path in args.ppl}
+        fields["perplexity"] = _perplexities(model, args.ppl)
         if not args.delta:
             shared.write_model(model, model_path, args, [background_path], adapted.problem.keep)
             chosen = {**shared.options_of(args), "min_counts": thresholds}
@@ -155,3 +155,11 @@ def run(args: argparse.Namespace) -> int:
         for job in pending:
             print(job.result(), end="", flush=True)
     return 0 if converged else 1
+
+
+def _perplexities(model: NgramModel, texts: list[str]) -> dict[str, dict]:
+    if not texts:
+        return {}
+    from mdi.lm.perplexity import perplexity
+
+    return {path: perplexity(model, path).as_dict() for path in texts}

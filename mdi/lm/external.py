@@ -135,6 +135,12 @@ class MergedRuns:
 
     def _pieces(self, k: int) -> Iterator[tuple[Rows, list[Array]]]:
         """Rows of order k, a piece at a time, and the new numbers (within the piece) of the rows of each run."""
+        if len(self.runs) == 1 and len(self.union_hist[0]) == self.trie.n_hist(k - 1):
+            # a single run over all words is the union itself (the vocabulary may have grown since it was counted)
+            begin, word, count = self.runs[0].begin[k], self.runs[0].word[k], self.runs[0].count[k]
+            if isinstance(begin, np.ndarray) and isinstance(word, np.ndarray) and isinstance(count, np.ndarray):
+                yield Rows(0, begin, word, count), [np.arange(len(word), dtype=np.int32)]
+                return
         n_words = self.trie.n_words
         size = np.zeros(self.trie.n_hist(k - 1), np.int32)
         for run, hist in zip(self.runs, self.union_hist, strict=True):
