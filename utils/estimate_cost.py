@@ -8,47 +8,20 @@ run on another machine, or beside other work, may take twice as long.
 from __future__ import annotations
 
 import argparse
-import gzip
-import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-SAMPLE = 1 << 22  # bytes of a text from which its words are estimated
-MILLION = 1e6
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from mdi.cost import MILLION, adapt_cost, count_ngrams, count_words, spell_seconds, tune_cost
 
 
 @dataclass(frozen=True)
-class Cost:
+class StageCost:
     stage: int
     what: str
     seconds: float
     gigabytes: float
-
-
-def count_words(path: Path) -> float:
-    """Words of a text or of a folder of texts: those of a sample, times how much more there is."""
-    if path.is_dir():
-        return sum(count_words(file) for file in sorted(path.iterdir()) if file.is_file())
-    size = path.stat().st_size
-    with open(path, "rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        stream = gzip.GzipFile(fileobj=raw) if packed else raw
-        sample = stream.read(SAMPLE)
-        used = raw.tell()  # of a packed file, what has been unpacked and a little more
-        whole = len(sample) < SAMPLE
-    words = len(sample.split())
-    return words if whole or not used else words * size / used
-
-
-def count_ngrams(path: Path) -> float:
-    """N-grams of an ARPA model, as its header says."""
-    with open(path, "rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        head = (gzip.GzipFile(fileobj=raw) if packed else raw).read(4096)
-    return float(sum(int(n) for n in re.findall(rb"^ngram +\d+ *= *(\d+)", head, re.MULTILINE)))
 
 
 def is_model(path: Path) -> bool:
@@ -73,7 +46,7 @@ def ngrams_of_text(words: float) -> float:
     return 3.6 * MILLION * (words / (20 * MILLION)) ** 0.83
 
 
-def estimate(args: argparse.Namespace) -> list[Cost]:
+def estimate(args: argparse.Namespace) -> list[StageCost]:
     background, in_words = Path(args.background), count_words(Path(args.in_text))
     ready = is_model(background)
     bg_words = 0.0 if ready else count_words(background)
@@ -86,29 +59,21 @@ def estimate(args: argparse.Namespace) -> list[Cost]:
     models = sets + 3  # interpolated, the sweep, prior, best
     normalizing = 4.0 * bg_words / args.nj if args.normalize else 0.0
     decoding = 0.0 if args.lattices else 3 * (20 + 0.33 * speech / args.nj)
+    sweep, prior = adapt_cost(bg_ngrams, in_words, sets), adapt_cost(bg_ngrams, in_words)
+    search = tune_cost(bg_ngrams, in_words, args.max_settings)
     costs = [
-        Cost(0, "data", 3 + 0.15 * words + normalizing, 0.4),
-        Cost(1, "language models", 2 + 0.4 * words, 0.2 + counting + 0.05 * size),
-        Cost(2, "interpolation", 2 + 0.6 * size, 0.2 + 0.08 * size),
-        Cost(3, "MDI", 3 + 0.7 * size * (sets + 2) + args.max_settings * (0.5 * size + 0.2), 0.2 + 0.08 * size),
-        Cost(4, "first-pass models", 8 + 1.6 * size, 0.2 + 0.06 * size),
-        Cost(5, "decoding", decoding, 0.8),
-        Cost(6, "rescoring", (models * (2 + 0.4 * size) + 0.02 * speech) * len(args.speech), 0.2 + 0.1 * size),
-        Cost(7, "scores, table, report", 5 + 0.3 * size * models + 0.02 * models * speech, 0.2 + 0.05 * size),
+        StageCost(0, "data", 3 + 0.15 * words + normalizing, 0.4),
+        StageCost(1, "language models", 2 + 0.4 * words, 0.2 + counting + 0.05 * size),
+        StageCost(2, "interpolation", 2 + 0.6 * size, 0.2 + 0.08 * size),
+        StageCost(3, "MDI", sweep.seconds + prior.seconds + search.seconds, search.gigabytes),
+        StageCost(4, "first-pass models", 8 + 1.6 * size, 0.2 + 0.06 * size),
+        StageCost(5, "decoding", decoding, 0.8),
+        StageCost(6, "rescoring", (models * (2 + 0.4 * size) + 0.02 * speech) * len(args.speech), 0.2 + 0.1 * size),
+        StageCost(7, "scores, table, report", 5 + 0.3 * size * models + 0.02 * models * speech, 0.2 + 0.05 * size),
     ]
     if not speech:
         costs = [cost for cost in costs if cost.stage not in (5, 6)]
     return [cost for cost in costs if args.stage <= cost.stage <= args.stop_stage]
-
-
-def spoken(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 100
-        else f"{seconds / 60:.0f} min"
-        if seconds < 5400
-        else f"{seconds / 3600:.1f} h"
-    )
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -120,7 +85,7 @@ def main(argv: list[str] | None = None) -> int:
     add("--lattices", choices=("true", "false"), default="false", help="lattices are there: no decoding (false)")
     add("--normalize", choices=("true", "false"), default="false", help="stage 0 normalises the background (false)")
     add("--thresholds", default="2-2-2,5-3-2,6-4-3", metavar="LIST", help="sets of the sweep (2-2-2,5-3-2,6-4-3)")
-    add("--max-settings", type=int, default=16, metavar="N", help="settings that the search tries (16)")
+    add("--max-settings", type=int, default=32, metavar="N", help="settings that the search tries (32)")
     add("--nj", type=int, default=2, metavar="N", help="jobs at a time (2)")
     add("--stage", type=int, default=0, metavar="N", help="first stage (0)")
     add("--stop-stage", type=int, default=7, metavar="N", help="last stage (7)")
@@ -132,10 +97,10 @@ def main(argv: list[str] | None = None) -> int:
         print(f"utils/estimate_cost.py: {error}", file=sys.stderr)
         return 1
     for cost in costs:
-        print(f"  stage {cost.stage}  {cost.what:<24} {spoken(cost.seconds):>8} {cost.gigabytes:6.1f} GB")
+        print(f"  stage {cost.stage}  {cost.what:<24} {spell_seconds(cost.seconds):>8} {cost.gigabytes:6.1f} GB")
     if costs:
         most = max(cost.gigabytes for cost in costs)
-        print(f"  in all  {'':<24} {spoken(sum(cost.seconds for cost in costs)):>8} {most:6.1f} GB at most")
+        print(f"  in all  {'':<24} {spell_seconds(sum(cost.seconds for cost in costs)):>8} {most:6.1f} GB at most")
     return 0
 
 

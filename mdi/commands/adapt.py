@@ -89,6 +89,12 @@ def run(args: argparse.Namespace) -> int:
         if table:
             check_output(table, [background_path, *texts])
 
+    if args.estimate:
+        from mdi.cost import adapt_cost
+
+        ngrams, words = shared.sizes(background_path, texts)
+        print(f"{ngrams:,.0f} n-grams, {words:,.0f} words: {adapt_cost(ngrams, words, len(sets))}")
+        return 0
     background = shared.read_model(background_path, args)
     targets = shared.read_model(args.targets_lm, args) if args.targets_lm else args.targets
     order = max(background.order, targets.order if args.targets_lm else 1)

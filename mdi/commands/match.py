@@ -34,6 +34,13 @@ def run(args: argparse.Namespace) -> int:
     small_path, large_path, *texts, out = files
     shared.check_options(args)
     check_outputs(out, [small_path, large_path, *texts])
+    if args.estimate:
+        from mdi.cost import adapt_cost
+
+        (small_ngrams, words), (large_ngrams, _) = shared.sizes(small_path, texts), shared.sizes(large_path, [])
+        ngrams = small_ngrams + large_ngrams
+        print(f"{ngrams:,.0f} n-grams, {words:,.0f} words: {adapt_cost(ngrams, words)}")
+        return 0
     small = shared.read_model(small_path, args, closed=False)
     check_normalised(small_path, with_suffixes(small), args.renormalize)
     large = shared.read_model(large_path, args)

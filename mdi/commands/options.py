@@ -36,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--renormalize", type=boolean, default=False, metavar="true|false",
         help="accept a model that does not sum to one (false)")  # fmt: skip
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
+    add("--estimate", type=boolean, default=False, metavar="true|false",
+        help="only say about how long it would take, and in how much memory (false)")  # fmt: skip
     add("--verbose", type=boolean, default=False, metavar="true|false", help="a line for every iteration (false)")
 
 
@@ -84,6 +86,16 @@ def parse_variances(text: str | None) -> float | list[float] | None:
     for value in values:
         check_positive("sigma2", value, "a positive number, one per order such as 2-1-0.5, or none")
     return values if len(values) > 1 else values[0]
+
+
+def sizes(background: str, texts: list[str]) -> tuple[float, float]:
+    """N-grams of the background and words of the texts, about, for an estimate."""
+    from mdi.cost import count_ngrams, count_words
+
+    for path in (background, *texts):
+        if not Path(path).exists():
+            raise MdiError(f"{path}: no such file; expected one whose size tells the cost")
+    return count_ngrams(Path(background)), sum(count_words(Path(text)) for text in texts)
 
 
 def read_history(args: argparse.Namespace) -> NgramModel | None:
@@ -183,7 +195,9 @@ def text_fields(counts: Counts) -> dict[str, int]:
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """The options for the certificate; the number of threads changes nothing."""
-    return {name: value for name, value in vars(args).items() if name not in ("files", "threads", "verbose")}
+    return {
+        name: value for name, value in vars(args).items() if name not in ("files", "threads", "verbose", "estimate")
+    }
 
 
 def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:

@@ -57,6 +57,12 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("expected a file as output")
     for path in (out, f"{out}.search.tsv", f"{out}.search.svg"):
         check_outputs(path, [background_path, *texts, development_path, *args.mix_with])
+    if args.estimate:
+        from mdi.cost import tune_cost
+
+        ngrams, words = shared.sizes(background_path, texts)
+        print(f"{ngrams:,.0f} n-grams, {words:,.0f} words: {tune_cost(ngrams, words, args.max_settings)} at most")
+        return 0
     background = shared.read_model(background_path, args)
     check_normalised(background_path, background, args.renormalize)
     counts = shared.read_in_domain(args, texts, background.vocab, background.order)
