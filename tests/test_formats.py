@@ -298,3 +298,19 @@ def test_binary_forms_on_standard_input(tmp_path: Path, monkeypatch: pytest.Monk
         stream = io.BufferedReader(io.BytesIO(data))
         monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": stream}))
         assert_same(read_lm("-", closed=False), golden_model("bg.kn", closed=False))
+
+
+def test_kenlm_scores_an_adapted_model_the_same(tmp_path: Path) -> None:
+    """For those who decode with KenLM's module (pyctcdecode, NeMo, torchaudio): 1,000 sentences."""
+    kenlm = pytest.importorskip("kenlm")
+    out, text = tmp_path / "adapted.arpa", DATA / "text"
+    inputs = [arpa_path("bg.kn"), str(text / "in.txt.gz")]
+    assert main(["adapt", "--min-counts", "1", "--sigma2", "1", *inputs, str(out)]) == 0
+    ours, theirs = read_lm(str(out)), kenlm.Model(str(out))
+    lines = gzip.decompress((text / "bg.txt.gz").read_bytes()).decode().splitlines()[:800]
+    lines += (text / "test.txt").read_text().splitlines()
+    assert len(lines) == 1000
+    for line in lines:
+        words = [word if ours.vocab.id(word) >= 0 else "<unk>" for word in line.split()]
+        expected = ours.log_prob([*words, "</s>"], ["<s>"]) / math.log(10)
+        assert theirs.score(line) == pytest.approx(expected, abs=1e-5)
