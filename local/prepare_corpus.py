@@ -1,43 +1,115 @@
 #!/usr/bin/env python3
 """A corpus given as files, or as the folders of a Kaldi recipe, in the form that the recipe works on.
 
-`utils/validate_data.sh --help` says what that form is. Models and lattices are linked, texts are written anew.
+`utils/validate_data.sh --help` says what that form is. Models and lattices are linked, texts are copied.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
-from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from mdi.errors import MdiError, examples, exit_code
-from mdi.files import read_lines, writing
-from mdi.lm.vocabulary import BOS, EOS, read_words, to_bytes, to_str
-from mdi.progress import say
+from mdi.files import read_ahead, read_chunks, read_lines, writing, writing_blocks
+from mdi.lm.text import SPECIAL, Text
+from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, read_words, to_bytes
+from mdi.progress import Progress, say
+from mdi.speech.data import DataFolder, fields
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
 NOT_WORDS = {BOS, EOS, "<eps>", "#0"}
+CHUNK = 1 << 22
+_MARKS = re.compile(rb"(?<![^ \t\n])</?s>(?![^ \t\r\n])")
+_NAME = re.compile(rb"^[ \t]*[^ \t\r\n]+[ \t]*", re.MULTILINE)
 
 
-def sentences(path: str, named: bool = False) -> Iterator[list[str]]:
-    """The words of each line that has any; `named` lines begin with an utterance, as in Kaldi's text."""
-    for line in read_lines(path):
-        words = to_str(line).split()[named:]
-        if words := [word for word in words if word not in (BOS, EOS)]:
-            yield words
+@dataclass(frozen=True)
+class WordCounts:
+    """How often each word of a text occurs: count[i] of the word vocab.word(i), in the order in which they were met."""
+
+    vocab: Vocabulary
+    count: np.ndarray
+
+    @property
+    def total(self) -> int:
+        return int(self.count.sum())
+
+    @cached_property
+    def words(self) -> list[str]:
+        return [word for word, n in zip(self.vocab.words, self.count.tolist(), strict=True) if n]
+
+    def most_common(self, n: int) -> list[str]:
+        """The first met among equals first."""
+        best = np.argsort(-self.count, kind="stable")[:n]
+        return [self.vocab.word(i) for i in best.tolist() if self.count[i]]
+
+    def of(self, words: list[str]) -> int:
+        """The occurrences of these words, all together."""
+        return int(self.count[self.vocab.ids(words)].sum()) if words else 0
 
 
-def write_text(path: Path, lines: Iterator[list[str]]) -> Counter:
-    """Writes sentences; how often each word occurs."""
-    found: Counter = Counter()
-    with writing(str(path)) as stream:
-        for words in lines:
-            found.update(words)
-            stream.write(to_bytes(" ".join(words) + "\n"))
-    return found
+def whole_lines(path: str) -> Iterator[tuple[int, bytes]]:
+    """(number of the first one, lines): a file in blocks of whole lines, in UTF-8, without a byte-order mark."""
+    rest, number = b"", 1
+    for chunk in read_ahead(read_chunks(path, CHUNK)):
+        data = (rest + chunk).removeprefix(b"\xef\xbb\xbf") if number == 1 else rest + chunk
+        cut = data.rfind(b"\n") + 1
+        block, rest = data[:cut], data[cut:]
+        if block:
+            check_utf8(path, block, number)
+            yield number, block
+            number += block.count(b"\n")
+    if rest:
+        check_utf8(path, rest, number)
+        yield number, rest + b"\n"
+
+
+def check_utf8(path: str, block: bytes, number: int) -> None:
+    try:
+        block.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = number + block.count(b"\n", 0, error.start)
+        found = block[block.rfind(b"\n", 0, error.start) + 1 :].split(b"\n", 1)[0].decode("latin-1")
+        raise MdiError(
+            f"{path}:{line}: not UTF-8: '{found[:80]}'; expected text in UTF-8. Run: iconv -f LATIN1 -t UTF-8, or "
+            f"whatever it is in, or to leave out what is broken: iconv -f UTF-8 -t UTF-8 -c"
+        ) from error
+
+
+def copy_text(source: str, target: Path, named: bool = False) -> None:
+    """A text without <s> and </s>; `named` lines begin with an utterance, as in Kaldi's text."""
+    progress, empty = Progress(f"copying {source}", None, "lines"), True
+    with writing_blocks(str(target), 2) as put:
+        for number, block in whole_lines(source):
+            if named:
+                block = _NAME.sub(b"", block)
+            empty = empty and not block.strip()
+            put(lambda block: _MARKS.sub(b"", block) if b"s>" in block else block, block)
+            progress.update(number)
+        if empty:
+            raise MdiError(f"{source}: no words in it; expected one sentence per line")
+    progress.close()
+
+
+def count_words(path: Path) -> WordCounts:
+    vocab = GrowingVocabulary(SPECIAL)
+    count = np.zeros(1 << 16, np.int64)
+    for ids in Text([str(path)], vocab):
+        here = np.bincount(ids)
+        if len(here) > len(count):
+            count = np.concatenate([count, np.zeros(2 * len(here) - len(count), np.int64)])
+        count[: len(here)] += here
+    frozen = vocab.freeze()
+    count[: len(SPECIAL) - 1] = 0  # <s> and </s>, which every sentence has
+    return WordCounts(frozen, count[: len(frozen)])
 
 
 def write_lines(path: Path, lines: list[str]) -> None:
@@ -49,12 +121,12 @@ def words_of_model(path: str) -> list[str]:
     """The unigrams of an ARPA file, which is read no further."""
     words, inside = [], False
     for line in read_lines(path):
-        text = to_str(line).strip()
-        if inside and text.startswith("\\"):
+        found = fields(line)
+        if inside and found and found[0].startswith("\\"):
             break
-        if inside and text:
-            words.append(text.split()[1] if len(text.split()) > 1 else text)
-        inside |= text == "\\1-grams:"
+        if inside and found:
+            words.append(found[1] if len(found) > 1 else found[0])
+        inside |= found == ["\\1-grams:"]
     if not words:
         raise MdiError(f"{path}: no \\1-grams: section with words; expected an ARPA model, plain or gzipped")
     return words
@@ -72,60 +144,56 @@ def pairs(items: list[str]) -> dict[str, str]:
     return dict(item.split("=", 1) for item in items)
 
 
-def prepare_background(args: argparse.Namespace, folder: Path) -> Counter | None:
-    """Links or writes the background; the counts of its words if it is text."""
+def prepare_background(args: argparse.Namespace, folder: Path) -> None:
+    """Links or writes the background."""
+    text, model = folder / "background.txt.gz", folder / "background.arpa.gz"
+    (text if args.background_lm else model).unlink(missing_ok=True)
     if args.background_lm:
-        (folder / "background.txt.gz").unlink(missing_ok=True)
-        link(args.background_lm, folder / "background.arpa.gz")
-        return None
-    (folder / "background.arpa.gz").unlink(missing_ok=True)
-    if args.case:
+        link(args.background_lm, model)
+    elif args.case:
         from normalize_text import normalize_files
 
-        text = Path(args.background_text)
-        files = [str(path) for path in sorted(text.glob("*"))] if text.is_dir() else [str(text)]
-        total = normalize_files(files, str(folder / "background.txt.gz"), args.case, nj=args.nj)
+        given = Path(args.background_text)
+        files = [str(path) for path in sorted(given.glob("*"))] if given.is_dir() else [str(given)]
+        total = normalize_files(files, str(text), args.case, nj=args.nj)
         say(f"background: {total:,} words, {args.case} case")
-        return Counter() if args.vocab or args.words else count_words(folder / "background.txt.gz")
-    return write_text(folder / "background.txt.gz", sentences(args.background_text))
+    else:
+        if Path(args.background_text).is_dir():
+            raise MdiError(f"{args.background_text}: is a folder; expected a file, or with --case a folder of texts")
+        copy_text(args.background_text, text)
 
 
-def count_words(path: Path) -> Counter:
-    found: Counter = Counter()
-    for words in sentences(str(path)):
-        found.update(words)
-    return found
-
-
-def choose_vocabulary(args: argparse.Namespace, in_domain: Counter, background: Counter | None) -> list[str]:
-    if args.vocab or args.words:
-        words = read_words(args.vocab or args.words)
-        how = f"of {args.vocab or args.words}"
-    elif background is None:
+def choose_vocabulary(args: argparse.Namespace, in_domain: WordCounts, folder: Path) -> list[str]:
+    """The words of a list or of a model, or those of the texts: what is in-domain and the most frequent others."""
+    listed = args.vocab or args.words
+    if listed:
+        words, how = read_words(listed), f"of {listed}"
+    elif args.background_lm:
         words, how = words_of_model(args.background_lm), f"of {args.background_lm}"
     else:
-        strange = [word for word in in_domain if word not in background]
-        if sum(in_domain[word] for word in strange) > 0.5 * sum(in_domain.values()):
+        say("counting the words of the background text")
+        background = count_words(folder / "background.txt.gz")
+        say(f"background: {background.total:,} words, {len(background.words):,} different ones")
+        known = set(background.words)
+        strange = [word for word in in_domain.words if word not in known]
+        if in_domain.of(strange) > 0.5 * in_domain.total:
             raise MdiError(
                 f"most of the in-domain words do not occur in the background text, such as {examples(strange)}; "
                 f"expected the same letter case and normalisation in both"
             )
-        more = [word for word, _ in background.most_common(args.vocab_size)]
-        words, how = [*in_domain, *more], f"of the in-domain text and the {len(more):,} commonest of the background"
-    words = sorted(set(words) - NOT_WORDS)
-    total = sum(in_domain.values())
-    unknown = [word for word in in_domain if word not in set(words)]
-    say(
-        f"vocabulary: {len(words):,} words, {how}; outside it {sum(in_domain[w] for w in unknown):,} of {total:,} "
-        f"in-domain words"
-    )
-    if sum(in_domain[word] for word in unknown) > 0.5 * total:
+        more = background.most_common(args.vocab_size)
+        words = [*in_domain.words, *more]
+        how = f"of the in-domain text and the {len(more):,} most frequent of the background"
+    chosen = set(words) - NOT_WORDS
+    unknown = [word for word in in_domain.words if word not in chosen]
+    lost = in_domain.of(unknown)
+    say(f"vocabulary: {len(chosen):,} words, {how}; outside it {lost:,} of {in_domain.total:,} in-domain words")
+    if lost > 0.5 * in_domain.total:
         raise MdiError(
-            f"most of the in-domain words are not in the vocabulary {how}, such as {examples(unknown)}; expected "
-            f"the same letter "
-            f"case and normalisation in texts, models and word lists"
+            f"most of the in-domain words are not in the vocabulary {how}, such as {examples(unknown)}; expected the "
+            f"same letter case and normalisation in texts, models and word lists"
         )
-    return words
+    return sorted(chosen)
 
 
 def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path) -> None:
@@ -141,11 +209,8 @@ def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path) 
         else:
             (target / file).unlink(missing_ok=True)
     if (source / "wav.scp").exists():
-        rows = []
-        for line in read_lines(str(source / "wav.scp")):
-            utterance, _, where = to_str(line).strip().partition(" ")
-            plain = where.strip()
-            rows.append(f"{utterance} {plain if plain.endswith('|') else os.path.abspath(plain)}")
+        recordings = DataFolder(source).recordings().items()
+        rows = [f"{name} {where if where.endswith('|') else os.path.abspath(where)}" for name, where in recordings]
         write_lines(target / "wav.scp", rows)
     if lattices:
         (folder / "lattices" / name).mkdir(parents=True, exist_ok=True)
@@ -195,14 +260,13 @@ def prepare(args: argparse.Namespace) -> None:
         )
     folder.mkdir(parents=True, exist_ok=True)
     in_text = args.in_text or f"{args.in_data}/text"
-    in_domain = write_text(folder / "train.txt.gz", sentences(in_text, named=bool(args.in_data)))
-    if not in_domain:
-        raise MdiError(f"{in_text}: no words in it; expected one sentence a line")
-    say(f"in-domain: {sum(in_domain.values()):,} words, {len(in_domain):,} different ones")
+    copy_text(in_text, folder / "train.txt.gz", named=bool(args.in_data))
+    in_domain = count_words(folder / "train.txt.gz")
+    say(f"in-domain: {in_domain.total:,} words, {len(in_domain.words):,} different ones")
     for name in sets:
-        named = name not in texts
-        write_text(folder / f"{name}.txt.gz", sentences(texts.get(name) or f"{speech[name]}/text", named))
-    vocabulary = choose_vocabulary(args, in_domain, prepare_background(args, folder))
+        copy_text(texts.get(name) or f"{speech[name]}/text", folder / f"{name}.txt.gz", named=name not in texts)
+    prepare_background(args, folder)
+    vocabulary = choose_vocabulary(args, in_domain, folder)
     write_lines(folder / "vocab.txt", vocabulary)
     write_lines(folder / "sets", [" ".join(sets)])
     # a set of a recipe that is not decoded has its text, but no WER
@@ -221,7 +285,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("out", metavar="DIR")
-    add("--in-text", metavar="TEXT", help="in-domain text, one sentence a line")
+    add("--in-text", metavar="TEXT", help="in-domain text, one sentence per line")
     add("--in-data", metavar="DIR", help="in-domain text of a Kaldi data folder, instead")
     add("--background-text", metavar="TEXT", help="with --case also a folder of texts")
     add("--background-lm", metavar="ARPA")
@@ -233,7 +297,7 @@ def main(argv: list[str] | None = None) -> int:
     add("--text", metavar="SET=TEXT", action="append", default=[], help="a test set; the development set first")
     add("--speech", metavar="SET=DIR", action="append", default=[], help="Kaldi data folder of a test set")
     add("--lattices", metavar="SET=DIR", action="append", default=[], help="lat.N.gz of that data folder")
-    add("--vocab", metavar="WORDS", help="one word a line, or words.txt")
+    add("--vocab", metavar="WORDS", help="one word per line, or words.txt")
     add(
         "--vocab-size",
         type=int,

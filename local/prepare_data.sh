@@ -1,83 +1,120 @@
 #!/usr/bin/env bash
-# Stage 0: the one script to replace for a corpus that comes in another form. It fills the folder that it is given; what must
-# be there when it is through, `utils/validate_data.sh --help` says, and utils/validate_data.sh checks.
+# Stage 0: the one script to replace for a corpus that comes in another form.
+# Usage: local/prepare_data.sh [options] DIR
+# It fills DIR; what must be there when it is through, `utils/validate_data.sh --help` says, and utils/validate_data.sh checks. run.sh calls it
+# with those of its own options that are listed here, first with --dry-run true.
+# shellcheck disable=SC2034  # options are read by name
 set -euo pipefail
-# shellcheck source=utils/step.sh
-. "$(dirname "${BASH_SOURCE[0]}")/../utils/step.sh"
-step_name=local/prepare_data.sh
+# shellcheck source=utils/script_common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
+# shellcheck source=utils/kaldi_recipe.sh
+. "$mdi_root/utils/kaldi_recipe.sh"
 
-usage() {
-  cat << 'EOF'
-Usage: local/prepare_data.sh DIR
-run.sh calls it with its settings as variables of the environment: corpus, tiny, in_text, background_text, background_lm,
-dev_text, eval_text, vocab, vocab_size, data_dir, lexicon, lattice_dir, words, default_lm, nj, and for a Kaldi recipe egs_dir,
-train_data, set_data, lang, decode_dirs, case.
-EOF
-}
-
-echo "$0 $*" >&2
-parse_options "" "$@"
-if [[ ${#arguments[@]} -ne 1 ]]; then
-  usage >&2
-  exit 2
-fi
+dry_run=false  # make nothing: name everything that is missing, and end with exit code 1 if there is something
+nj=1  # processes
+# The embedded demo:
+demo=false  # its texts, instead of anything below
+tiny=false  # its very small corpus, made on the spot without a network
+speech=true  # speak its test sets
+# A corpus as files, one sentence per line, plain or gzipped:
+in_text=""  # in-domain training text
+background_text=""  # general text; with --case also a folder of texts
+background_lm=""  # or a ready model of it
+dev_text=""  # development text
+eval_text=""  # evaluation text
+vocab=""  # one word per line, or words.txt (words of the texts, or of the background model)
+vocab_size=100000  # most words to take from the background text
+case=""  # upper or lower: normalise the background text: numbers in words, no punctuation, this letter case
+# and with speech:
+data_dir=""  # Kaldi data folders of development and evaluation set, separated by a comma
+lexicon=""  # pronunciations for the built-in acoustic model (CMU's dictionary)
+lattice_dir=""  # lattices lat.N.gz of these data folders, by another system
+words=""  # symbol table of these lattices
+default_lm=""  # the model that they were made with
+# A Kaldi recipe, instead of in-text, dev-text, data-dir and lattice-dir; paths are relative to it:
+egs_dir=""  # its folder
+train_data=""  # data folder with the in-domain text
+set_data=""  # data folders of the test sets, 'dev=data/dev eval=data/eval', the development set first
+lang=""  # lang folder with words.txt
+decode_dirs=""  # lattices of the test sets, 'dev=exp/.../decode_dev ...'
+lang_from=run.sh  # its script that makes the lang folder
+data_from=run.sh  # that makes the data
+model_from=run.sh  # that makes the lattices
+parse_options "$@"
+need_arguments 1
 dir=${arguments[0]}
+
+missing=() # messages, all of them shown at once
+lacks() { missing+=("$1"); }
+lacks_file() { [[ -z $1 || -r $1 ]] || lacks "$1: no such file, or it cannot be read"; }
+
+options=(--nj "$nj")
+if [[ $demo == true ]]; then
+  program=prepare_demo.py
+  options+=(--downloads "$(dirname "$dir")/downloads" --speech "$speech" --tiny "$tiny")
+else
+  program=prepare_corpus.py
+  options+=(--vocab-size "$vocab_size")
+  for name in background_text background_lm case vocab lexicon default_lm; do
+    [[ -z ${!name} ]] || options+=("--${name//_/-}" "${!name}")
+  done
+  [[ -n $background_text$background_lm ]] \
+    || lacks "no background: give --background-text (a file, or with --case a folder such as One Billion Word's) or --background-lm"
+  for file in "$in_text" "$background_text" "$background_lm" "$dev_text" "$eval_text" "$vocab" "$lexicon" "$words"; do lacks_file "$file"; done
+  if [[ -n $train_data ]]; then
+    [[ -e $egs_dir/$train_data/text ]] || lacks "$egs_dir/$train_data/text is not there; the recipe's $data_from makes it"
+    [[ -e $egs_dir/$lang/words.txt ]] || lacks "$egs_dir/$lang/words.txt is not there; the recipe's $lang_from makes it, or give --lang"
+    options+=(--in-data "$egs_dir/$train_data" --words "$egs_dir/$lang/words.txt")
+    decoded=false
+    for pair in $set_data; do
+      if [[ -e $egs_dir/${pair#*=}/text ]]; then
+        options+=(--speech "${pair%%=*}=$egs_dir/${pair#*=}")
+      elif [[ $pair == "${set_data%% *}" ]]; then
+        lacks "$egs_dir/${pair#*=}/text is not there; the recipe's $data_from makes it"
+      else
+        echo "$script_name: no $egs_dir/${pair#*=}/text: the set ${pair%%=*} is left out" >&2
+      fi
+      lattices=$(of_set "${pair%%=*}" "$decode_dirs")
+      # a recipe that has not been decoded yet, or not all of it, still gives its perplexities
+      if [[ -n $lattices && -e $egs_dir/$lattices/lat.1.gz ]]; then
+        options+=(--lattices "${pair%%=*}=$egs_dir/$lattices")
+        decoded=true
+      elif [[ -n $lattices ]]; then
+        echo "$script_name: no lattices in $egs_dir/$lattices ($model_from makes them): no WER of ${pair%%=*}" >&2
+      fi
+    done
+    [[ -e $default_lm || $decoded == false ]] \
+      || lacks "$default_lm, the model that the lattices were made with, is not there; the recipe's $lang_from makes it, or give --default-lm"
+  else
+    [[ -n $in_text ]] || lacks "no --in-text, and no local/conf file of a corpus of that name; see ./run.sh --help"
+    [[ -n $dev_text$data_dir ]] || lacks "no development set: give --dev-text or --data-dir"
+    [[ -z $lattice_dir || -n $data_dir ]] || lacks "--lattice-dir without --data-dir, the Kaldi data folders of these lattices"
+    [[ -z $lattice_dir || -n $words ]] || lacks "--lattice-dir without --words, the symbol table of the lattices"
+    [[ -z $lattice_dir || -n $default_lm ]] || lacks "--lattice-dir without --default-lm, the model that the lattices were made with"
+    lacks_file "$default_lm"
+    options+=(--in-text "$in_text")
+    [[ -z $dev_text ]] || options+=(--text "dev=$dev_text")
+    [[ -z $eval_text ]] || options+=(--text "eval=$eval_text")
+    [[ -z $words ]] || options+=(--words "$words")
+    names=(dev eval)
+    IFS=, read -ra folders <<< "$data_dir"
+    IFS=, read -ra decoded <<< "$lattice_dir"
+    [[ ${#folders[@]} -le 2 && ${#decoded[@]} -le ${#folders[@]} ]] \
+      || lacks "--data-dir $data_dir --lattice-dir $lattice_dir; expected one or two folders, and lattices only with a data folder"
+    for i in "${!folders[@]}"; do
+      options+=(--speech "${names[i]:-more}=${folders[i]}")
+      lacks_file "${folders[i]}/text"
+      [[ -n ${decoded[i]:-} ]] || lacks_file "${folders[i]}/wav.scp"
+    done
+    for i in "${!decoded[@]}"; do
+      options+=(--lattices "${names[i]:-more}=${decoded[i]}")
+      lacks_file "${decoded[i]}/lat.1.gz"
+    done
+  fi
+fi
+for message in ${missing[@]+"${missing[@]}"}; do echo "$script_name: $message" >&2; done
+if [[ ${#missing[@]} -gt 0 ]]; then exit 1; fi
+if [[ $dry_run == true ]]; then exit 0; fi
 mkdir -p "$dir"
 need_mdi
-corpus=${corpus:-} tiny=${tiny:-false} in_text=${in_text:-} background_text=${background_text:-} background_lm=${background_lm:-}
-dev_text=${dev_text:-} eval_text=${eval_text:-} vocab=${vocab:-} vocab_size=${vocab_size:-100000} data_dir=${data_dir:-}
-lexicon=${lexicon:-} lattice_dir=${lattice_dir:-} words=${words:-} default_lm=${default_lm:-} egs_dir=${egs_dir:-}
-train_data=${train_data:-} set_data=${set_data:-} lang=${lang:-} decode_dirs=${decode_dirs:-} case=${case:-} nj=${nj:-1}
-
-if [[ $corpus == demo* ]]; then
-  options=(--downloads "$(dirname "$dir")/downloads" --speech "${speech:-true}")
-  if [[ $tiny == true ]]; then options+=(--tiny true); fi
-  exec python3 "$mdi_root/local/prepare_demo.py" "${options[@]}" "$dir"
-fi
-
-options=(--vocab-size "$vocab_size" --nj "$nj")
-if [[ -n $train_data ]]; then # of a Kaldi recipe
-  [[ -n $background_text$background_lm ]] \
-    || fail "no background for $corpus: give --background-text (such as the folder of One Billion Word) or --background-lm"
-  options+=(--in-data "$egs_dir/$train_data" --words "$egs_dir/$lang/words.txt")
-  [[ -z $case ]] || options+=(--case "$case")
-  for pair in $set_data; do
-    if [[ -e $egs_dir/${pair#*=}/text ]]; then
-      options+=(--speech "${pair%%=*}=$egs_dir/${pair#*=}")
-    elif [[ $pair == "${set_data%% *}" ]]; then
-      fail "$egs_dir/${pair#*=}/text is not there; the recipe's own run.sh makes it"
-    else
-      echo "$step_name: no $egs_dir/${pair#*=}/text: the set ${pair%%=*} is left out" >&2
-    fi
-  done
-  for pair in $decode_dirs; do
-    # a recipe that has not been decoded yet, or not all of it, still gives its perplexities
-    if [[ -e $egs_dir/${pair#*=}/lat.1.gz ]]; then
-      options+=(--lattices "${pair%%=*}=$egs_dir/${pair#*=}")
-    else
-      echo "$step_name: no lattices in $egs_dir/${pair#*=}: no WER of ${pair%%=*}" >&2
-    fi
-  done
-else
-  [[ -z $lattice_dir || -n $data_dir ]] || fail "--lattice-dir without --data-dir, the Kaldi data folders of these lattices"
-  [[ -n $in_text ]] || fail "no --in-text, and no local/conf/$corpus.conf; see ./run.sh --help"
-  [[ -n $dev_text$data_dir ]] || fail "no development set: give --dev-text or --data-dir; see ./run.sh --help"
-  [[ -n $background_text$background_lm ]] || fail "no background: give --background-text or --background-lm; see ./run.sh --help"
-  options+=(--in-text "$in_text")
-  [[ -z $dev_text ]] || options+=(--text "dev=$dev_text")
-  [[ -z $eval_text ]] || options+=(--text "eval=$eval_text")
-  names=(dev eval)
-  IFS=, read -ra folders <<< "$data_dir"
-  IFS=, read -ra decoded <<< "$lattice_dir"
-  [[ ${#folders[@]} -le 2 && ${#decoded[@]} -le ${#folders[@]} ]] \
-    || fail "--data-dir $data_dir --lattice-dir $lattice_dir; expected one or two folders, and lattices only with a data folder"
-  for i in "${!folders[@]}"; do options+=(--speech "${names[i]}=${folders[i]}"); done
-  for i in "${!decoded[@]}"; do options+=(--lattices "${names[i]}=${decoded[i]}"); done
-  [[ -z $words ]] || options+=(--words "$words")
-fi
-[[ -z $default_lm ]] || options+=(--default-lm "$default_lm")
-[[ -z $background_text ]] || options+=(--background-text "$background_text")
-[[ -z $background_lm ]] || options+=(--background-lm "$background_lm")
-[[ -z $vocab ]] || options+=(--vocab "$vocab")
-[[ -z $lexicon ]] || options+=(--lexicon "$lexicon")
-exec python3 "$mdi_root/local/prepare_corpus.py" "${options[@]}" "$dir"
+exec python3 "$mdi_root/local/$program" "${options[@]}" "$dir"

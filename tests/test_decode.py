@@ -18,11 +18,11 @@ from mdi.fst.openfst import from_bytes
 from mdi.fst.symbols import make_symbols
 from mdi.lm.arpa import read_arpa
 from mdi.speech.acoustic import Scorer, read_acoustic_model
+from mdi.speech.data import read_text
 from mdi.speech.decode import Job, Options, finished, word_lattice
 from mdi.speech.lattice import Lattice, best_path, n_best, n_frames, tidy
 from mdi.speech.lattice_files import lattice_writer, read_lattices, to_binary
 from mdi.speech.lexicon import dictionary, in_word, lexicon_fst, read_lexicon
-from mdi.speech.wer import read_text
 
 SPEECH = Path(__file__).parent / "data" / "speech"
 
@@ -154,7 +154,8 @@ def test_scores_do_not_depend_on_the_order(acoustic):
     [
         ("voice0-0 /nowhere/voice.wav", "voice0-0 cannot be read"),
         ("voice0-0 false |", "voice0-0 cannot be read"),
-        ("voice0-0", "wav.scp or segments cannot be read"),
+        ("voice0-0", "wav.scp:1: voice0-0 has no file"),
+        ("voice0-0 {wav}\nvoice0-0 {wav}", "wav.scp:2: recording voice0-0 appears twice, first on line 1"),
         ("other {wav}", "no utterance voice0-0"),
         ("voice0-0 {slow}", "8000 Hz"),
     ],

@@ -12,7 +12,8 @@ from lattice_data import LAT, WORDS, best_words
 from mdi.cli import main
 from mdi.errors import MdiError
 from mdi.fst.symbols import read_symbols
-from mdi.speech.wer import compute_wer, confidence, read_text, sign_flip_p
+from mdi.speech.data import read_text
+from mdi.speech.wer import compute_wer, confidence, sign_flip_p
 
 SYMBOLS = read_symbols(WORDS)
 REFERENCES = read_text(str(LAT / "refs.txt"))

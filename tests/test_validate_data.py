@@ -59,7 +59,7 @@ FAULTS = [
     (lambda f: text(f / "background.txt.gz", "\\data\\", "ngram 1=3"), "is an ARPA model; expected text"),
     (lambda f: text(f / "background.arpa.gz", "\\data\\"), "both of background.txt.gz and background.arpa.gz"),
     (lambda f: (f / "background.txt.gz").unlink(), "neither of background.txt.gz and background.arpa.gz"),
-    (lambda f: (f / "vocab.txt").write_text("a 1\nb 2\n"), "vocab.txt:1: 'a 1'; expected one word a line"),
+    (lambda f: (f / "vocab.txt").write_text("a 1\nb 2\n"), "vocab.txt:1: 'a 1'; expected one word per line"),
     (lambda f: (f / "train.txt.gz").write_bytes(b"\x1f\x8b\x08broken"), "broken gzip stream"),
     (unsorted, "not sorted; run: LC_ALL=C sort"),
     (lambda f: (f / "speech/dev/utt2spk").write_text("utt1 s\n"), "1 utterances of text are not in utt2spk: 'utt2'"),

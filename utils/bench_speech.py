@@ -37,8 +37,8 @@ def timed(name: str, *arguments: str) -> str:
 
 
 def arcs_per_word(folder: str, text: Path) -> float:
+    from mdi.speech.data import read_text
     from mdi.speech.lattice_files import archives, read_lattices
-    from mdi.speech.wer import read_text
 
     arcs = sum(lattice.n_arcs for path in archives(folder) for lattice in read_lattices(path))
     return arcs / sum(len(words) for words in read_text(str(text)).values())

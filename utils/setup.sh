@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the virtual environment and installs this package in it, once; prints nothing when there is nothing to do.
 #
-#   . utils/setup.sh [extra]     sets PATH so that `mdi` and its python3 are found; extra: speech, text, demo or test
+#   . utils/setup.sh [extra]     sets PATH so that `mdi` and its python3 are found; extra: of pyproject.toml, such as test
 #
 # MDI_VENV names another place for the environment (default: .venv beside this package).
 
@@ -10,9 +10,14 @@ mdi_venv=${MDI_VENV:-$mdi_root/.venv}
 mdi_extra=${1:-}
 
 mdi_setup() {
-  local stamp=$mdi_venv/.installed${mdi_extra:+-$mdi_extra}
+  local stamp=$mdi_venv/.installed${mdi_extra:+-$mdi_extra} owner=$mdi_venv/.installed-from python
+  # an environment holds one clone of this package: another one would replace it for everybody who uses it
+  if [[ -f $owner && $(< "$owner") != "$mdi_root" ]]; then
+    echo "utils/setup.sh: $mdi_venv is the environment of $(< "$owner"), not of $mdi_root; set MDI_VENV to another folder, unset it, or \
+remove $mdi_venv if that clone is no more" >&2
+    return 1
+  fi
   if [[ -f $stamp && ! $mdi_root/pyproject.toml -nt $stamp ]]; then return; fi
-  local python
   for python in python3.13 python3.12 python3.11 python3.10 python3 ""; do
     if [[ -z $python ]]; then
       echo "utils/setup.sh: no python3 of version 3.10 or newer on PATH; install one" >&2
@@ -21,10 +26,13 @@ mdi_setup() {
     if "$python" -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' 2> /dev/null; then break; fi
   done
   echo "setting up $mdi_venv with $("$python" --version) (once, about a minute)" >&2
-  [[ -x $mdi_venv/bin/python3 ]] || "$python" -m venv "$mdi_venv"
-  "$mdi_venv/bin/python3" -m pip install --quiet --disable-pip-version-check --editable "${mdi_root}[report${mdi_extra:+,$mdi_extra}]" >&2
+  [[ -x $mdi_venv/bin/python3 ]] || "$python" -m venv "$mdi_venv" || return 1
+  echo "$mdi_root" > "$owner"
+  "$mdi_venv/bin/python3" -m pip install --quiet --disable-pip-version-check --editable "${mdi_root}[report${mdi_extra:+,$mdi_extra}]" >&2 || return 1
+  echo "compiling the kernels (once, about half a minute)" >&2
+  "$mdi_venv/bin/python3" -m mdi.compile >&2 || return 1
   touch "$stamp"
 }
 
-mdi_setup
+mdi_setup || return 1 2> /dev/null || exit 1
 export PATH="$mdi_venv/bin:$PATH"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mdi.errors import MdiError, examples
 from mdi.files import read_lines
-from mdi.lm.vocabulary import to_str
+from mdi.speech.data import DataFolder, fields, read_rows
 
 MARKS = {"<s>", "</s>"}
 MOST_UNKNOWN = 0.2  # more words outside the vocabulary than this: another case or another normalisation
@@ -18,7 +18,7 @@ MOST_UNKNOWN = 0.2  # more words outside the vocabulary than this: another case 
 
 def rows(path: Path) -> Iterator[list[str]]:
     for line in read_lines(str(path)):
-        yield to_str(line).split()
+        yield fields(line)
 
 
 def check_text(path: Path, vocabulary: set[str], wrong: list[str], most_lines: int = 200_000) -> None:
@@ -31,6 +31,9 @@ def check_text(path: Path, vocabulary: set[str], wrong: list[str], most_lines: i
         if number == 1 and words and words[0] == "\\data\\":
             wrong.append(f"{path}: is an ARPA model; expected text. Name it background.arpa.gz")
             return
+        if any("\udc80" <= c <= "\udcff" for c in "".join(words)):  # how Python keeps bytes that are not UTF-8
+            wrong.append(f"{path}:{number}: not UTF-8; expected text in UTF-8. Run: iconv -f LATIN1 -t UTF-8")
+            return
         if MARKS & set(words):
             wrong.append(
                 f"{path}:{number}: has <s> or </s>; expected a sentence without. Remove them: sed 's/<\\/*s>//g'"
@@ -41,12 +44,11 @@ def check_text(path: Path, vocabulary: set[str], wrong: list[str], most_lines: i
         unknown += len(missing)
         strange += missing[: 5 - len(strange)] if len(strange) < 5 else []
     if n == 0:
-        wrong.append(f"{path}: no words in it; expected one sentence a line")
+        wrong.append(f"{path}: no words in it; expected one sentence per line")
     elif vocabulary and unknown > MOST_UNKNOWN * n:
         wrong.append(
             f"{path}: {unknown:,} of {n:,} words are not in vocab.txt, such as {examples(strange)}; expected most "
-            f"of them there. "
-            f"Are both in the same letter case, and without utterance names at the beginning of lines?"
+            f"of them there. Are both in the same letter case, and without utterance names at the beginning of lines?"
         )
 
 
@@ -54,19 +56,27 @@ def check_vocabulary(path: Path, wrong: list[str]) -> set[str]:
     words: set[str] = set()
     for number, row in enumerate(rows(path), 1):
         if len(row) != 1:
-            wrong.append(f"{path}:{number}: '{' '.join(row)[:80]}'; expected one word a line")
+            wrong.append(f"{path}:{number}: '{' '.join(row)[:80]}'; expected one word per line")
             return words
         words.add(row[0])
     if not words:
-        wrong.append(f"{path}: empty; expected one word a line")
+        wrong.append(f"{path}: empty; expected one word per line")
     return words
 
 
-def check_audio(path: Path, wrong: list[str]) -> None:
-    """Files that wav.scp names and that are not pipes."""
-    files = [row[1] for row in rows(path) if len(row) == 2]
+def check_audio(folder: DataFolder, wrong: list[str]) -> None:
+    """Files that wav.scp names and that are not commands; utterances of segments."""
+    files = [where for where in folder.recordings().values() if not where.endswith("|")]
     if gone := [file for file in files if not Path(file).exists()]:
-        wrong.append(f"{path}: {len(gone):,} of {len(files):,} sound files are not there, such as {examples(gone)}")
+        wrong.append(
+            f"{folder.path}/wav.scp: {len(gone):,} of {len(files):,} sound files are not there: {examples(gone)}"
+        )
+    spoken = folder.segments()
+    if silent := [name for name in folder.utterances() if name not in spoken]:
+        where = "segments" if folder.has("segments") else "wav.scp"
+        wrong.append(
+            f"{folder.path}/{where}: {len(silent):,} utterances are not there, such as {examples(silent)}; expected all"
+        )
 
 
 def check_lattices(folder: Path, text: Path, wrong: list[str]) -> None:
@@ -82,31 +92,36 @@ def check_lattices(folder: Path, text: Path, wrong: list[str]) -> None:
         )
 
 
-def check_speech(folder: Path, words: set[str], wrong: list[str]) -> None:
+def check_speech(folder: DataFolder, words: set[str], wrong: list[str]) -> None:
     """A Kaldi data folder: the same utterances everywhere, sorted as with LC_ALL=C."""
-    tables: dict[str, dict[str, list[str]]] = {}
+    tables = {}
     for name in ("text", "utt2spk"):
-        path = folder / name
+        path = folder.path / name
         if not path.exists():
-            wrong.append(f"{path}: missing; expected one line an utterance")
+            wrong.append(f"{path}: missing; expected one line per utterance")
             continue
-        names = [row[0] for row in rows(path) if row]
-        tables[name] = {row[0]: row[1:] for row in rows(path) if row}
-        if len(names) != len(tables[name]):
-            wrong.append(f"{path}: {len(names) - len(tables[name]):,} utterances stand there twice; expected each once")
+        tables[name] = read_rows(path)
+        names = list(tables[name])
         if names != sorted(names, key=lambda x: x.encode("utf-8", "surrogateescape")):
             wrong.append(f"{path}: not sorted; run: LC_ALL=C sort -o {path} {path}")
-    if len(tables) == 2:
-        for one, other in (("text", "utt2spk"), ("utt2spk", "text")):
-            if only := sorted(tables[one].keys() - tables[other].keys()):
-                wrong.append(f"{folder}: {len(only):,} utterances of {one} are not in {other}: {examples(only)}")
-        if words:
-            said = [word for row in tables["text"].values() for word in row]
-            unknown = [word for word in said if word not in words]
-            if len(unknown) > MOST_UNKNOWN * len(said):
-                wrong.append(
-                    f"{folder}/text: {len(unknown):,} of {len(said):,} words are not in words.txt: {examples(unknown)}"
-                )
+    if len(tables) < 2:
+        return
+    for one, other in (("text", "utt2spk"), ("utt2spk", "text")):
+        if only := sorted(tables[one].keys() - tables[other].keys()):
+            wrong.append(f"{folder.path}: {len(only):,} utterances of {one} are not in {other}: {examples(only)}")
+    speakers, listed = folder.speakers(), folder.utterances_of_speakers()
+    said_otherwise = [name for name in speakers if listed and name not in listed.get(speakers[name], [])]
+    if said_otherwise:
+        wrong.append(
+            f"{folder.path}: spk2utt and utt2spk differ for {examples(said_otherwise)}; run Kaldi's "
+            f"utils/utt2spk_to_spk2utt.pl utt2spk > spk2utt"
+        )
+    said = [word for row in tables["text"].values() for word in row.fields]
+    unknown = [word for word in said if word not in words] if words else []
+    if len(unknown) > MOST_UNKNOWN * len(said):
+        wrong.append(
+            f"{folder.path}/text: {len(unknown):,} of {len(said):,} words are not in words.txt: {examples(unknown)}"
+        )
 
 
 def check(folder: Path) -> list[str]:
@@ -145,7 +160,12 @@ def check(folder: Path) -> list[str]:
         if path.name not in sets:
             wrong.append(f"{path}: no test set of that name in {folder / 'sets'} ({' '.join(sets)})")
             continue
-        check_speech(path, words, wrong)
+        try:
+            check_speech(DataFolder(path), words, wrong)
+            if (path / "wav.scp").exists() and not (folder / "lattices" / path.name).is_dir():
+                check_audio(DataFolder(path), wrong)
+        except MdiError as error:
+            wrong.append(str(error))
         lattices = folder / "lattices" / path.name
         if lattices.is_dir():
             if not (lattices / "num_jobs").exists() or not list(lattices.glob("lat.*.gz")):
@@ -159,8 +179,6 @@ def check(folder: Path) -> list[str]:
                 f"{where}: missing; expected it, or {lattices}" for where in (path / "wav.scp", folder / "lexicon.txt")
                 if not where.exists()
             ]  # fmt: skip
-            if (path / "wav.scp").exists():
-                check_audio(path / "wav.scp", wrong)
     return wrong
 
 

@@ -33,8 +33,8 @@ def run(args: argparse.Namespace) -> None:
     from mdi.files import make_folder, writing
     from mdi.progress import say
     from mdi.speech.acoustic import read_acoustic_model
+    from mdi.speech.data import DataFolder
     from mdi.speech.decode import Job, Options, Times, decode_jobs
-    from mdi.speech.wer import read_text
 
     graph, data, folder = Path(args.graph) / "HCLG.fst", Path(args.data), Path(args.out)
     for path in (graph, data / "wav.scp"):
@@ -42,8 +42,7 @@ def run(args: argparse.Namespace) -> None:
             raise MdiError(
                 f"{path}: not there; expected {'the output of mdi graph' if path == graph else 'a Kaldi data folder'}"
             )
-    lists = [data / name for name in ("text", "utt2spk", "segments", "wav.scp") if (data / name).exists()]
-    utterances = list(read_text(str(lists[0])))
+    utterances = DataFolder(data).utterances()
     if args.nj < 1 or args.beam <= 0 or args.lattice_beam <= 0 or args.acwt <= 0:
         raise MdiError("--nj, --beam, --lattice-beam and --acwt; expected positive numbers")
     nj = min(args.nj, len(utterances))

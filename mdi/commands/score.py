@@ -33,17 +33,16 @@ def run(args: argparse.Namespace) -> None:
     from mdi.errors import MdiError
     from mdi.fst.symbols import read_symbols
     from mdi.progress import say
+    from mdi.speech.data import DataFolder, read_text
     from mdi.speech.lattice_files import archives, read_lattices
     from mdi.speech.score import best_point, compare, filtered, sweep, write_scores
-    from mdi.speech.wer import confidence, read_text
+    from mdi.speech.wer import confidence
 
     if not Path(args.folder).is_dir():
         raise MdiError(f"{args.folder}: no such folder; expected one with lat.1.gz. Run mdi decode")
     data = Path(args.data)
-    references = filtered(read_text(str(data / "text" if data.is_dir() else data)), args.ref_filter)
-    speakers = {}
-    if data.is_dir() and (data / "utt2spk").exists():
-        speakers = {u: s[0] for u, s in read_text(str(data / "utt2spk")).items() if s}
+    references = filtered(DataFolder(data).text() if data.is_dir() else read_text(data), args.ref_filter)
+    speakers = DataFolder(data).speakers() if data.is_dir() else {}
     if args.tuned_on:
         points = [best_point(args.tuned_on)]
     else:

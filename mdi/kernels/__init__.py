@@ -1,1 +1,36 @@
-"""The compiled loops (numba). Nothing here knows files, messages or options."""
+"""The compiled loops (numba). Nothing here knows files, messages or options.
+
+What has been compiled is kept beside the modules. Where these cannot be written (an installation of another user's) it
+is kept in $MDI_CACHE, or else in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def cache_folder(modules: Path, environment: Mapping[str, str]) -> str | None:
+    """Where to keep what has been compiled; None: where numba itself does, beside the modules."""
+    if environment.get("NUMBA_CACHE_DIR") or (os.access(modules, os.W_OK) and not environment.get("MDI_CACHE")):
+        return None
+    home = environment.get("XDG_CACHE_HOME") or os.path.join(environment.get("HOME") or "/nonexistent", ".cache")
+    folders = [environment.get("MDI_CACHE"), f"{home}/mdi", f"{tempfile.gettempdir()}/mdi-{os.getuid()}"]
+    return next((folder for folder in folders if folder and _is_mine(folder)), None)
+
+
+def _is_mine(folder: str) -> bool:
+    """Made if need be. What is loaded from it is run: it must be nobody else's."""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        return os.access(folder, os.W_OK) and os.stat(folder).st_uid == os.getuid()
+    except OSError:
+        return False
+
+
+if _folder := cache_folder(Path(__file__).parent, os.environ):
+    from numba import config
+
+    config.CACHE_DIR = _folder

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-import warnings
 from dataclasses import dataclass, field
 from itertools import pairwise
 from multiprocessing import parent_process
@@ -16,7 +15,8 @@ import numpy as np
 from mdi.errors import MdiError
 from mdi.kernels.determinize import collect_frames, determinize
 from mdi.progress import Progress
-from mdi.speech.acoustic import FRAMES_A_SECOND, SAMPLE_RATE, Scorer
+from mdi.speech.acoustic import FRAMES_A_SECOND, Scorer
+from mdi.speech.data import DataFolder, Sound
 from mdi.speech.lattice import Lattice, scaled, tidy
 from mdi.speech.lattice_files import lattice_writer, parse_fst, read_lattices, to_binary
 
@@ -158,18 +158,6 @@ class Recognizer:
         return lattice
 
 
-def read_samples(entry: object, utterance: str) -> np.ndarray:
-    """What kaldiio gives for a line of wav.scp: 16 kHz, one channel, 16 bits."""
-    rate, samples = entry if isinstance(entry, tuple) else (0, np.zeros((0, 0)))
-    if rate != SAMPLE_RATE or samples.ndim != 1 or samples.dtype != np.int16:
-        found = f"{rate} Hz, {1 if samples.ndim == 1 else samples.shape[-1]} channels, {samples.dtype}"
-        raise MdiError(
-            f"utterance {utterance}: {found}; expected 16000 Hz, one channel, int16 (run: sox IN -r 16000 -c 1 -b "
-            f"16 OUT)"
-        )
-    return samples
-
-
 @dataclass(frozen=True)
 class Job:
     """One lat.N.gz: its utterances, and where its speech and its graph are."""
@@ -209,19 +197,10 @@ def finished(job: Job) -> list[Lattice]:
 
 def run_job(job: Job) -> Times:
     """Decodes what is missing and writes the archive."""
-    import kaldiio
-
     if job.archive.exists():
         return Times()
+    sound = Sound(DataFolder(Path(job.data)))
     recognizer = Recognizer(job.graph, job.n_senones, job.options)
-    segments = Path(job.data) / "segments"
-    warnings.filterwarnings("ignore", module="kaldiio")  # what it warns of is an error below
-    try:
-        speech = kaldiio.load_scp(
-            str(Path(job.data) / "wav.scp"), segments=str(segments) if segments.exists() else None
-        )
-    except (ValueError, OSError) as error:
-        raise MdiError(f"{job.data}: wav.scp or segments cannot be read: {' '.join(str(error).split())}") from error
     progress = (
         Progress("decoding", len(job.utterances), "utterances") if job.number == 1 else None
     )  # the others are as far
@@ -237,16 +216,7 @@ def run_job(job: Job) -> Times:
                 os._exit(1)  # that run was killed: nobody waits for this any more
             if utterance in done:
                 continue
-            if utterance not in speech:
-                raise MdiError(
-                    f"{job.data}/wav.scp: no utterance {utterance}; expected every utterance of text or utt2spk"
-                )
-            try:
-                entry = speech[utterance]
-            except Exception as error:  # a broken file or pipe shows in a dozen ways
-                what = " ".join(str(error).split()) or "no data"
-                raise MdiError(f"{job.data}/wav.scp: utterance {utterance} cannot be read: {what}") from error
-            stream.write(to_binary(recognizer(utterance, read_samples(entry, utterance))))
+            stream.write(to_binary(recognizer(utterance, sound.samples(utterance))))
             stream.flush()
     if progress:
         progress.close()

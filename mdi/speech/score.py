@@ -24,8 +24,9 @@ from mdi.files import writing
 from mdi.fst.symbols import SymbolTable
 from mdi.lm.vocabulary import UNKNOWN, to_bytes, to_str
 from mdi.progress import Progress
+from mdi.speech.data import Words, read_text, text_of_lines
 from mdi.speech.lattice import Lattice, best_path, depth, n_frames, oracle
-from mdi.speech.wer import Errors, Words, align, compute_wer, confidence, read_text, sign_flip_p
+from mdi.speech.wer import Errors, align, compute_wer, confidence, sign_flip_p
 
 Point = tuple[int, str]  # LM weight and word-insertion penalty, as they stand in file names
 
@@ -89,8 +90,7 @@ def filtered(texts: dict[str, Words], program: str | None) -> dict[str, Words]:
     done = subprocess.run([program], input=to_bytes(_lines(texts)), capture_output=True)
     if done.returncode:
         raise MdiError(f"{program}: failed with code {done.returncode}: {to_str(done.stderr).strip()[:200]}")
-    rows = [line.split() for line in to_str(done.stdout).splitlines() if line.split()]
-    return {row[0]: row[1:] for row in rows}
+    return text_of_lines(done.stdout.split(b"\n"))
 
 
 def write_file(path: Path, text: str) -> None:

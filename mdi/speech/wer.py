@@ -10,30 +10,13 @@ import kaldialign
 import numpy as np
 
 from mdi.errors import MdiError, examples
-from mdi.files import read_lines
 from mdi.kernels.wer import bootstrap
-from mdi.lm.vocabulary import to_str
+from mdi.speech.data import Words
 
 if TYPE_CHECKING:
     import pandas
 
-Words = list[str]
 REPLICATIONS = 10_000
-
-
-def read_text(path: str) -> dict[str, Words]:
-    """Kaldi's text: an utterance and its words a line."""
-    texts: dict[str, Words] = {}
-    for number, line in enumerate(read_lines(path), 1):
-        fields = to_str(line).split()
-        if not fields:
-            continue
-        if fields[0] in texts:
-            raise MdiError(f"{path}:{number}: utterance {fields[0]} stands twice; keep one")
-        texts[fields[0]] = fields[1:]
-    if not texts:
-        raise MdiError(f"{path}: no utterances; expected 'utterance words ...' a line")
-    return texts
 
 
 @dataclass(frozen=True)

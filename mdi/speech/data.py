@@ -1,0 +1,193 @@
+"""Kaldi data folders: the one reader of text, utt2spk, spk2utt, segments and wav.scp.
+
+Every line of these files begins with the name of an utterance (in spk2utt of a speaker, in wav.scp of a recording if
+there are segments), which may appear in a file only once. Fields are separated by blanks and tabs, as everywhere in
+this package.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mdi.errors import MdiError
+from mdi.files import read_lines
+from mdi.lm.vocabulary import to_str
+from mdi.speech.acoustic import SAMPLE_RATE
+
+Words = list[str]
+_BLANKS = re.compile(rb"[ \t]+")
+
+
+def fields(line: bytes) -> list[str]:
+    """The words of a line: a word is whatever has no blank and no tab in it."""
+    return [to_str(field) for field in _BLANKS.split(line.rstrip(b"\r\n")) if field]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What comes after the name, and the number of the line."""
+
+    number: int
+    rest: bytes
+
+    @property
+    def fields(self) -> list[str]:
+        return fields(self.rest)
+
+
+def read_rows(path: str | Path, what: str = "utterance") -> dict[str, Row]:
+    """The lines of a file by their names, in the order of the file."""
+    rows: dict[str, Row] = {}
+    for number, line in enumerate(read_lines(str(path)), 1):
+        name, *rest = _BLANKS.split(line.strip(b" \t\r"), maxsplit=1)
+        if not name:
+            continue
+        key = to_str(name)
+        if key in rows:
+            raise MdiError(f"{path}:{number}: {what} {key} appears twice, first on line {rows[key].number}; keep one")
+        rows[key] = Row(number, rest[0] if rest else b"")
+    if not rows:
+        raise MdiError(f"{path}: no {what}s; expected one per line, its name first")
+    return rows
+
+
+def read_text(path: str | Path) -> dict[str, Words]:
+    """Kaldi's text: an utterance and its words per line."""
+    return {name: row.fields for name, row in read_rows(path).items()}
+
+
+def text_of_lines(lines: Iterable[bytes]) -> dict[str, Words]:
+    """The same from lines that a program has printed."""
+    return {words[0]: words[1:] for words in map(fields, lines) if words}
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of a recording in seconds; end -1 is the end of the recording."""
+
+    recording: str
+    begin: float
+    end: float
+
+
+def _segment(path: Path, row: Row) -> Segment:
+    found = row.fields
+    try:
+        recording, begin, end = found[0], float(found[1]), float(found[2])
+        good = len(found) == 3 and 0 <= begin < math.inf and (end == -1 or begin < end < math.inf)
+    except (IndexError, ValueError):
+        good = False
+    if not good:
+        raise MdiError(
+            f"{path}:{row.number}: '{' '.join(found)[:80]}' after the name; expected a recording, its first and its "
+            f"last second"
+        )
+    return Segment(recording, begin, end)
+
+
+@dataclass(frozen=True)
+class DataFolder:
+    """A folder whose files are read when they are asked for."""
+
+    path: Path
+
+    def has(self, name: str) -> bool:
+        return (self.path / name).exists()
+
+    def text(self) -> dict[str, Words]:
+        return read_text(self.path / "text")
+
+    def utterances(self) -> list[str]:
+        """As the first of text, utt2spk, segments and wav.scp that is there lists them."""
+        names = [name for name in ("text", "utt2spk", "segments", "wav.scp") if self.has(name)]
+        if not names:
+            raise MdiError(f"{self.path}: no text, utt2spk, segments or wav.scp; expected a Kaldi data folder")
+        return list(read_rows(self.path / names[0]))
+
+    def speakers(self) -> dict[str, str]:
+        """utt2spk: the speaker of each utterance; empty if there is no such file."""
+        path = self.path / "utt2spk"
+        if not path.exists():
+            return {}
+        found = {}
+        for name, row in read_rows(path).items():
+            if len(row.fields) != 1:
+                raise MdiError(f"{path}:{row.number}: {len(row.fields)} fields after the name; expected one speaker")
+            found[name] = row.fields[0]
+        return found
+
+    def utterances_of_speakers(self) -> dict[str, list[str]]:
+        """spk2utt; empty if there is no such file."""
+        path = self.path / "spk2utt"
+        return {name: row.fields for name, row in read_rows(path, "speaker").items()} if path.exists() else {}
+
+    def recordings(self) -> dict[str, str]:
+        """wav.scp: the file of each recording, or the command that prints it and ends in '|'."""
+        path = self.path / "wav.scp"
+        found = {}
+        for name, row in read_rows(path, "recording").items():
+            if not row.rest:
+                raise MdiError(f"{path}:{row.number}: {name} has no file; expected 'name file' or 'name command |'")
+            found[name] = to_str(row.rest)
+        return found
+
+    def segments(self) -> dict[str, Segment]:
+        """Where each utterance is; whole recordings if there is no such file."""
+        recordings = self.recordings()
+        path = self.path / "segments"
+        if not path.exists():
+            return {name: Segment(name, 0.0, -1.0) for name in recordings}
+        found = {}
+        for name, row in read_rows(path).items():
+            found[name] = _segment(path, row)
+            if found[name].recording not in recordings:
+                raise MdiError(
+                    f"{path}:{row.number}: no recording {found[name].recording} in {self.path / 'wav.scp'}; add it"
+                )
+        return found
+
+
+class Sound:
+    """The samples of the utterances of a folder: 16 kHz, one channel, 16 bits. A recording is read once for the
+    utterances that follow each other in it."""
+
+    def __init__(self, folder: DataFolder) -> None:
+        self.folder, self.recordings, self.segments = folder, folder.recordings(), folder.segments()
+        self.last: tuple[str, np.ndarray] = ("", np.zeros(0, np.int16))
+
+    def samples(self, utterance: str) -> np.ndarray:
+        where = self.folder.path / "wav.scp"
+        if utterance not in self.segments:
+            raise MdiError(f"{where}: no utterance {utterance}; expected every utterance of text or utt2spk")
+        segment = self.segments[utterance]
+        if self.last[0] != segment.recording:
+            self.last = segment.recording, self._read(segment.recording, utterance)
+        begin = int(segment.begin * SAMPLE_RATE)
+        return self.last[1][begin : None if segment.end == -1 else int(segment.end * SAMPLE_RATE)]
+
+    def _read(self, recording: str, utterance: str) -> np.ndarray:
+        import warnings
+
+        import kaldiio
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what it warns of is an error below
+                entry = kaldiio.load_mat(self.recordings[recording])
+        except Exception as error:  # a broken file or pipe shows in a dozen ways
+            what = " ".join(str(error).split()) or "no data"
+            raise MdiError(f"{self.folder.path / 'wav.scp'}: utterance {utterance} cannot be read: {what}") from error
+        rate, samples = entry if isinstance(entry, tuple) else (0, np.zeros((0, 0)))
+        if rate != SAMPLE_RATE or samples.ndim != 1 or samples.dtype != np.int16:
+            found = f"{rate} Hz, {1 if samples.ndim == 1 else samples.shape[-1]} channels, {samples.dtype}"
+            raise MdiError(
+                f"utterance {utterance}: {found}; expected 16000 Hz, one channel, int16 (run: sox IN -r 16000 -c 1 "
+                f"-b 16 OUT)"
+            )
+        return samples

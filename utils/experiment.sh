@@ -1,0 +1,200 @@
+# shellcheck shell=bash
+# The files of an experiment, and what its stages do alike for every model and test set. The variables are options of run.sh. Source it
+# after utils/script_common.sh.
+# shellcheck disable=SC2154,SC2034
+for name in up_to_date kaldi kaldi_recipe packages look_ahead; do
+  # shellcheck disable=SC1090  # each is checked by itself
+  . "$mdi_root/utils/$name.sh"
+done
+
+# at_stage N NAME: is it among the stages to run? Says that it begins.
+at_stage() {
+  if [[ $stage -gt $1 || $stop_stage -lt $1 ]]; then return 1; fi
+  [[ $dry_run == false ]] || show_plan "${exp:-data}"
+  echo "--- stage $1: $2 ($corpus${part:+/$part}, $(date '+%H:%M:%S'))" >&2
+}
+
+# stage_of FILE: the stage that makes it, if one does
+stage_of() {
+  case $1 in
+    data/*) echo 0 ;;
+    */lm/interpolated.arpa.gz) echo 2 ;;
+    */lm/*) echo 1 ;;
+    */mdi/*) echo 3 ;;
+    */first/*) echo 4 ;;
+    */decode/* | */graph/*) echo 5 ;;
+    */rescore/*) echo 6 ;;
+  esac
+}
+
+# data_inputs: the files and folders that stage 0 reads, one per line
+data_inputs() {
+  local name folder pair folders decoded
+  for name in in_text background_text background_lm dev_text eval_text vocab lexicon words default_lm; do
+    if [[ -n ${!name} ]]; then printf '%s\n' "${!name}"; fi
+  done
+  IFS=, read -ra folders <<< "$data_dir"
+  IFS=, read -ra decoded <<< "$lattice_dir"
+  if [[ -n $recipe ]]; then
+    folders=("$egs_dir/$train_data")
+    printf '%s\n' "$egs_dir/$lang/words.txt"
+    for pair in $set_data; do folders+=("$egs_dir/${pair#*=}"); done
+    for pair in $decode_dirs; do decoded+=("$egs_dir/${pair#*=}"); done
+  fi
+  # not all that is in them: Kaldi's programs write there too
+  for folder in ${folders[@]+"${folders[@]}"}; do
+    for name in text wav.scp segments utt2spk spk2utt; do compgen -G "$folder/$name"; done
+  done
+  for folder in ${decoded[@]+"${decoded[@]}"}; do compgen -G "$folder/lat.*.gz"; done
+  printf '%s\n' "$mdi_root"/local/*.sh "$mdi_root"/local/*.py
+}
+
+# data_options: what local/prepare_data.sh is told, one per line
+data_options() {
+  local name names=(nj demo tiny speech in_text background_text background_lm dev_text eval_text vocab vocab_size case data_dir lexicon
+    lattice_dir words default_lm)
+  [[ -z $recipe ]] || names+=(egs_dir train_data set_data lang decode_dirs lang_from data_from model_from)
+  for name in "${names[@]}"; do printf '%s\n' "--${name//_/-}" "${!name}"; done
+}
+
+# enter PART: the paths of one part of the corpus; most corpora are one part
+enter() {
+  part=$1 data=data/$corpus${1:+/$1} exp=exp/$corpus${1:+/$1}
+  background=$exp/lm/background.arpa.gz
+  if [[ -n $background_lm || -e $data/background.arpa.gz ]]; then background=$data/background.arpa.gz; fi
+  default=$exp/first/default.arpa.gz
+  if [[ -n $default_lm || -e $data/default.arpa.gz ]]; then default=$data/default.arpa.gz; fi
+  find_sets
+  dev=$data/${sets[0]:-dev}.txt.gz
+  texts=(${sets[@]+"${sets[@]/#/$data/}"})
+  texts=(${texts[@]+"${texts[@]/%/.txt.gz}"})
+  mapfile -t swept < <(tr , '\n' <<< "$thresholds" | sed 's/^/mdi./')
+  swept_lms=("${swept[@]/#/$exp/mdi/}")
+  swept_lms=("${swept_lms[@]/%/.arpa.gz}")
+  small=(default mdi best) large=(interpolated "${swept[@]}" prior best)
+}
+
+# find_sets: the test sets, the development set first, and those of them that have speech
+find_sets() {
+  local set pair
+  sets=() spoken=()
+  if [[ -e $data/sets ]]; then
+    read -ra sets < "$data/sets"
+    for set in "${sets[@]}"; do
+      if [[ -d $data/speech/$set ]]; then spoken+=("$set"); fi
+    done
+  elif [[ $dry_run == true ]]; then # what stage 0 will find, as far as one can see
+    sets=(dev)
+    if [[ -n $eval_text || $data_dir == *,* || $demo == true ]]; then sets+=(eval); fi
+    if [[ -n $data_dir || $demo == true ]]; then spoken=("${sets[@]}"); fi
+    if [[ -n $recipe ]]; then
+      sets=()
+      for pair in $set_data; do sets+=("${pair%%=*}"); done
+      for pair in $decode_dirs; do
+        if [[ -e $egs_dir/${pair#*=}/lat.1.gz ]]; then spoken+=("${pair%%=*}"); fi
+      done
+    fi
+  fi
+}
+
+# the file of a first-pass model, and of one for rescoring
+small_lm() { if [[ $1 == default ]]; then echo "$default"; else echo "$exp/first/$1.arpa.gz"; fi; }
+large_lm() { if [[ $1 == interpolated ]]; then echo "$exp/lm/$1.arpa.gz"; else echo "$exp/mdi/$1.arpa.gz"; fi; }
+
+# left_out LM [WHAT]: a ready background model needs no stage 1 and 2, and without them there is no interpolation, nor what comes of it
+left_out() {
+  if [[ -z $background_lm ]] || there "$1"; then return 1; fi
+  [[ -z ${2:-} ]] || echo "$2, as $1 is not there; stage $(stage_of "$1") makes it" >&2
+}
+
+# has_speech: is there a test set to be recognised?
+has_speech() { [[ ${#spoken[@]} -gt 0 ]] || ! echo "no speech in $data/speech: perplexities only" >&2; }
+
+# baseline: what the models for rescoring are compared with
+baseline() { if [[ -d $exp/rescore/interpolated ]]; then echo "$exp/rescore/interpolated"; else echo "$exp/decode/default"; fi; }
+
+# words_of_lattices: their symbol table
+words_of_lattices() { if there "$data/words.txt"; then echo "$data/words.txt"; else echo "$exp/graph/default/words.txt"; fi; }
+
+# rescore OLD NEW FROM TO
+rescore() {
+  make_once "$4/num_jobs" from "$3/num_jobs" "$1" "$2" by "$mdi_root/steps/rescore.sh" --backend "$backend" --cmd "$cmd" --nj "$nj" \
+    --rescore-script "$rescore_script" --words "$(words_of_lattices)" "$@"
+}
+
+# make_graphs: each takes one core, so --nj at a time; none where lattices are there already
+make_graphs() {
+  local model lm running=0
+  for model in "${small[@]}"; do
+    lm=$(small_lm "$model")
+    if left_out "$lm" || { [[ -d $data/lattices ]] && { [[ $model == default ]] || ! decodes_here; }; }; then continue; fi
+    if [[ $dry_run == true ]]; then # in this process, which remembers what is to be made
+      graph_of "$model" "$lm"
+      continue
+    fi
+    if [[ $running -ge $nj ]]; then
+      wait -n || fail "a decoding graph was not made; see above"
+      running=$((running - 1))
+    fi
+    # a background job would not hear Ctrl-C
+    (
+      trap - INT
+      graph_of "$model" "$lm"
+    ) &
+    running=$((running + 1))
+  done
+  while [[ $running -gt 0 ]]; do
+    wait -n || fail "a decoding graph was not made; see above"
+    running=$((running - 1))
+  done
+}
+
+# graph_of MODEL LM
+graph_of() {
+  if [[ $backend == kaldi ]]; then
+    graph_in_recipe "$1" "$2"
+  else
+    make_once "$exp/graph/$1/HCLG.fst" from "$2" "$data/words.txt" "$data/lexicon.txt" by "$mdi_root/steps/make_graph.sh" \
+      --words "$data/words.txt" --lexicon "$data/lexicon.txt" "$2" "$exp/graph/$1"
+  fi
+}
+
+# first_pass MODEL SET: its lattices, by decoding, or from those of another system, which come with the data
+first_pass() {
+  local lm out=$exp/decode/$1/$2 ready=$data/lattices/$2
+  lm=$(small_lm "$1")
+  if left_out "$lm"; then return; fi
+  need "$lm"
+  if [[ -d $ready && $1 == default ]]; then
+    make_once "$out/num_jobs" from "$ready/num_jobs" "$ready/lat.1.gz" by "$mdi_root/steps/link_lattices.sh" "$ready" "$out"
+  elif [[ -d $ready ]] && ! decodes_here; then # no acoustic model: the small model goes into the lattices instead
+    rescore "$default" "$lm" "$exp/decode/default/$2" "$out"
+    [[ $dry_run == true ]] || touch "$out/rescored" # for the table
+  elif [[ $backend == kaldi ]]; then
+    decode_in_recipe "$1" "$2"
+  else
+    make_once "$out/num_jobs" from "$exp/graph/$1/HCLG.fst" "$data/speech/$2/wav.scp" by "$mdi_root/steps/decode.sh" --nj "$nj" \
+      --beam "$beam" --lattice-beam "$lattice_beam" "$exp/graph/$1" "$data/speech/$2" "$out"
+  fi
+}
+
+# score SYSTEM SET BASELINE: the first set chooses LM weight and penalty, the others are scored there
+score() {
+  local of=$data/speech/$2 options=()
+  if [[ $1 != "$exp/decode/default" && ! -d $1 ]] && ! there "$1/$2/num_jobs"; then return; fi # a model that is left out
+  if [[ -n $recipe ]]; then mapfile -t options < <(scoring_options); fi
+  # its own data folder, where its script finds more than text
+  if [[ -n $recipe && $backend == kaldi ]]; then of=$egs_dir/$(of_set "$2" "$set_data"); fi
+  [[ $2 == "${sets[0]}" ]] || options+=(--tuned-on "$1/${sets[0]}")
+  [[ $1 == "$3" ]] || options+=(--compare-with "$3/$2")
+  make_once "$1/$2/scoring_kaldi/best_wer" from "$1/$2/num_jobs" "$data/speech/$2/text" by "$mdi_root/steps/score.sh" \
+    --backend "$backend" --cmd "$cmd" --words "$(words_of_lattices)" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" \
+    --word-ins-penalty "$word_ins_penalty" ${options[@]+"${options[@]}"} "$of" "$1/$2"
+}
+
+# perplexities NAME LM: of every test set
+perplexities() {
+  if there "$2"; then
+    make_once "$exp/ppl/$1.jsonl" from "$2" "${texts[@]}" by "$mdi_root/steps/compute_ppl.sh" "$2" "${texts[@]}" "$exp/ppl/$1.jsonl"
+  fi
+}

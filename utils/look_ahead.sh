@@ -1,0 +1,63 @@
+# shellcheck shell=bash
+# What a run lacks, all of it at once, and what it will cost. The variables are options of run.sh. utils/experiment.sh sources it.
+# shellcheck disable=SC2154
+
+# find_problems: prints what is missing and puts it into the array `problems`; in a dry run also what would be installed
+find_problems() {
+  local options said lacking
+  if [[ $backend == kaldi && $stop_stage -ge 5 && -n $data_dir$lattice_dir$recipe ]]; then look_for_kaldi; fi
+  if [[ $reads_data == true ]]; then
+    mapfile -t options < <(data_options)
+    if ! said=$(mdi_log=none "$mdi_root/local/prepare_data.sh" --dry-run true "${options[@]}" "data/$corpus" 2>&1); then
+      mapfile -t -O "${#problems[@]}" problems <<< "$said"
+    elif [[ $dry_run == true && -n $said ]]; then
+      echo "$said" >&2
+    fi
+  fi
+  if [[ $dry_run == false ]]; then
+    show_problems
+  else # which shows them at its end, with those that come up on the way
+    lacking=$(lacking_packages "$(needed_extra)" | xargs)
+    [[ -z $lacking ]] || echo "$script_name: to be installed from a package registry, into ${MDI_VENV:-$mdi_root/.venv}: $lacking" >&2
+    if [[ $lacking == *ttspico* ]] && ! command -v cc > /dev/null; then
+      echo "$script_name: no C compiler, which speech synthesis needs: the demo will give perplexities only" >&2
+    fi
+    command -v flock > /dev/null || echo "$script_name: no program flock: do not start two runs in one folder" >&2
+  fi
+}
+
+# show_problems: all of them, as one message
+show_problems() {
+  local problem
+  if [[ ${#problems[@]} -eq 0 ]]; then return; fi
+  echo "$script_name: missing, or to be settled first:" >&2
+  for problem in "${problems[@]}"; do echo "  - ${problem#local/prepare_data.sh: }" >&2; done
+}
+
+# estimate_cost: of each part, from the prepared data, or from what stage 0 will read
+estimate_cost() {
+  local part options folder pair
+  for part in ${parts:-""}; do
+    enter "$part"
+    options=(--stage "$stage" --stop-stage "$stop_stage" --nj "$nj" --max-settings "$max_settings" --thresholds "$thresholds")
+    if [[ -e $data/train.txt.gz ]]; then
+      options+=(--in-text "$data/train.txt.gz" --background "$(compgen -G "$data/background.*.gz" | head -n 1)")
+      for folder in ${spoken[@]+"${spoken[@]}"}; do options+=(--speech "$data/speech/$folder"); done
+    elif [[ -n $in_text$recipe && -n $background_text$background_lm ]]; then
+      options+=(--in-text "${in_text:-$egs_dir/$train_data/text}" --background "${background_lm:-$background_text}")
+      IFS=, read -ra folders <<< "$data_dir"
+      for folder in ${folders[@]+"${folders[@]}"}; do options+=(--speech "$folder"); done
+      for pair in $set_data; do options+=(--speech "$egs_dir/${pair#*=}"); done
+    elif [[ $demo == true ]]; then
+      echo "time: $([[ $tiny == true ]] && echo "about a minute" || echo "15 to 20 minutes") on two cores, after the downloads" >&2
+      return
+    else
+      echo "time and memory: unknown, as no texts are given" >&2
+      return
+    fi
+    [[ -z $lattice_dir$decode_dirs && ! -d $data/lattices ]] || options+=(--lattices true)
+    [[ -z $case ]] || options+=(--normalize true)
+    echo "time and memory of $exp:" >&2
+    python3 "$mdi_root/utils/estimate_cost.py" "${options[@]}" >&2 || echo "unknown" >&2
+  done
+}
