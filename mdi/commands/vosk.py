@@ -162,7 +162,7 @@ def _plan(args: argparse.Namespace, source: VoskFolder) -> tuple[dict[str, Path]
             adapted[large] = source.rescoring
     else:
         raise MdiError(
-            f"{source.path}: a static graph (HCLG.fst), and no rescore/G.carpa: its language model cannot be taken out. "
+            f"{source.path}: a static graph (HCLG.fst), and no rescore/G.carpa; its language model is within it. "
             f"Give the model that the graph was made with, --first-pass LM (ARPA, G.fst): lattices will be rescored"
         )
     if args.large:
