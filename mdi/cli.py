@@ -22,6 +22,7 @@ VERBS = {
     "mix": "interpolate models linearly, weights tuned on development text",
     "prune": "drop the n-grams that matter least (relative entropy)",
     "ppl": "perplexity of texts under a model",
+    "convert": "turn a model into another form: ARPA, G.fst, Gr.fst (ngram FST), G.carpa",
     "fst": "G.fst from a model, as Kaldi's arpa2fst makes it",
     "graph": "HCLG.fst for the built-in acoustic model, from a lexicon and a language model",
     "decode": "first-pass decoding of a Kaldi data folder to lattices",

@@ -58,6 +58,27 @@ def read_chunks(path: str, size: int = CHUNK) -> Iterator[bytes]:
         raise MdiError(f"{path}: {error.strerror or error}") from error
 
 
+def read_bytes(path: str) -> bytes:
+    """The whole content of a file, unpacked if it is gzip."""
+    return b"".join(read_chunks(path))
+
+
+def first_bytes(path: str, size: int = 256) -> bytes:
+    """How the content of a file begins, unpacked if it is gzip. Of standard input nothing is used up."""
+    try:
+        if path == "-":
+            head = sys.stdin.buffer.peek(4096)
+        else:
+            with open(path, "rb") as raw:
+                head = raw.read(4096)
+    except OSError as error:
+        raise MdiError(f"{path}: {error.strerror or error}") from error
+    if head[:2] == b"\x1f\x8b":
+        with contextlib.suppress(isal_zlib.error):  # whoever reads the file will say so
+            head = isal_zlib.decompressobj(wbits=31).decompress(head, size)
+    return head[:size]
+
+
 def read_ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """The same pieces, the next of which is being read and unpacked by another thread while one is used."""
     with ThreadPoolExecutor(1) as pool:

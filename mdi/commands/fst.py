@@ -18,8 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from mdi.files import check_output
-    from mdi.fst.grammar import check_dropped, grammar, write_fst
-    from mdi.fst.symbols import read_symbols
+    from mdi.fst.grammar import grammar, write_fst
+    from mdi.fst.symbols import check_dropped, read_symbols
     from mdi.lm.arpa import read_arpa
     from mdi.progress import say
 

@@ -25,9 +25,9 @@ def run(args: argparse.Namespace) -> None:
 
     from mdi.errors import MdiError, examples
     from mdi.files import make_folder, writing
-    from mdi.fst.grammar import check_dropped, grammar, write_fst
+    from mdi.fst.grammar import grammar, write_fst
     from mdi.fst.openfst import from_bytes, is_fst
-    from mdi.fst.symbols import make_symbols, read_symbols
+    from mdi.fst.symbols import check_dropped, make_symbols, read_symbols
     from mdi.lm.arpa import read_arpa
     from mdi.progress import say
     from mdi.speech.acoustic import read_acoustic_model

@@ -1,8 +1,16 @@
-"""OpenFst's VectorFst as arrays, and the bytes of its file: millions of arcs go to and from OpenFst in one piece.
+"""OpenFst's files as arrays, and the bytes of a VectorFst: millions of arcs go to and from OpenFst in one piece.
 
-The file: magic, type of FST, type of arc, version, flags, properties, start, states, arcs; then for each state its
-final weight, its number of arcs and the arcs. A weight is one float for the arc type "standard", two (graph, acoustic)
-for Kaldi's "lattice4".
+Every file: magic, type of FST, type of arc, version, flags, properties, start, states, arcs; then the symbol tables
+that the flags announce; then the FST. A weight is one float for the arc type "standard", two (graph, acoustic) for
+Kaldi's "lattice4".
+
+    vector    for each state its final weight, its number of arcs (8 bytes) and the arcs
+    const     for each state its final weight, its first arc, its number of arcs and two numbers of epsilons; then all
+              arcs. Each part begins at a multiple of 16 bytes where the file is "aligned"
+    ngram     see mdi/fst/ngram_fst.py
+
+An arc is its input label, output label, weight and destination, a symbol table: magic, name, the next free key, the
+number of symbols, and for each its text and key. A text is its length and its bytes.
 """
 
 from __future__ import annotations
@@ -13,13 +21,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdi.errors import MdiError
+from mdi.kernels import openfst as kernels
 
 Array = np.ndarray
-_MAGIC = 2125659606
+_MAGIC, _SYMBOLS_MAGIC = 2125659606, 2125658996
 # What OpenFst cannot doubt of any such file: expanded and mutable. It works out the rest when asked.
 _PROPERTIES = 0x3
 _HEADER = struct.Struct("<iiQqqq")
 _FLOATS = {"standard": 1, "lattice4": 2}
+_HAS_INPUT_SYMBOLS, _HAS_OUTPUT_SYMBOLS, _IS_ALIGNED = 1, 2, 4
+_ALIGN = 16
+# Types and names in a header are short; whatever announces more is not one.
+_LONGEST_NAME = 1 << 16
 
 
 class ByState:
@@ -47,12 +60,35 @@ class Arcs(ByState):
     a float; a state that is not final has the final weight infinity."""
 
     start: int
-    begin: Array
-    ilabel: Array
-    olabel: Array
-    weight: Array
-    dest: Array
-    final: Array
+    begin: Array  # int64, states + 1
+    ilabel: Array  # int32, by arc
+    olabel: Array  # int32, by arc
+    weight: Array  # float32, arcs x floats
+    dest: Array  # int32, by arc
+    final: Array  # float32, states x floats
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """A symbol table as it lies in a file: its name and the key of each symbol, in the file's order."""
+
+    name: str
+    keys: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file says of itself: `size` bytes of header and symbol tables."""
+
+    kind: str  # of FST
+    arc_type: str
+    version: int
+    flags: int
+    start: int
+    n_states: int
+    n_arcs: int
+    size: int
+    symbols: Symbols | None = None  # the input side's, or the output side's if there is only that
 
 
 def from_unsorted(
@@ -74,13 +110,13 @@ def _places(begin: Array, floats: int) -> tuple[Array, Array, int]:
     """Where each state and each arc lies, in 4-byte words, and how many words there are."""
     n_arcs = np.diff(begin)
     states = np.arange(len(n_arcs), dtype=np.int64) * (floats + 2) + begin[:-1] * (floats + 3)
-    arcs = np.repeat(states + floats + 2, n_arcs) + (np.arange(begin[-1]) - np.repeat(begin[:-1], n_arcs)) * (
-        floats + 3
-    )
+    arcs = np.repeat(states + floats + 2 - begin[:-1] * (floats + 3), n_arcs)
+    arcs += np.arange(begin[-1]) * (floats + 3)
     return states, arcs, len(n_arcs) * (floats + 2) + int(begin[-1]) * (floats + 3)
 
 
-def to_bytes(fst: Arcs, arc_type: str = "standard") -> bytes:
+def to_bytes(fst: Arcs, arc_type: str = "standard", symbols: Symbols | None = None) -> bytes:
+    """The file of a VectorFst, with a symbol table for both sides if there is one."""
     floats = _FLOATS[arc_type]
     states, arcs, size = _places(fst.begin, floats)
     body = np.empty(size, np.int32)
@@ -90,31 +126,94 @@ def to_bytes(fst: Arcs, arc_type: str = "standard") -> bytes:
     body[states + floats] = np.diff(fst.begin)
     body[states + floats + 1] = 0  # the upper half of a 64-bit count
     body[arcs], body[arcs + 1], body[arcs + 2 + floats] = fst.ilabel, fst.olabel, fst.dest
-    return fst_header(arc_type, fst.start, fst.n_states, fst.n_arcs) + body.tobytes()
+    return fst_header(arc_type, fst.start, fst.n_states, fst.n_arcs, symbols=symbols) + body.tobytes()
 
 
-def fst_header(arc_type: str, start: int, n_states: int, n_arcs: int) -> bytes:
-    head = struct.pack("<i", _MAGIC) + b"".join(struct.pack("<i", len(s)) + s.encode() for s in ("vector", arc_type))
-    return head + _HEADER.pack(2, 0, _PROPERTIES, start, n_states, n_arcs)
+def fst_header(
+    arc_type: str, start: int, n_states: int, n_arcs: int, kind: str = "vector", version: int = 2,
+    properties: int = _PROPERTIES, symbols: Symbols | None = None,
+) -> bytes:  # fmt: skip
+    """A file up to its states, with the symbol table for both sides if there is one."""
+    flags = _HAS_INPUT_SYMBOLS | _HAS_OUTPUT_SYMBOLS if symbols else 0
+    head = struct.pack("<i", _MAGIC) + _text(kind.encode()) + _text(arc_type.encode())
+    head += _HEADER.pack(version, flags, properties, start, n_states, n_arcs)
+    return head + 2 * _symbol_bytes(symbols) if symbols else head
+
+
+def _text(data: bytes) -> bytes:
+    return struct.pack("<i", len(data)) + data
+
+
+def _symbol_bytes(symbols: Symbols) -> bytes:
+    head = struct.pack("<i", _SYMBOLS_MAGIC) + _text(symbols.name.encode("utf-8", "surrogateescape"))
+    head += struct.pack("<qq", max(symbols.keys.values(), default=-1) + 1, len(symbols.keys))
+    pack = struct.Struct("<i").pack
+    key = struct.Struct("<q").pack
+    words = (word.encode("utf-8", "surrogateescape") for word in symbols.keys)
+    rows = (pack(len(word)) + word + key(i) for word, i in zip(words, symbols.keys.values(), strict=True))
+    return head + b"".join(rows)
+
+
+def _read_text(data: bytes, at: int) -> tuple[str, int]:
+    (size,) = struct.unpack_from("<i", data, at)
+    if not 0 <= size <= _LONGEST_NAME:
+        raise ValueError(f"a name of {size} bytes")
+    if at + 4 + size > len(data):
+        raise struct.error("the header ends")
+    return bytes(data[at + 4 : at + 4 + size]).decode("utf-8", "surrogateescape"), at + 4 + size
+
+
+def parse_header(data: bytes, where: str) -> Header:
+    """The header of any OpenFst file, without its symbol tables. struct.error where the bytes end too soon."""
+    if struct.unpack_from("<i", data)[0] != _MAGIC:
+        raise MdiError(f"{where}: not an OpenFst file; expected a binary VectorFst")
+    kind, at = _read_text(data, 4)
+    arc_type, at = _read_text(data, at)
+    version, flags, _, start, n_states, n_arcs = _HEADER.unpack_from(data, at)
+    return Header(kind, arc_type, version, flags, int(start), int(n_states), int(n_arcs), at + _HEADER.size)
+
+
+def with_symbols(header: Header, data: bytes) -> Header:
+    """The header with the symbol tables that follow it."""
+    at, tables = header.size, []
+    for flag in (_HAS_INPUT_SYMBOLS, _HAS_OUTPUT_SYMBOLS):
+        if header.flags & flag:
+            table, at = _parse_symbols(data, at)
+            tables.append(table)
+    return Header(**{**vars(header), "size": at, "symbols": tables[0] if tables else None})
+
+
+def _parse_symbols(data: bytes, at: int) -> tuple[Symbols, int]:
+    if struct.unpack_from("<i", data, at)[0] != _SYMBOLS_MAGIC:
+        raise ValueError("no symbol table where one was announced")
+    name, at = _read_text(data, at + 4)
+    _, n = struct.unpack_from("<qq", data, at)
+    at += 16
+    if not 0 <= n <= (len(data) - at) // 12:  # each has a length and a key
+        raise ValueError(f"{n} symbols announced")
+    first, size, key = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    end = kernels.symbol_places(np.frombuffer(data, np.uint8), at, n, first, size, key)
+    if end < 0:
+        raise ValueError("its symbol table ends too soon")
+    words = (
+        bytes(data[a:b]).decode("utf-8", "surrogateescape")
+        for a, b in zip(first.tolist(), (first + size).tolist(), strict=True)
+    )
+    keys = dict(zip(words, key.tolist(), strict=True))
+    if len(keys) < n:  # a key may belong to two symbols: <s> and </s> of Vosk's small model have the same
+        raise ValueError("a symbol appears twice in its symbol table")
+    return Symbols(name, keys), int(end)
 
 
 def read_header(data: bytes, where: str) -> tuple[str, int, int, int]:
-    """(type of arc, start, states, size of the header) of a VectorFst. struct.error where the bytes end too soon."""
-    if struct.unpack_from("<i", data)[0] != _MAGIC:
-        raise MdiError(f"{where}: not an OpenFst file; expected a binary VectorFst")
-    at, types = 4, []
-    for _ in range(2):
-        (size,) = struct.unpack_from("<i", data, at)
-        types.append(data[at + 4 : at + 4 + size].decode())
-        at += 4 + size
-    if types[0] != "vector":
-        raise MdiError(f"{where}: an FST of type {types[0]}; expected vector (run: fstconvert --fst_type=vector)")
-    _, flags, _, start, n_states, _ = _HEADER.unpack_from(data, at)
-    if flags:
-        raise MdiError(
-            f"{where}: the FST holds its own symbol tables; expected none (write it with --keep_isymbols=false)"
-        )
-    return types[1], int(start), int(n_states), at + _HEADER.size
+    """(type of arc, start, states, size of the header) of a VectorFst without symbols, such as a lattice. struct.error
+    where the bytes end too soon."""
+    header = parse_header(data, where)
+    if header.kind != "vector":
+        raise MdiError(f"{where}: an FST of type {header.kind}; expected vector (run: fstconvert --fst_type=vector)")
+    if header.flags:
+        raise MdiError(f"{where}: it holds its own symbol tables; expected none (run: fstsymbols --clear_isymbols)")
+    return header.arc_type, header.start, header.n_states, header.size
 
 
 def is_fst(path: str) -> bool:
@@ -126,29 +225,85 @@ def is_fst(path: str) -> bool:
         return False
 
 
-def from_bytes(data: bytes, where: str = "the FST") -> Arcs:
-    """A VectorFst of standard or lattice arcs."""
+def begins_fst(data: bytes) -> bool:
+    """Whether these are the first bytes of an OpenFst file."""
+    return data[:4] == struct.pack("<i", _MAGIC)
+
+
+def damaged(where: str, why: object) -> MdiError:
+    return MdiError(f"{where}: cut off or damaged ({why}); expected an OpenFst file. Make it again")
+
+
+def read_whole_header(data: bytes, where: str) -> Header:
+    """The header with its symbol tables; an MdiError where it is damaged."""
     try:
-        return _parse(data, where)
-    except (struct.error, UnicodeDecodeError, ValueError, IndexError) as error:
-        raise MdiError(f"{where}: cut off or damaged ({error}); expected an OpenFst file. Make it again") from error
+        return with_symbols(parse_header(data, where), data)
+    except (struct.error, ValueError) as error:
+        raise damaged(where, error) from error
 
 
-def _parse(data: bytes, where: str) -> Arcs:
-    kind, start, n_states, at = read_header(data, where)
-    if kind not in _FLOATS:
-        raise MdiError(f"{where}: arcs of type {kind}; expected {' or '.join(_FLOATS)}")
-    floats = _FLOATS[kind]
-    body = np.frombuffer(data, np.int32, (len(data) - at) // 4, at)
-    begin = np.zeros(n_states + 1, np.int64)
-    place = 0
-    for s in range(n_states):  # a state is found only by the one before it
-        n = int(body[place + floats])
-        begin[s + 1] = begin[s] + n
-        place += floats + 2 + n * (floats + 3)
+def from_bytes(data: bytes, where: str = "the FST") -> Arcs:
+    """A VectorFst or ConstFst of standard or lattice arcs."""
+    header = read_whole_header(data, where)
+    try:
+        return parse_arcs(data, header, where)
+    except ValueError as error:
+        raise damaged(where, error) from error
+
+
+def parse_arcs(data: bytes, header: Header, where: str) -> Arcs:
+    """The states and arcs after a header. ValueError where they are damaged."""
+    if header.kind not in ("vector", "const"):
+        raise MdiError(
+            f"{where}: an FST of type {header.kind}; expected vector or const (run: fstconvert --fst_type=vector)"
+        )
+    if header.arc_type not in _FLOATS:
+        raise MdiError(f"{where}: arcs of type {header.arc_type}; expected {' or '.join(_FLOATS)}")
+    floats = _FLOATS[header.arc_type]
+    smallest = floats + (2 if header.kind == "vector" else 4)
+    if not 0 <= header.n_states <= (len(data) - header.size) // (4 * smallest):
+        raise ValueError(f"{header.n_states:,} states announced in {len(data):,} bytes")
+    arcs = (_parse_vector if header.kind == "vector" else _parse_const)(data, header, floats)
+    if not -1 <= arcs.start < arcs.n_states:
+        raise ValueError(f"start state {arcs.start} of {arcs.n_states:,}")
+    if arcs.n_arcs and not (arcs.dest.min() >= 0 and arcs.dest.max() < arcs.n_states):
+        raise ValueError("an arc leads to a state that is not there")
+    return arcs
+
+
+def _parse_vector(data: bytes, header: Header, floats: int) -> Arcs:
+    body = np.frombuffer(data, np.int32, (len(data) - header.size) // 4, header.size)
+    begin = np.zeros(header.n_states + 1, np.int64)
+    used = kernels.vector_arcs(body, floats, begin)
+    if used < 0:
+        raise ValueError("the states end too soon" if used == kernels.CUT_OFF else "a state has too many arcs")
     states, arcs, _ = _places(begin, floats)
     real = body.view(np.float32)
     return Arcs(
-        start, begin, body[arcs], body[arcs + 1], np.stack([real[arcs + 2 + i] for i in range(floats)], 1),
+        header.start, begin, body[arcs], body[arcs + 1], np.stack([real[arcs + 2 + i] for i in range(floats)], 1),
         body[arcs + 2 + floats], np.stack([real[states + i] for i in range(floats)], 1),
+    )  # fmt: skip
+
+
+def _parse_const(data: bytes, header: Header, floats: int) -> Arcs:
+    aligned = header.version == 1 or header.flags & _IS_ALIGNED
+    n, width = header.n_states, floats + 3
+
+    def part(at: int, size: int) -> tuple[Array, int]:
+        at += -at % _ALIGN if aligned else 0
+        if not 0 <= size <= (len(data) - at) // 4:
+            raise ValueError("the file ends too soon")
+        return np.frombuffer(data, np.int32, size, at), at + 4 * size
+
+    states, at = part(header.size, n * (floats + 4))
+    arcs, _ = part(at, header.n_arcs * width)
+    states, arcs = states.reshape(n, floats + 4), arcs.reshape(header.n_arcs, width)
+    begin = np.zeros(n + 1, np.int64)
+    np.cumsum(states[:, floats + 1].view(np.uint32), out=begin[1:])
+    if begin[-1] != header.n_arcs or not np.array_equal(begin[:-1], states[:, floats].view(np.uint32)):
+        raise ValueError("the states' arcs do not add up")
+    return Arcs(
+        header.start, begin, arcs[:, 0].copy(), arcs[:, 1].copy(),
+        np.ascontiguousarray(arcs[:, 2 : 2 + floats]).view(np.float32), arcs[:, 2 + floats].copy(),
+        np.ascontiguousarray(states[:, :floats]).view(np.float32),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""words.txt: Kaldi's table of words and their integers."""
+"""words.txt: Kaldi's table of words and their integers. Files of OpenFst may hold one too."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from mdi.errors import MdiError
-from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, Vocabulary, read_word_file
+from mdi.errors import MdiError, examples
+from mdi.files import read_bytes
+from mdi.fst.openfst import Header, Symbols, is_fst, read_whole_header
+from mdi.lm.model import NgramModel, over_vocabulary
+from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, Vocabulary, read_word_file, vocabulary
 
 EPSILON, DISAMBIGUATION = "<eps>", "#0"
 
@@ -17,6 +20,7 @@ EPSILON, DISAMBIGUATION = "<eps>", "#0"
 class SymbolTable:
     path: str
     ids: dict[str, int]
+    name: str = ""  # of a table that lies inside an FST
 
     @cached_property
     def words(self) -> dict[int, str]:
@@ -27,7 +31,7 @@ class SymbolTable:
             return [self.words[int(i)] for i in labels]
         except KeyError as error:
             raise MdiError(
-                f"{self.path}: no word has the number {error}; expected the table that the lattices were made with"
+                f"{self.path}: no word has the number {error}; expected the table that the file was made with"
             ) from None
 
     def require(self, word: str) -> int:
@@ -37,6 +41,10 @@ class SymbolTable:
                 f"utils/prepare_lang.sh"
             )
         return self.ids[word]
+
+    def inside(self) -> Symbols:
+        """The table as it lies in an FST."""
+        return Symbols(self.name, self.ids)
 
     def labels_of(self, vocab: Vocabulary) -> np.ndarray:
         """The number of each word of a model, -1 where the table lacks it."""
@@ -53,7 +61,69 @@ class SymbolTable:
         return table
 
 
+@dataclass(frozen=True)
+class Dropped:
+    """n-grams that are left out because a word is not in the table: how many of how many, the probability of the words
+    as 1-grams, and the words."""
+
+    dropped: int
+    total: int
+    mass_dropped: float
+    missing: list[str]
+
+
+def check_dropped(lost: Dropped, lm: str, symbols: SymbolTable, most: float) -> str:
+    """What to tell about the n-grams that were dropped; refuses a model that lost more than the share `most` of
+    them."""
+    share = lost.dropped / lost.total
+    text = (
+        f"{lost.dropped:,} of {lost.total:,} n-grams ({100 * share:.2f}%, {100 * lost.mass_dropped:.2f}% of the 1-gram"
+        f" mass) have a word outside {symbols.path}: {examples(lost.missing)}"
+    )
+    if share > most:
+        raise MdiError(
+            f"{lm}: {text}; at most {100 * most:g}% may be dropped. Is it the right words.txt, and in the same "
+            f"letter case? Otherwise raise --max-dropped"
+        )
+    return text
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A model whose words are sorted by their labels; those outside the table (-1) come last."""
+
+    model: NgramModel
+    label: np.ndarray  # int32, by word
+
+
+def by_label(model: NgramModel, label: np.ndarray, markers_first: bool = False) -> Labelled:
+    """The model sorted by these labels, with `markers_first` <s> and </s> before all words."""
+    key = np.where(label < 0, np.iinfo(np.int64).max, label.astype(np.int64))
+    if markers_first:
+        key[model.vocab.bos], key[model.vocab.eos] = -2, -1
+    order = np.argsort(key, kind="stable")
+    if np.array_equal(order, np.arange(len(order))):
+        return Labelled(model, label)
+    ids = np.empty(len(order), np.int32)
+    ids[order] = np.arange(len(order), dtype=np.int32)
+    words = model.vocab.words
+    return Labelled(over_vocabulary(model, vocabulary(words[i] for i in order.tolist()), ids), label[order])
+
+
+def symbols_inside(header: Header, path: str) -> SymbolTable | None:
+    """The table that an FST holds, if it does."""
+    if header.symbols is None:
+        return None
+    return SymbolTable(path, header.symbols.keys, header.symbols.name)
+
+
 def read_symbols(path: str) -> SymbolTable:
+    """Kaldi's words.txt, or the table that lies in an FST such as Vosk's Gr.fst."""
+    if is_fst(path):
+        table = symbols_inside(read_whole_header(read_bytes(path), path), path)
+        if table is None:
+            raise MdiError(f"{path}: the FST holds no symbol table; expected words.txt or an FST with its words")
+        return table
     words, numbers = read_word_file(path)
     if numbers is None:
         raise MdiError(

@@ -1,0 +1,303 @@
+"""Kaldi's G.carpa (ConstArpaLm), which rescores lattices: byte for byte what arpa-to-const-arpa makes of a model.
+
+A file of Kaldi's binary kind: tokens end in a blank, integers have their size in bytes before them.
+
+    "\\0B<ConstArpaLm> <LmInfo> "  int32 labels of <s>, </s> and the unknown word (-1: none), int32 order  "</LmInfo> "
+    "<LmStates> "    int64 number of words of 4 bytes, and these  "</LmStates> "
+    "<LmUnigram> "   int32 number of labels (the largest + 1), for each an int64: 1 + address of its entry, or 0
+    "</LmUnigram> <LmOverflow> "  int32 number, and so many int64: 1 + address  "</LmOverflow> </ConstArpaLm> "
+
+An entry is an n-gram: float32 ln p, float32 ln bow, int32 number of n-grams that go on from it, and for each of these
+its last word's label, ascending, and an int32: where it has an entry, 2 x how far behind this one + 1, or, if that is
+over 2^30 - 1, -(2 x its place in the overflow list + 1); where it has none, the bits of its ln p with the last one 0.
+Words have entries; n-grams of the highest order have none, nor those that nothing follows and whose weight is 1.
+Entries are sorted as words are in a dictionary: "a", "a b", "a b c", "a c", "b".
+
+There are no words in it, only labels: whoever reads it needs the words.txt that it was made with.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdi.errors import MdiError
+from mdi.files import writing
+from mdi.fst.symbols import SymbolTable, by_label
+from mdi.kernels import const_arpa as kernels
+from mdi.kernels import trie as tries
+from mdi.kernels.const_arpa import Rows
+from mdi.lm.model import NgramModel, without
+from mdi.lm.trie import NONE, Array, add_order, unigram_trie, with_histories
+from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, vocabulary
+from mdi.progress import say
+
+MAGIC = b"\0B<ConstArpaLm> "
+# The file of Kaldi before 2015 has neither tokens nor the right size of large models.
+_OLD_MAGIC = b"\0B\4"
+_MOST_OFFSET = (1 << 30) - 1
+_MAX_ORDER = 32
+# ln p is 0 or less, but for what 32 bits round off; ln bow may be more.
+_ROUNDING = 1e-4
+_NO_TOTAL = np.zeros(0, np.int64)
+
+
+def begins_const_arpa(data: bytes) -> bool:
+    return data.startswith((MAGIC, _OLD_MAGIC))
+
+
+def _log(values: Array) -> Array:
+    """ln as Kaldi has it: the log10 of an ARPA file in 32 bits, times ln 10, in 32 bits again."""
+    with np.errstate(divide="ignore"):
+        log10 = np.maximum(np.log10(values), -99.0).astype(np.float32)
+    return (log10.astype(np.float64) * math.log(10.0)).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class ConstArpa:
+    """What is in a file; see the module. `address` counts words of 4 bytes from the first."""
+
+    bos: int
+    eos: int
+    unknown: int
+    order: int
+    states: Array  # int32: the entries
+    unigrams: Array  # int64, by label: 1 + address of its entry, 0 without one
+    overflow: Array  # int64: 1 + address
+    dropped: int = 0  # n-grams that a model has and this has not, because a word is not in the table
+
+
+def const_arpa(
+    model: NgramModel, symbols: SymbolTable, unknown: int | None = None, most_offset: int = _MOST_OFFSET
+) -> ConstArpa:
+    """A model as Kaldi has it; n-grams with a word outside the table are left out. `unknown` is the label that scores
+    words which the model lacks; without it that of the model's own unknown word."""
+    label, bos, eos = _labels(model, symbols)
+    if (label == 0).any():
+        raise MdiError(f"{symbols.path}: <eps> is a word of the model; expected none, rename the word")
+    labelled = by_label(model, label)
+    model, label, dropped = _of_the_table(labelled.model, labelled.label)
+    if unknown is None:
+        unknown = int(label[model.vocab.unk]) if model.vocab.unk >= 0 else -1
+    trie, order = model.trie, model.order
+    log_p = [NONE, *(_log(model.p[k]) for k in range(1, order + 1))]
+    log_bow = [NONE, *(_log(model.bow[k])[trie.as_hist[k]] for k in range(1, order))]
+    log_bow.append(np.zeros(trie.rows(order), np.float32))
+    as_hist = [*trie.as_hist, NONE] if order > 1 else [NONE, np.arange(trie.n_words, dtype=np.int32)]
+    begin = [*trie.begin, np.zeros(trie.n_words + 1, np.int32)]  # of order 1: nothing follows a word
+    # own[k][r], total[k][r]: words of 4 bytes of a row's entry, and of all entries from it to the next of its length
+    own, total = [NONE] * (order + 1), [_NO_TOTAL] * (order + 1)
+    for k in range(max(order - 1, 1), 0, -1):
+        written = label >= 0 if k == 1 else np.ones(trie.rows(k), bool)
+        own[k], total[k] = kernels.entry_sizes(
+            k == 1, written, log_bow[k], as_hist[k], begin[k + 1], total[k + 1] if k + 1 < order else _NO_TOTAL
+        )
+    states = np.empty(int(total[1].sum()), np.int32)
+    address = np.cumsum(total[1]) - total[1]
+    address[label < 0] = -1
+    far_place, far_child = [_NO_TOTAL], [_NO_TOTAL]
+    unigram_address = address
+    for k in range(1, max(order, 2)):
+        rows = Rows(trie.begin[k], trie.word[k], log_p[k], log_bow[k], address)
+        more = k + 1 <= order
+        longer = Rows(
+            begin[k + 1], trie.word[k + 1] if more else NONE, log_p[k + 1] if more else np.zeros(0, np.float32),
+            np.zeros(0, np.float32), np.empty(trie.rows(k + 1) if more else 0, np.int64),
+        )  # fmt: skip
+        arguments = rows, own[k], as_hist[k], longer, total[k + 1] if k + 1 < order else _NO_TOTAL, label, states
+        place = child = _NO_TOTAL
+        n_far = kernels.put_entries(*arguments, most_offset, place, child)
+        if n_far:  # models of over 4 GB
+            place, child = np.empty(n_far, np.int64), np.empty(n_far, np.int64)
+            kernels.put_entries(*arguments, most_offset, place, child)
+        far_place.append(place)
+        far_child.append(child)
+        address = longer.address
+    overflow = _overflow(states, np.concatenate(far_place), np.concatenate(far_child))
+    unigrams = np.zeros(int(label.max(initial=0)) + 1, np.int64)
+    there = label >= 0
+    unigrams[label[there]] = unigram_address[there] + 1
+    return ConstArpa(bos, eos, unknown, order, states, unigrams, overflow, dropped)
+
+
+def _labels(model: NgramModel, symbols: SymbolTable) -> tuple[Array, int, int]:
+    """(label of each word, that of <s>, that of </s>). Where the table lacks these two, or has one number for both,
+    they get the next free ones: nothing else refers to them."""
+    vocab = model.vocab
+    label = symbols.labels_of(vocab)
+    bos, eos = int(label[vocab.bos]), int(label[vocab.eos])
+    if min(bos, eos) < 0 or bos == eos:
+        bos = max(symbols.ids.values(), default=0) + 1
+        eos = bos + 1
+        say(f"{symbols.path}: no numbers of their own for {BOS} and {EOS}; {bos} and {eos} are taken")
+        label[vocab.bos], label[vocab.eos] = bos, eos
+    return label, bos, eos
+
+
+def _of_the_table(model: NgramModel, label: Array) -> tuple[NgramModel, Array, int]:
+    """The model without n-grams that have a word outside the table, and how many that were. The words themselves stay,
+    without a label."""
+    known = label >= 0
+    if known.all():
+        return model, label, 0
+    trie = model.trie
+    keep = [np.ones(1, bool), np.ones(trie.n_words, bool)]
+    dropped, here = int((~known).sum()), known
+    for k in range(2, trie.order + 1):
+        here = np.repeat(here[trie.row_of_hist[k - 1]], np.diff(trie.begin[k])) & known[trie.word[k]]
+        keep.append(here)
+        dropped += int((~here).sum())
+    return without(model, keep), label, dropped
+
+
+def _overflow(states: Array, place: Array, child: Array) -> Array:
+    """The list of addresses that are too far away, in the order of their places, which get their numbers in it."""
+    order = np.argsort(place, kind="stable")
+    states[place[order]] = -(2 * np.arange(len(order), dtype=np.int32) + 1)
+    return child[order] + 1
+
+
+def write_const_arpa(lm: ConstArpa, path: str) -> None:
+    info = (lm.bos, lm.eos, lm.unknown, lm.order)
+    with writing(path) as stream:
+        stream.write(MAGIC + b"<LmInfo> " + b"".join(struct.pack("<bi", 4, value) for value in info) + b"</LmInfo> ")
+        stream.write(b"<LmStates> " + struct.pack("<bq", 8, len(lm.states)))
+        stream.write(lm.states.data)
+        stream.write(b"</LmStates> <LmUnigram> " + struct.pack("<bi", 4, len(lm.unigrams)))
+        stream.write(lm.unigrams.data)
+        stream.write(b"</LmUnigram> <LmOverflow> " + struct.pack("<bi", 4, len(lm.overflow)))
+        stream.write(lm.overflow.data)
+        stream.write(b"</LmOverflow> </ConstArpaLm> ")
+
+
+class _Reader:
+    """The file's tokens, numbers and arrays one after the other."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def token(self, expected: bytes) -> None:
+        if self.data[self.at : self.at + len(expected)] != expected:
+            raise ValueError(f"no {expected.decode().strip()} at byte {self.at:,}")
+        self.at += len(expected)
+
+    def number(self, kind: str) -> int:
+        size, value = struct.unpack_from("<b" + kind, self.data, self.at)
+        if size != struct.calcsize("<" + kind):
+            raise ValueError(f"a number of {size} bytes at byte {self.at:,}")
+        self.at += 1 + size
+        return value
+
+    def array(self, n: int, kind: type) -> Array:
+        size = np.dtype(kind).itemsize
+        if not 0 <= n <= (len(self.data) - self.at) // size:
+            raise ValueError(f"{n:,} numbers announced in {len(self.data):,} bytes")
+        part = np.frombuffer(self.data, np.uint8, n * size, self.at)
+        self.at += n * size
+        # entries need not begin at a multiple of their size
+        return part.view(kind) if part.ctypes.data % size == 0 else part.copy().view(kind)
+
+
+def read_const_arpa(data: bytes, symbols: SymbolTable, where: str) -> NgramModel:
+    if not data.startswith(MAGIC):
+        raise MdiError(f"{where}: a G.carpa of Kaldi before 2015; make it again with utils/build_const_arpa_lm.sh")
+    try:
+        return _model(_parse(_Reader(data)), symbols, where)
+    except (struct.error, ValueError) as error:
+        raise MdiError(
+            f"{where}: cut off or damaged ({error}); expected the output of arpa-to-const-arpa. Make it again"
+        ) from error
+
+
+def _parse(reader: _Reader) -> ConstArpa:
+    reader.token(MAGIC + b"<LmInfo> ")
+    info = [reader.number("i") for _ in range(4)]
+    reader.token(b"</LmInfo> <LmStates> ")
+    states = reader.array(reader.number("q"), np.int32)
+    reader.token(b"</LmStates> <LmUnigram> ")
+    unigrams = reader.array(reader.number("i"), np.int64)
+    reader.token(b"</LmUnigram> <LmOverflow> ")
+    overflow = reader.array(reader.number("i"), np.int64)
+    reader.token(b"</LmOverflow> </ConstArpaLm> ")
+    return ConstArpa(*info, states, unigrams, overflow)
+
+
+def _model(lm: ConstArpa, symbols: SymbolTable, where: str) -> NgramModel:
+    states, unigrams, order = lm.states, lm.unigrams, lm.order
+    if not 1 <= order <= _MAX_ORDER:
+        raise ValueError(f"order {order}")
+    for name, i in ((BOS, lm.bos), (EOS, lm.eos)):
+        if not 0 < i < len(unigrams) or unigrams[i] == 0:
+            raise ValueError(f"no entry for {name}, number {i}")
+    labels = np.flatnonzero(unigrams)
+    address = unigrams[labels] - 1
+    if not (address.min() >= 0 and address.max() + 3 <= len(states)):
+        raise ValueError("a word's entry is not in the file")
+    vocab = vocabulary(_spelled(labels, lm, symbols, where))
+    id_of_label = np.full(len(unigrams), -1, np.int32)
+    id_of_label[labels] = np.arange(len(labels), dtype=np.int32)
+    real = states.view(np.float32)
+    p, log_bow = [NONE, _probabilities(real[address])], real[address + 1]
+    p[1][vocab.bos] = 0.0  # <s> is never predicted
+    trie, bow, left = unigram_trie(len(vocab)), [np.ones(1)], len(states) // 2
+    for k in range(2, order + 1):
+        trie = with_histories(trie)
+        bow.append(_weights(tries.scattered(log_bow, trie.as_hist[k - 1])))
+        address = tries.scattered(address, trie.as_hist[k - 1])
+        begin, why, _ = kernels.count_children(address, states, left)
+        _check(why)
+        n = int(begin[-1])
+        left -= n
+        out = Rows(
+            begin, np.empty(n, np.int32), np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.int64)
+        )
+        _check(kernels.get_children(address, states, lm.overflow, id_of_label, k == order, out)[0])
+        trie = add_order(trie, begin, out.word)
+        p.append(_probabilities(out.log_p))
+        address, log_bow = out.address, out.log_bow
+    return NgramModel(vocab, trie, p, bow)
+
+
+def _spelled(labels: Array, lm: ConstArpa, symbols: SymbolTable, where: str) -> list[str]:
+    """The words of these labels. Those of <s> and </s> the file knows itself, whatever the table calls them."""
+    names = {**symbols.words, lm.bos: BOS, lm.eos: EOS}
+    missing = [int(i) for i in labels if int(i) not in names]
+    if missing:
+        raise MdiError(
+            f"{where}: {len(missing):,} of its {len(labels):,} words are not in {symbols.path}, such as number "
+            f"{missing[0]}; expected the words.txt that it was made with"
+        )
+    words = [names[i] for i in labels.tolist()]
+    if lm.unknown >= 0 and names.get(lm.unknown) not in UNKNOWN:
+        say(
+            f"{where}: words that it lacks are scored as '{names.get(lm.unknown, lm.unknown)}' by Kaldi; here they are "
+            f"unknown words, unless that is called {' or '.join(UNKNOWN)}"
+        )
+    return words
+
+
+def _check(why: int) -> None:
+    if why != kernels.OK:
+        raise ValueError({
+            kernels.BAD_ADDRESS: "an n-gram's entry is not in the file",
+            kernels.BAD_WORD: "the words after a history are out of order or unknown",
+            kernels.TOO_MANY: "more n-grams than it has room for",
+            kernels.TOO_DEEP: "n-grams go on beyond the highest order",
+        }[int(why)])  # fmt: skip
+
+
+def _probabilities(log_p: Array) -> Array:
+    p, fine = kernels.exponentials(log_p, _ROUNDING)
+    if not fine:
+        raise ValueError("a log probability that is positive or no number")
+    return np.minimum(p, 1.0)
+
+
+def _weights(log_bow: Array) -> Array:
+    bow, fine = kernels.exponentials(log_bow, 99.0 * math.log(10.0))
+    if not fine:
+        raise ValueError("a back-off weight that is no number")
+    return bow

@@ -1,0 +1,174 @@
+"""Language models in the forms that recognisers load: read by what is in the file, written by the name of the file.
+
+    arpa      text, plain or gzipped; any tool reads it
+    fst       Kaldi's G.fst: #0 on back-off arcs, numbers of words.txt; without words.txt its own table inside
+    opengrm   a VectorFst as OpenGrm has it: nothing on back-off arcs, the table of words inside
+    ngram     OpenFst's ngram FST, such as Vosk's Gr.fst; the table of words inside
+    carpa     Kaldi's G.carpa, for rescoring; only numbers of words.txt
+
+All but ARPA hold 32-bit floats. The automata have no state for a history that nothing follows, so its back-off weight
+is part of other weights; where that matters it is said.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from mdi.errors import MdiError
+from mdi.files import first_bytes, read_bytes, writing
+from mdi.fst.backoff_fst import BackoffFst, backoff_fst, joined_arcs, read_backoff_fst
+from mdi.fst.const_arpa import begins_const_arpa, const_arpa, read_const_arpa, write_const_arpa
+from mdi.fst.ngram_fst import read_ngram_fst, write_ngram_fst
+from mdi.fst.openfst import begins_fst, parse_header, read_whole_header, to_bytes
+from mdi.fst.symbols import (
+    DISAMBIGUATION,
+    EPSILON,
+    Dropped,
+    SymbolTable,
+    by_label,
+    check_dropped,
+    read_symbols,
+    symbols_inside,
+)  # fmt: skip
+from mdi.lm.arpa import read_arpa, write_arpa
+from mdi.lm.model import NgramModel, with_suffixes, without
+from mdi.lm.trie import Array
+from mdi.lm.vocabulary import BOS, EOS, Vocabulary
+from mdi.progress import say
+
+FORMATS = ("arpa", "fst", "opengrm", "ngram", "carpa")
+
+
+def format_of(path: str) -> str:
+    """The form of a model that is to be written under this name."""
+    name = Path(path).name.removesuffix(".gz")
+    if name.endswith(".carpa"):
+        return "carpa"
+    if name.endswith(".ngram.fst") or (name.startswith("Gr.") and name.endswith(".fst")):
+        return "ngram"
+    if name.endswith((".opengrm.fst", ".mod")):
+        return "opengrm"
+    return "fst" if name.endswith(".fst") else "arpa"
+
+
+def read_lm(path: str, words: str | None = None, *, closed: bool = True, quiet: bool = False) -> NgramModel:
+    """Reads a model in any form, which is recognised by its content. `words` (words.txt, or an FST that holds its
+    table) is needed where the file has only numbers: for G.carpa, and for FSTs without a table inside.
+
+    With `closed` false the n-grams are the file's own: see read_arpa.
+    """
+    head = first_bytes(path)
+    if begins_fst(head):
+        data = read_bytes(path)
+        header = read_whole_header(data, path)
+        symbols = symbols_inside(header, path) or _table(path, words, "the FST holds no table of words")
+        read = read_ngram_fst if header.kind == "ngram" else read_backoff_fst
+        model = read(data, header, symbols, path)
+    elif begins_const_arpa(head):
+        model = read_const_arpa(read_bytes(path), _table(path, words, "G.carpa has numbers for words"), path)
+    else:
+        return read_arpa(path, closed=closed, quiet=quiet)
+    if not closed:
+        return model
+    whole = with_suffixes(model)
+    added = sum(whole.trie.counts) - sum(model.trie.counts)
+    if added and not quiet:
+        say(f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
+            f"probabilities")  # fmt: skip
+    return whole
+
+
+def _table(path: str, words: str | None, why: str) -> SymbolTable:
+    if words is None:
+        raise MdiError(f"{path}: {why}; give the words.txt that it was made with: --words words.txt")
+    return read_symbols(words)
+
+
+def words_for(words: str | None, *models: str) -> str | None:
+    """Where the numbers of words come from for a model that is written: `words`, or else the first of the models that
+    it is made from that holds a table of its own, such as Vosk's Gr.fst."""
+    if words is not None:
+        return words
+    for path in models:
+        head = first_bytes(path)
+        if path != "-" and begins_fst(head) and parse_header(head, path).flags & 3:
+            return path
+    return None
+
+
+def write_lm(
+    model: NgramModel, path: str, format: str | None = None, words: str | None = None, *,
+    keep: list[Array] | None = None, max_dropped: float = 0.2,
+) -> None:  # fmt: skip
+    """Writes a model in the form that `format` or the name of the file says (see format_of); `.gz` packs any of them.
+
+    Labels are those of `words` (words.txt, or an FST that holds its table); G.carpa needs it, the FSTs make a table and
+    hold it where it is not given. n-grams with a word outside it are dropped, a model that loses more than the share
+    `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see write_arpa.
+    """
+    form = format or format_of(path)
+    if form not in FORMATS:
+        raise MdiError(f"'{form}'; expected one of {', '.join(FORMATS)}")
+    if form == "arpa":
+        write_arpa(model, path, keep)
+        return
+    if keep is not None:
+        model = without(model, keep)
+    if form == "carpa" and words is None:
+        raise MdiError(f"{path}: G.carpa has numbers for words; give Kaldi's table: --words words.txt")
+    symbols = read_symbols(words) if words else _new_table(model.vocab)
+    label = symbols.labels_of(model.vocab)
+    if (label == 0).any() or model.vocab.id(DISAMBIGUATION) >= 0:
+        raise MdiError(f"the model has {DISAMBIGUATION} or {EPSILON} as a word; expected neither. Rename the word")
+    if form == "carpa":
+        made = const_arpa(model, symbols, _unknown(symbols))
+        _check(made.dropped, model, label, path, symbols, max_dropped)
+        write_const_arpa(made, path)
+        say(f"{path}: numbers of {words}, which whoever reads it needs too; costs have 32 bits")
+        return
+    labelled = by_label(model, label, markers_first=form == "ngram")
+    fst = backoff_fst(labelled.model, labelled.label, every_suffix=form == "ngram")
+    _check(fst.dropped, model, label, path, symbols, max_dropped)
+    if fst.merged:
+        say(f"{path}: {fst.merged:,} histories that nothing follows had a back-off weight, which is now part of the "
+            f"weights of what leads to them")  # fmt: skip
+    if form == "ngram":
+        write_ngram_fst(fst, path, symbols.inside())
+    else:
+        _write_vector(fst, path, symbols, form == "opengrm", inside=words is None or form == "opengrm")
+    say(f"{path}: {len(fst.machine.final):,} states, {len(fst.machine.word):,} arcs with words; costs have 32 bits")
+
+
+def _new_table(vocab: Vocabulary) -> SymbolTable:
+    words = [word for word in vocab.words if word not in (BOS, EOS)]
+    return SymbolTable("the model's own words", {w: i for i, w in enumerate([EPSILON, *words, DISAMBIGUATION])})
+
+
+def _unknown(symbols: SymbolTable) -> int | None:
+    """The label of a lang folder's unknown word, oov.int beside words.txt, as utils/build_const_arpa_lm.sh has it."""
+    try:
+        text = (Path(symbols.path).parent / "oov.int").read_text()
+        return int(text)
+    except (OSError, ValueError):
+        return None
+
+
+def _check(dropped: int, model: NgramModel, label: Array, path: str, symbols: SymbolTable, max_dropped: float) -> None:
+    if dropped:
+        outside = label < 0
+        outside[[model.vocab.bos, model.vocab.eos]] = False
+        missing = [model.vocab.word(int(i)) for i in np.flatnonzero(outside)]
+        lost = Dropped(dropped, sum(model.trie.counts), float(model.p[1][outside].sum()), missing)
+        say(f"{check_dropped(lost, path, symbols, max_dropped)}; dropped")
+
+
+def _write_vector(fst: BackoffFst, path: str, symbols: SymbolTable, plain: bool, inside: bool) -> None:
+    """A VectorFst; with `plain` back-off arcs read nothing, otherwise #0. OpenFst need not be there: the states are all
+    reached and sorted."""
+    if not len(fst.machine.word):
+        raise MdiError(f"{path}: no word has a probability; expected a model with words of the table")
+    arcs = joined_arcs(fst, 0 if plain else symbols.require(DISAMBIGUATION))
+    with writing(path) as stream:
+        stream.write(to_bytes(arcs, symbols=symbols.inside() if inside else None))

@@ -1,0 +1,281 @@
+"""Back-off models as automata: the loops of mdi/fst/backoff_fst.py, where the arrays are explained."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mdi.kernels.trie import gallop
+
+# Costs from here on stand for a probability of zero: 99 ln 10, as -99 does in an ARPA file, less a rounding error.
+COST_ZERO = 227.9
+OK, TWO_BACK_OFFS, NO_BACK_OFF, NOT_AN_ACCEPTOR, UNSORTED = range(5)
+
+
+class Machine(NamedTuple):
+    """Arcs with words, by state, and how each state backs off: see BackoffFst in mdi/fst/backoff_fst.py."""
+
+    begin: np.ndarray
+    word: np.ndarray
+    cost: np.ndarray
+    dest: np.ndarray
+    final: np.ndarray
+    back: np.ndarray
+    back_cost: np.ndarray
+
+
+class Contexts(NamedTuple):
+    """The history that each state stands for: `prefix` is the state of all its words but the last (-1 for the state of
+    no words and where nothing is known), `last` that word, `length` the number of words (-1 where nothing is
+    known)."""
+
+    prefix: np.ndarray  # int32
+    last: np.ndarray  # int32
+    length: np.ndarray  # int32
+
+
+@njit(cache=True, nogil=True)
+def count_words(begin, ilabel, olabel, back_off):
+    """(begin of the arcs that read a word, what is wrong, the state where it is). Every state but one must have exactly
+    one arc that backs off, which reads `back_off` or nothing and writes nothing."""
+    n_states = begin.shape[0] - 1
+    words = np.zeros(n_states + 1, np.int64)
+    without = 0
+    for s in range(n_states):
+        backs = 0
+        last = -1
+        for a in range(begin[s], begin[s + 1]):
+            if ilabel[a] == 0 or ilabel[a] == back_off:
+                backs += 1
+                if olabel[a] != 0 and olabel[a] != ilabel[a]:
+                    return words, NOT_AN_ACCEPTOR, s
+            else:
+                if olabel[a] != ilabel[a] or ilabel[a] < 0:
+                    return words, NOT_AN_ACCEPTOR, s
+                if ilabel[a] <= last:
+                    return words, UNSORTED, s
+                last = ilabel[a]
+        if backs > 1:
+            return words, TWO_BACK_OFFS, s
+        if backs == 0:
+            without += 1
+            if without > 1:
+                return words, NO_BACK_OFF, s
+        words[s + 1] = words[s] + begin[s + 1] - begin[s] - backs
+    return words, OK, 0
+
+
+@njit(cache=True, nogil=True)
+def split_arcs(begin, ilabel, weight, dest, back_off, out):
+    """Fills the arcs that read words, and back and back_cost, of the Machine `out`."""
+    for s in range(begin.shape[0] - 1):
+        to = out.begin[s]
+        out.back[s] = -1
+        out.back_cost[s] = np.inf
+        for a in range(begin[s], begin[s + 1]):
+            if ilabel[a] == 0 or ilabel[a] == back_off:
+                out.back[s] = dest[a]
+                out.back_cost[s] = weight[a, 0]
+            else:
+                out.word[to] = ilabel[a]
+                out.cost[to] = weight[a, 0]
+                out.dest[to] = dest[a]
+                to += 1
+
+
+@njit(cache=True, nogil=True)
+def join_arcs(fst, at_label, reads, begin, ilabel, olabel, weight, dest):
+    """The arcs of a state with the one that backs off among them where a label `at_label` belongs; it reads `reads[s]`
+    and writes nothing."""
+    to = 0
+    begin[0] = 0
+    for s in range(fst.begin.shape[0] - 1):
+        waiting = fst.back[s] >= 0
+        for a in range(fst.begin[s], fst.begin[s + 1] + 1):
+            end = a == fst.begin[s + 1]
+            if waiting and (end or fst.word[a] >= at_label):
+                ilabel[to] = reads[s]
+                olabel[to] = 0
+                weight[to, 0] = fst.back_cost[s]
+                dest[to] = fst.back[s]
+                to += 1
+                waiting = False
+            if not end:
+                ilabel[to] = fst.word[a]
+                olabel[to] = fst.word[a]
+                weight[to, 0] = fst.cost[a]
+                dest[to] = fst.dest[a]
+                to += 1
+        begin[s + 1] = to
+
+
+@njit(cache=True, nogil=True)
+def translate(begin, word, labels, first_id):
+    """Labels become ids: first_id + their place in `labels`, which ascend. Returns the first arc whose label is not
+    there, or -1."""
+    for s in range(begin.shape[0] - 1):
+        lo = np.int64(0)
+        for a in range(begin[s], begin[s + 1]):
+            lo = gallop(labels, lo, labels.shape[0], word[a])
+            if lo >= labels.shape[0] or labels[lo] != word[a]:
+                return a
+            word[a] = first_id + lo
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def follow_words(fst, root, start, bos, out):
+    """Fills the Contexts `out` of all states that words lead to, shortest first: the state of no words is `root`, that
+    of <s> is `start`. A state that is met for the first time has one word more than where the arc comes from."""
+    n_states = fst.begin.shape[0] - 1
+    queue = np.empty(n_states, np.int32)
+    out.length[root] = 0
+    queue[0] = root
+    head, tail = 0, 1
+    if start != root:
+        out.length[start] = 1
+        out.prefix[start] = root
+        out.last[start] = bos
+        queue[1] = start
+        tail = 2
+    while head < tail:
+        s = queue[head]
+        head += 1
+        for a in range(fst.begin[s], fst.begin[s + 1]):
+            t = fst.dest[a]
+            if out.length[t] < 0:
+                out.length[t] = out.length[s] + 1
+                out.prefix[t] = s
+                out.last[t] = fst.word[a]
+                queue[tail] = t
+                tail += 1
+    return tail
+
+
+@njit(cache=True, nogil=True)
+def place_states(states, contexts, hist, begin, word, as_hist, state_of_hist):
+    """hist[t], the history that each of these states is, and the inverse: the row of its last word after its prefix.
+    Returns the first state without such a row, or -1."""
+    for i in range(states.shape[0]):
+        t = states[i]
+        h = hist[contexts.prefix[t]]
+        lo = np.int64(begin[h])
+        end = np.int64(begin[h + 1])
+        w = contexts.last[t]
+        hi = end
+        while lo < hi:
+            mid = (lo + hi) >> 1
+            if word[mid] < w:
+                lo = mid + 1
+            else:
+                hi = mid
+        if lo >= end or word[lo] != w:
+            return t
+        hist[t] = as_hist[lo]
+        state_of_hist[as_hist[lo]] = t
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def level_rows(state_of_hist, fst, eos):
+    """The rows that follow the histories of one length: (begin, word, p). A state's final weight is its row of </s>,
+    which is the lowest id but that of <s>."""
+    n_hist = state_of_hist.shape[0]
+    begin = np.zeros(n_hist + 1, np.int32)
+    for h in range(n_hist):
+        s = state_of_hist[h]
+        n = 0
+        if s >= 0:
+            n = fst.begin[s + 1] - fst.begin[s] + (fst.final[s] != np.inf)
+        begin[h + 1] = begin[h] + n
+    word = np.empty(begin[n_hist], np.int32)
+    p = np.empty(begin[n_hist])
+    for h in range(n_hist):
+        s = state_of_hist[h]
+        if s < 0:
+            continue
+        r = begin[h]
+        if fst.final[s] != np.inf:
+            word[r] = eos
+            p[r] = probability(fst.final[s])
+            r += 1
+        for a in range(fst.begin[s], fst.begin[s + 1]):
+            word[r] = fst.word[a]
+            p[r] = probability(fst.cost[a])
+            r += 1
+    return begin, word, p
+
+
+@njit(cache=True, nogil=True)
+def probability(cost):
+    """exp(-cost); a cost below 0 is a rounding error, see worst_cost."""
+    value = np.float64(cost)
+    return 0.0 if value >= COST_ZERO else np.exp(-max(value, 0.0))
+
+
+@njit(cache=True, nogil=True)
+def weights(state_of_hist, back_cost):
+    """bow by history: 1 where no state stands for it."""
+    bow = np.ones(state_of_hist.shape[0])
+    for h in range(bow.shape[0]):
+        s = state_of_hist[h]
+        if s >= 0:
+            cost = np.float64(back_cost[s])
+            bow[h] = 0.0 if cost >= COST_ZERO else np.exp(-cost)
+    return bow
+
+
+@njit(cache=True, nogil=True)
+def longest(fst, q, w, root, contexts, child):
+    """The state of the longest history that ends in w after the words of q or of what q backs off to; child[a] is the
+    state that has the word of arc a after its source's words, or -1."""
+    while True:
+        lo = np.int64(fst.begin[q])
+        end = np.int64(fst.begin[q + 1])
+        hi = end
+        while lo < hi:
+            mid = (lo + hi) >> 1
+            if fst.word[mid] < w:
+                lo = mid + 1
+            else:
+                hi = mid
+        if lo < end and fst.word[lo] == w and child[lo] >= 0:
+            return child[lo]
+        if q == root:
+            return root
+        q = fst.back[q]
+
+
+@njit(cache=True, nogil=True)
+def children(fst, contexts, root):
+    """child[a]: the state whose words are those of arc a's source and its own word, -1 where there is none."""
+    child = np.full(fst.word.shape[0], -1, np.int32)
+    for s in range(fst.begin.shape[0] - 1):
+        for a in range(fst.begin[s], fst.begin[s + 1]):
+            t = fst.dest[a]
+            if contexts.prefix[t] == s and contexts.last[t] == fst.word[a]:
+                child[a] = t
+    return child
+
+
+@njit(cache=True, nogil=True)
+def wrong_arc(fst, contexts, root, child, state_order):
+    """The first state whose words or whose back-off do not lead where a back-off model's do, to the longest history
+    that there is; or -1. `state_order`: the states by length."""
+    for i in range(state_order.shape[0]):
+        s = state_order[i]
+        if s == root:
+            for a in range(fst.begin[s], fst.begin[s + 1]):
+                if fst.dest[a] != (child[a] if child[a] >= 0 else root):
+                    return s
+            continue
+        before = contexts.prefix[s]
+        expected = root if before == root else longest(fst, fst.back[before], contexts.last[s], root, contexts, child)
+        if fst.back[s] != expected:
+            return s
+        for a in range(fst.begin[s], fst.begin[s + 1]):
+            if child[a] < 0 and fst.dest[a] != longest(fst, fst.back[s], fst.word[a], root, contexts, child):
+                return s
+    return -1

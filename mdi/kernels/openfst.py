@@ -1,0 +1,54 @@
+"""Where things lie in OpenFst's files: states of a VectorFst, names of a symbol table."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+CUT_OFF, DAMAGED = -1, -2
+
+
+@njit(cache=True, nogil=True)
+def vector_arcs(body, floats, begin):
+    """begin[s] .. begin[s + 1] = the arcs of state s, for as many states as `begin` has room for. `body` is the file
+    after its header in words of 4 bytes. Returns the words used, CUT_OFF or DAMAGED: a state is found only by the one
+    before it."""
+    begin[0] = 0
+    at = np.int64(0)
+    for s in range(begin.shape[0] - 1):
+        if at + floats + 2 > body.shape[0]:
+            return CUT_OFF
+        n = np.int64(body[at + floats])
+        if n < 0 or body[at + floats + 1] != 0:  # over 2^31 arcs
+            return DAMAGED
+        at += floats + 2 + n * (floats + 3)
+        if at > body.shape[0]:
+            return CUT_OFF
+        begin[s + 1] = begin[s] + n
+    return at
+
+
+@njit(cache=True, nogil=True)
+def symbol_places(data, at, n, first, size, key):
+    """Where the n names of a binary symbol table lie (first, size) and their keys: each is a 4-byte length, the bytes
+    and an 8-byte key. Returns where the table ends, CUT_OFF or DAMAGED."""
+    for i in range(n):
+        if at + 4 > data.shape[0]:
+            return CUT_OFF
+        length = np.int64(0)
+        for b in range(4):
+            length |= np.int64(data[at + b]) << (8 * b)
+        if length >= 1 << 31:
+            return DAMAGED
+        at += 4
+        if at + length + 8 > data.shape[0]:
+            return CUT_OFF
+        first[i] = at
+        size[i] = length
+        at += length
+        value = np.uint64(0)
+        for b in range(8):
+            value |= np.uint64(data[at + b]) << np.uint64(8 * b)
+        key[i] = np.int64(value)
+        at += 8
+    return at
