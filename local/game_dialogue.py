@@ -40,7 +40,7 @@ DESCRIPTIONS = "JOE"
 # A line of which a smaller share of the words is in the recogniser's vocabulary is in an invented language.
 KNOWN_SHARE = 0.7
 # Shares of the lines: whole scenes until there are so many.
-EVAL_SHARE, DEV_SHARE = 0.15, 0.1
+EVAL_SHARE, DEV_SHARE = 0.15, 0.05
 SETS = ("train", "dev", "eval")
 
 

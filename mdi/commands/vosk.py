@@ -1,6 +1,7 @@
 """Adapts the language models in a Vosk model's folder to text, and decodes Kaldi data folders with libvosk.
 
     mdi vosk adapt [options] MODEL_DIR TEXT[.gz]... OUT_DIR     a folder for vosk.Model(), adapted to the text
+    mdi vosk put [options] MODEL_DIR LM OUT_DIR                 the same with a model that is ready, in any form
     mdi vosk decode [options] MODEL_DIR DATA_DIR DIR            text, ctm and with --n-best also lattices of the data
 
 adapt: a model with a dynamic graph (graph/Gr.fst) gets another Gr.fst, and what it has in rescore/ is adapted too. A
@@ -34,8 +35,8 @@ RESCORING_BEAM = 6.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("adapt", "decode"))
-    parser.add_argument("files", metavar="FILE", nargs="+", help="MODEL_DIR TEXT... OUT_DIR, or MODEL_DIR DATA_DIR DIR")
+    parser.add_argument("action", choices=("adapt", "put", "decode"))
+    parser.add_argument("files", metavar="FILE", nargs="+", help="see above")
     parser.add_argument(
         "--lattice-beam", type=float, metavar="B", help="(the model's; adapt: at least 6 where lattices are rescored)"
     )
@@ -58,15 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int | None:
     if args.lattice_beam is not None:
         check_positive("lattice_beam", args.lattice_beam)
-    if args.action == "adapt":
-        return _adapt(args)
-    return _decode(args)
+    return {"adapt": _adapt, "put": _put, "decode": _decode}[args.action](args)
 
 
 def _adapt(args: argparse.Namespace) -> int:
-    from mdi.certificate import write_certificate
     from mdi.lm.perplexity import perplexity
-    from mdi.speech.vosk import check_new_folder, exchange_lm, find_vosk_folder, new_folder
+    from mdi.speech.vosk import check_new_folder, find_vosk_folder
 
     started = time.monotonic()
     set_verbose(False)
@@ -108,25 +106,58 @@ def _adapt(args: argparse.Namespace) -> int:
         models[place], fields[place] = made, model_fields
     for place, path in unchanged.items():
         models[place] = models[str(path)] if str(path) in models else _read(str(path), source)
+    content = {
+        "in_domain": texts, "development": args.dev, "adapted": fields, "unknown_words": len(unknown),
+        "unknown_tokens": sum(n for _, n in unknown),
+        "options": {name: getattr(args, name) for name in ("min_counts", "sigma2", "max_settings")},
+    }  # fmt: skip
+    _write(args, source, models, content, started, unknown)
+    return 0 if converged else 1
+
+
+def _put(args: argparse.Namespace) -> None:
+    from mdi.speech.vosk import check_new_folder, find_vosk_folder
+
+    started = time.monotonic()
+    if len(args.files) != 3:
+        raise MdiError("expected MODEL_DIR LM OUT_DIR")
+    model_dir, lm, out = args.files
+    source = find_vosk_folder(model_dir)
+    check_new_folder(Path(out), source)
+    adapted, unchanged = _plan(args, source)
+    ready = _read(lm, source)
+    models = dict.fromkeys(adapted, ready)
+    for place, path in unchanged.items():
+        models[place] = models[str(path)] if str(path) in models else _read(str(path), source)
+    _write(args, source, models, {"lm": lm}, started)
+
+
+def _write(
+    args: argparse.Namespace, source: VoskFolder, models: dict[str, NgramModel], content: dict[str, Any],
+    started: float, unknown: list[tuple[str, int]] | None = None,
+) -> None:  # fmt: skip
+    """The folder with these models in their places, and its certificate."""
+    from mdi.certificate import write_certificate
+    from mdi.speech.vosk import exchange_lm, new_folder
+
+    out = Path(args.files[-1])
     beam = args.lattice_beam
-    rescores = source.rescores or any(place.endswith("G.carpa") for place in models)
-    if beam is None and rescores and (source.lattice_beam or 0.0) < RESCORING_BEAM:
-        beam = RESCORING_BEAM
-    with new_folder(source, Path(out), beam) as folder:
+    if beam is None and any(place.endswith("G.carpa") for place in models):
+        beam = max(source.lattice_beam or 0.0, RESCORING_BEAM)
+    with new_folder(source, out, beam) as folder:
         for place, model in models.items():
             exchange_lm(folder, folder.path / place, model)
-        (folder.path / "unknown_words.txt").write_text("".join(f"{word} {n}\n" for word, n in unknown))
-        content = {
-            "command": "vosk adapt", "model": model_dir, "in_domain": texts, "development": args.dev,
-            "exchanged": sorted(models), "adapted": fields, "large": args.large, "lattice_beam": beam,
-            "unknown_words": len(unknown), "unknown_tokens": sum(n for _, n in unknown),
-            "options": {name: getattr(args, name) for name in ("min_counts", "sigma2", "max_settings", "first_pass")},
+        if unknown is not None:
+            rows = "".join(f"{word} {n}\n" for word, n in unknown)
+            (folder.path / "unknown_words.txt").write_bytes(rows.encode("utf-8", "surrogateescape"))
+        content |= {
+            "command": f"vosk {args.action}", "model": args.files[0], "exchanged": sorted(models),
+            "large": args.large, "first_pass": args.first_pass, "lattice_beam": beam,
         }  # fmt: skip
         write_certificate(str(folder.path / "mdi"), content, time.monotonic() - started)
     if beam is not None:
         say(f"{out}: lattice beam {beam:g} instead of {source.lattice_beam or 'the default'}")
     say(f"{out}: a Vosk model with another {', '.join(sorted(models))}; load it as any other: vosk.Model('{out}')")
-    return 0 if converged else 1
 
 
 def _plan(args: argparse.Namespace, source: VoskFolder) -> tuple[dict[str, Path], dict[str, Path | str]]:

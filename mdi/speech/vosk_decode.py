@@ -34,6 +34,8 @@ from mdi.speech.vosk import VoskFolder
 # Chain models are decoded with an acoustic scale of 1. Kaldi's recipes multiply the acoustic costs of their lattices by
 # this (--post-decode-acwt), so that LM weights are around 10 as with other models; then 10 is as it was decoded.
 ACOUSTIC_FACTOR = 10.0
+# libvosk multiplies the graph costs of its lattices by this before it looks for the best sequences.
+GRAPH_SCALE = 0.9
 FRAME = 0.03  # seconds, at a frame subsampling of 3
 
 
@@ -47,7 +49,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Alternative:
-    """A sequence of words, and its score: ln of the likelihood, acoustic and graph."""
+    """A sequence of words, and its score: ln of the likelihood, acoustic and GRAPH_SCALE times that of the graph."""
 
     words: list[Word]
     score: float = 0.0
@@ -221,7 +223,11 @@ def n_best_lattice(found: Recognised, symbols: SymbolTable) -> Lattice:
 
 
 def with_graph_scores(lattice: Lattice, lm: LatticeModel, scores: str) -> Lattice:
-    """The model's score as graph cost, as it is in the total, and only the rest as acoustic cost, by Kaldi's factor."""
+    """The model's score as graph cost, and as acoustic cost the rest of the total, in proportion: at an LM weight of
+    ACOUSTIC_FACTOR the order of the paths is that of
+
+        total = GRAPH_SCALE * model + rest
+    """
     scored = add_model(lattice, lm, 1.0, scores)
     path_cost = np.zeros(scored.n_states)  # every state has one way to it
     for state in range(scored.n_states):
@@ -229,7 +235,7 @@ def with_graph_scores(lattice: Lattice, lm: LatticeModel, scores: str) -> Lattic
             path_cost[scored.dest[arc]] = path_cost[state] + scored.graph[arc]
     ends = np.isfinite(scored.final_graph)
     rest = scored.final_acoustic.copy()
-    rest[ends] = ACOUSTIC_FACTOR * (rest[ends] - path_cost[ends] - scored.final_graph[ends])
+    rest[ends] = ACOUSTIC_FACTOR * (rest[ends] / GRAPH_SCALE - path_cost[ends] - scored.final_graph[ends])
     return replace(scored, final_acoustic=rest)
 
 
