@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,7 @@ def test_markers_get_free_numbers(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"{free} and {free + 1} are taken" in capsys.readouterr().err
 
 
-def test_other_files_are_refused() -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MdiError, match="of Kaldi before 2015"):
         read_const_arpa(b"\0B\4" + bytes(100), SYMBOLS, "old.carpa")
     data = golden("bg.kn")
@@ -106,6 +107,16 @@ def test_other_files_are_refused() -> None:
         broken[at : at + 4] = b"\xff\xff\xff\xff"
         with pytest.raises(MdiError, match=what):
             read_const_arpa(bytes(broken), SYMBOLS, "G.carpa")
+    unigrams = data.index(b"<LmUnigram> ") + 12 + 5
+    for value in (-(2**63), 2**63 - 1, len(data)):  # of <unk>, whose number is 1
+        broken = data[: unigrams + 8] + struct.pack("<q", value) + data[unigrams + 16 :]
+        with pytest.raises(MdiError, match="a word's entry is not in the file"):
+            read_const_arpa(broken, SYMBOLS, "G.carpa")
+    lm = const_arpa(golden_model("bg.kn", closed=False), SYMBOLS, most_offset=50)
+    for value in (-(2**63), 2**63 - 1, 0):
+        write_const_arpa(replace(lm, overflow=np.full_like(lm.overflow, value)), str(tmp_path / "G.carpa"))
+        with pytest.raises(MdiError, match="an n-gram's entry is not in the file"):
+            read_const_arpa((tmp_path / "G.carpa").read_bytes(), SYMBOLS, "G.carpa")
 
 
 def test_entries_that_are_shared_do_not_explode() -> None:

@@ -194,6 +194,7 @@ import gzip, os, resource, struct, sys, tempfile
 import numpy as np
 from hypothesis import HealthCheck, given, settings, strategies as st
 from mdi.fst.formats import read_lm
+from mdi.lm.model import with_suffixes
 from mdi.errors import MdiError
 
 resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
@@ -217,12 +218,13 @@ def fuzz(changes):
     with open(path, "wb") as out:
         out.write(data)
     try:
-        model = read_lm(path, sys.argv[2], quiet=True)
+        model = read_lm(path, sys.argv[2], closed=False)
     except MdiError:
         return
     assert all(len(w) == len(p) for w, p in zip(model.trie.word[1:], model.p[1:]))
     assert all(np.isfinite(p).all() and (p <= 1).all() and (p >= 0).all() for p in model.p[1:])
     assert all(np.isfinite(bow).all() for bow in model.bow)
+    with_suffixes(model)  # what it adds need be no probabilities: weights were changed
 
 path = tempfile.mktemp()
 fuzz()

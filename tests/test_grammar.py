@@ -17,6 +17,7 @@ from mdi.fst.grammar import grammar, write_fst
 from mdi.fst.openfst import Arcs, from_bytes, to_bytes
 from mdi.fst.symbols import read_symbols
 from mdi.lm.arpa import read_arpa
+from mdi.lm.model import first_orders
 
 DATA = Path(__file__).parent / "data" / "kaldi"
 WORDS = str(DATA / "words.txt")
@@ -205,3 +206,67 @@ def test_an_empty_acceptor_is_never_written(tmp_path, mix):
     with pytest.raises(MdiError, match="empty"):
         write_fst(dead, str(tmp_path / "G.fst"))
     assert not (tmp_path / "G.fst").exists()
+
+
+def parse_text(text: str) -> tuple[int, dict[int, dict[int, tuple[int, float]]], dict[int, float]]:
+    """(start, arcs by state and input label: destination and weight, final weights) of OpenFst's text."""
+    arcs: dict[int, dict[int, tuple[int, float]]] = {}
+    final: dict[int, float] = {}
+    start = -1
+    for line in text.splitlines():
+        fields = line.split("\t")
+        if not line:
+            continue
+        start = int(fields[0]) if start < 0 else start
+        weight = float(fields[-1]) if len(fields) in (2, 5) else 0.0
+        if len(fields) < 4:
+            final[int(fields[0])] = weight
+        else:
+            assert fields[2] == fields[3] or (fields[2], fields[3]) == ("302", "0")
+            arcs.setdefault(int(fields[0]), {})[int(fields[2])] = int(fields[1]), weight
+    return start, arcs, final
+
+
+def text_cost(fst: tuple, labels: list[int]) -> float:
+    """As walk() above."""
+    state, arcs, final = fst
+    cost = 0.0
+    for label in [*labels, None]:
+        while (label not in arcs.get(state, {})) if label is not None else (state not in final):
+            state, weight = arcs[state][302]
+            cost += weight
+        if label is None:
+            return cost + final[state]
+        state, weight = arcs[state][label]
+        cost += weight
+    raise AssertionError("no final state")
+
+
+@pytest.mark.parametrize("order", [None, 2])
+def test_k2_text_costs_what_the_model_says(order, tmp_path):
+    """Also where it is cut down to its 2-grams, which are a model of their own."""
+    out = tmp_path / "G.fst.txt"
+    options = ["--max-order", str(order)] if order else []
+    assert main(["fst", "--format", "k2", *options, "--words", WORDS, arpa_path("mix"), str(out)]) == 0
+    fst = parse_text(out.read_text())
+    model = first_orders(golden_model("mix"), order or 3)
+    for sentence in (Path(__file__).parent / "data" / "text" / "test.txt").read_text().splitlines()[:40]:
+        words = [word if word in SYMBOLS.ids else "<unk>" for word in sentence.split()]
+        expected = -model.log_prob([*words, "</s>"], ["<s>"])
+        assert text_cost(fst, [SYMBOLS.ids[w] for w in words]) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["bg.kn", "mix", "bg.kni.prune1e-4"])
+def test_k2_text_costs_what_kaldilm_says(name, tmp_path):
+    kaldilm = pytest.importorskip("kaldilm")
+    (tmp_path / "lm.arpa").write_bytes(unpack(Path(arpa_path(name))))
+    arguments = {"disambig_symbol": "#0", "read_symbol_table": WORDS, "max_order": 3}
+    theirs = parse_text(kaldilm.arpa2fst(str(tmp_path / "lm.arpa"), **arguments))
+    assert main(["fst", "--format", "k2", "--words", WORDS, arpa_path(name), str(tmp_path / "G.fst.txt")]) == 0
+    ours = parse_text((tmp_path / "G.fst.txt").read_text())
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        labels = rng.integers(1, 302, 8).tolist()
+        assert text_cost(ours, labels) == pytest.approx(text_cost(theirs, labels), abs=1e-3)
+    # kaldilm keeps states that nothing but a back-off leaves
+    assert len(ours[1]) <= len(theirs[1])

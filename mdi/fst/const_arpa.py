@@ -234,7 +234,7 @@ def _model(lm: ConstArpa, symbols: SymbolTable, where: str) -> NgramModel:
             raise ValueError(f"no entry for {name}, number {i}")
     labels = np.flatnonzero(unigrams)
     address = unigrams[labels] - 1
-    if not (address.min() >= 0 and address.max() + 3 <= len(states)):
+    if not (address.min() >= 0 and address.max() <= len(states) - 3):
         raise ValueError("a word's entry is not in the file")
     vocab = vocabulary(_spelled(labels, lm, symbols, where))
     id_of_label = np.full(len(unigrams), -1, np.int32)

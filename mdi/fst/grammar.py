@@ -24,13 +24,14 @@ class Grammar(Dropped):
     arcs: Arcs
 
 
-def grammar(model: NgramModel, symbols: SymbolTable) -> Grammar:
-    label, disambiguation = symbols.labels_of(model.vocab), symbols.require(DISAMBIGUATION)
+def grammar(model: NgramModel, symbols: SymbolTable, back_off: str = DISAMBIGUATION) -> Grammar:
+    """The acceptor whose back-off arcs read the symbol `back_off`."""
+    label, disambiguation = symbols.labels_of(model.vocab), symbols.require(back_off)
     known = label > 0
     known[[model.vocab.bos, model.vocab.eos]] = True  # they become the start and the final weights: no label is needed
     if (label[known] == disambiguation).any() or (label == 0).any():
         raise MdiError(
-            f"the model has {DISAMBIGUATION} or <eps> as a word; expected neither, they are the table's own symbols"
+            f"the model has {back_off} or <eps> as a word; expected neither, they are the table's own symbols"
         )
     labelled = by_label(model, label)
     fst = backoff_fst(labelled.model, labelled.label)
@@ -57,3 +58,20 @@ def write_fst(fst: Arcs, path: str, sort: str = "ilabel", kind: str = "vector") 
         made = pywrapfst.convert(made, kind)
     with writing(path) as stream:
         stream.write(made.write_to_string())
+
+
+def write_text(fst: Arcs, path: str) -> None:
+    """OpenFst's text with labels as numbers, as fstprint and kaldilm have it and k2.Fsa.from_openfst reads it: a line
+    for an arc and one for a final state, the start state first, weights of 0 left out."""
+    begin, ends = fst.begin.tolist(), fst.final[:, 0].tolist()
+    with writing(path) as stream:
+        for s in [fst.start, *(s for s in range(fst.n_states) if s != fst.start)]:
+            here = slice(begin[s], begin[s + 1])
+            columns = fst.dest[here], fst.ilabel[here], fst.olabel[here], fst.weight[here, 0]
+            lines = [
+                f"{s}\t{dest}\t{i}\t{o}\t{w:.7g}\n" if w else f"{s}\t{dest}\t{i}\t{o}\n"
+                for dest, i, o, w in zip(*(column.tolist() for column in columns), strict=True)
+            ]
+            if ends[s] != float("inf"):
+                lines.append(f"{s}\t{ends[s]:.7g}\n" if ends[s] else f"{s}\n")
+            stream.write("".join(lines).encode())

@@ -175,12 +175,15 @@ def parse_header(data: bytes, where: str) -> Header:
 
 def with_symbols(header: Header, data: bytes) -> Header:
     """The header with the symbol tables that follow it."""
-    at, tables = header.size, []
-    for flag in (_HAS_INPUT_SYMBOLS, _HAS_OUTPUT_SYMBOLS):
-        if header.flags & flag:
-            table, at = _parse_symbols(data, at)
-            tables.append(table)
-    return Header(**{**vars(header), "size": at, "symbols": tables[0] if tables else None})
+    start = at = header.size
+    table = None
+    if header.flags & (_HAS_INPUT_SYMBOLS | _HAS_OUTPUT_SYMBOLS):
+        table, at = _parse_symbols(data, at)
+    if header.flags & _HAS_INPUT_SYMBOLS and header.flags & _HAS_OUTPUT_SYMBOLS:
+        size = at - start
+        # the same table once more, as a rule
+        at = at + size if data[at : at + size] == data[start:at] else _parse_symbols(data, at)[1]
+    return Header(**{**vars(header), "size": at, "symbols": table})
 
 
 def _parse_symbols(data: bytes, at: int) -> tuple[Symbols, int]:

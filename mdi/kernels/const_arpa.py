@@ -87,7 +87,7 @@ def count_children(address, states, most):
         n = np.int64(0)
         at = address[h]
         if at >= 0:
-            if at + 3 > states.shape[0]:
+            if at > states.shape[0] - 3:
                 return begin, BAD_ADDRESS, h
             n = np.int64(states[at + 2])
             if n < 0 or at + 3 + 2 * n > states.shape[0]:
@@ -123,7 +123,7 @@ def get_children(address, states, overflow, id_of_label, top, out):
                         return BAD_ADDRESS, h
                     child = overflow[index] - 1
                 # entries lie behind their parents, which keeps hostile files from running in circles
-                if child <= at or child + 3 > states.shape[0]:
+                if child <= at or child > states.shape[0] - 3:
                     return BAD_ADDRESS, h
                 if top:
                     return TOO_DEEP, h

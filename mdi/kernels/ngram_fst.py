@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-OK, BAD_TREE, BAD_FUTURES, BAD_FINAL, UNSORTED, NO_PREFIX, BAD_LABEL = range(7)
+from mdi.kernels.trie import gallop
+
+OK, BAD_TREE, UNSORTED, NO_PREFIX = range(4)
 
 
 @njit(cache=True, nogil=True)
@@ -80,7 +82,7 @@ def spell_contexts(child, front, back, contexts):
     contexts.last[0] = -1
     contexts.length[0] = 0
     for s in range(n_states):
-        lo = child[s] + 1
+        lo = np.int64(0)
         for c in range(child[s] + 1, child[s + 1] + 1):
             if c <= s:
                 return BAD_TREE, s
@@ -97,8 +99,7 @@ def spell_contexts(child, front, back, contexts):
             if c == child[s] + 1:
                 lo = child[parent] + 1
             end = child[parent + 1] + 1
-            while lo < end and front[lo] < front[c]:
-                lo += 1
+            lo = gallop(front, lo, end, front[c])
             if lo >= end or front[lo] != front[c]:
                 return NO_PREFIX, c
             contexts.prefix[c] = lo
