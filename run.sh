@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Usage: ./run.sh [options]
-# MDI adaptation of language models, from data to the table of perplexities and word error rates. Stages: 0 data, 1 language models,
-# 2 interpolation, 3 MDI, 4 first-pass models, 5 decoding, 6 rescoring, 7 scores, table and report.
-# With no options: the demo (text from package registries, synthetic speech). In or beside a Kaldi recipe (egs/ami/s5b, egs/swbd/s5c,
-# egs/wsj/s5) the corpus is that recipe's. Text only, on your own corpus:
+# MDI adaptation of language models, from data to the table of perplexities and word error rates. Stages: 0 data, 1
+# language models, 2 interpolation, 3 MDI, 4 first-pass models, 5 decoding, 6 rescoring, 7 scores, table and report.
+# With no options: the demo (text from package registries, synthetic speech). In or beside a Kaldi recipe (egs/ami/s5b,
+# egs/swbd/s5c, egs/wsj/s5) the corpus is that recipe's. Text only, on your own corpus:
 #   ./run.sh --in-text a.txt --background-text b.txt.gz --dev-text c.txt
-# Data go to data/<corpus>, models and results to exp/<corpus>, of the folder that you stand in. What is up to date is not made again:
-# after an interruption the same command goes on.
+# Data go to data/<corpus>, models and results to exp/<corpus>, of the folder that you stand in. What is up to date is
+# not made again: after an interruption the same command goes on.
 # shellcheck disable=SC2034  # options are read by name, in utils/
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
@@ -90,7 +90,8 @@ own=$in_text$dev_text$eval_text$lattice_dir$data_dir # no part of the demo, nor 
 [[ -n $corpus || -z $own ]] || corpus=mine
 corpus=${corpus:-$(known_corpus ${egs_dir:+"$egs_dir"} "$mdi_root")}
 corpus=${corpus:-demo}
-[[ $corpus =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || fail "--corpus $corpus; expected letters, digits, dots and dashes, a letter or digit first" 2
+[[ $corpus =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] \
+  || fail "--corpus $corpus; expected letters, digits, dots and dashes, a letter or digit first" 2
 [[ -n $conf || ! -f $mdi_root/local/conf/$corpus.conf ]] || conf=$mdi_root/local/conf/$corpus.conf
 if [[ -n $conf ]]; then
   need_files "$conf"
@@ -99,8 +100,9 @@ if [[ -n $conf ]]; then
   parse_options "$@"
 fi
 [[ -z $own || ($demo == false && -z $recipe) ]] \
-  || fail "--corpus $corpus has its own texts and speech; for those on the command line give another name with --corpus" 2
-[[ $stage =~ ^[0-7]$ && $stop_stage =~ ^[0-7]$ ]] || fail "--stage $stage --stop-stage $stop_stage; expected numbers from 0 to 7" 2
+  || fail "--corpus $corpus has its own texts and speech; for those on the command line give another --corpus" 2
+[[ $stage =~ ^[0-7]$ && $stop_stage =~ ^[0-7]$ ]] \
+  || fail "--stage $stage --stop-stage $stop_stage; expected numbers from 0 to 7" 2
 [[ $tiny == false || $demo == true ]] || fail "--tiny true is for the demo, not for --corpus $corpus" 2
 if [[ $tiny == true ]]; then corpus=$corpus-tiny parts=commons thresholds=2-2-2 max_settings=2 first_ngrams=800; fi
 problems=() speech=true
@@ -111,7 +113,8 @@ fi
 export egs_dir
 
 # ---- everything that is missing, at once; packages; one run at a time
-reads_data=$([[ $stage -eq 0 || -n $in_text ]] && echo true || echo false) # files on the command line pass stage 0 in any case: it costs little
+reads_data=false # files on the command line go through stage 0 whatever the first stage is: it costs little
+if [[ $stage -eq 0 || -n $in_text ]]; then reads_data=true; fi
 find_problems
 if [[ $dry_run == false ]]; then
   [[ ${#problems[@]} -eq 0 ]] || exit 1
@@ -130,44 +133,49 @@ fi
 
   for part in ${parts:-""}; do
     enter "$part"
-    in=$exp/lm/in.arpa.gz interpolated=$exp/lm/interpolated.arpa.gz prior=$exp/mdi/prior.arpa.gz best=$exp/mdi/best.arpa.gz
+    train=$data/train.txt.gz words_of_models=$data/vocab.txt
+    in=$exp/lm/in.arpa.gz interpolated=$exp/lm/interpolated.arpa.gz
+    prior=$exp/mdi/prior.arpa.gz best=$exp/mdi/best.arpa.gz
+    first=$exp/first # models for the first pass
 
     if at_stage 1 "language models"; then
-      make_once "$in" from "$data/train.txt.gz" "$data/vocab.txt" by "$mdi_root/steps/train_lm.sh" --order "$order" \
-        --smoothing "$smoothing" --min-counts "$in_min_counts" --vocab "$data/vocab.txt" "$data/train.txt.gz" "$in"
+      make_once "$in" from "$train" "$words_of_models" by "$steps/train_lm.sh" --order "$order" \
+        --smoothing "$smoothing" --min-counts "$in_min_counts" --vocab "$words_of_models" "$train" "$in"
       if [[ $background != data/* ]]; then
-        make_once "$background" from "$data/background.txt.gz" "$data/vocab.txt" by "$mdi_root/steps/train_lm.sh" --order "$order" \
-          --smoothing "$smoothing" --vocab "$data/vocab.txt" "$data/background.txt.gz" "$background"
+        make_once "$background" from "$data/background.txt.gz" "$words_of_models" by "$steps/train_lm.sh" \
+          --order "$order" --smoothing "$smoothing" --vocab "$words_of_models" "$data/background.txt.gz" "$background"
       fi
     fi
 
     if at_stage 2 "interpolation, the baseline"; then
-      make_once "$interpolated" from "$in" "$background" "$dev" by mdi mix --tune "$dev" "$in" "$background" "$interpolated"
+      make_once "$interpolated" from "$in" "$background" "$dev" by \
+        mdi mix --tune "$dev" "$in" "$background" "$interpolated"
     fi
 
     if at_stage 3 "MDI: the paper's thresholds, a prior, and the best of a search"; then
-      make_once "${swept_lms[@]}" "$exp/mdi/ppl.tsv" from "$background" "$data/train.txt.gz" by "$mdi_root/steps/adapt_mdi.sh" \
-        --min-counts "$thresholds" --ppl "${texts[*]}" "$background" "$data/train.txt.gz" "$exp/mdi"
-      make_once "$prior" from "$background" "$data/train.txt.gz" by \
-        mdi adapt --min-counts 1 --sigma2 1 "$background" "$data/train.txt.gz" "$prior"
+      make_once "${swept_lms[@]}" "$exp/mdi/ppl.tsv" from "$background" "$train" by "$steps/adapt_mdi.sh" \
+        --min-counts "$thresholds" --ppl "${texts[*]}" "$background" "$train" "$exp/mdi"
+      make_once "$prior" from "$background" "$train" by \
+        mdi adapt --min-counts 1 --sigma2 1 "$background" "$train" "$prior"
       mix_with=() # the same in-domain model as in the baseline, where there is one
       if there "$in"; then mix_with=("$in"); fi
-      make_once "$best" from "$background" "$data/train.txt.gz" "$dev" ${mix_with[@]+"${mix_with[@]}"} by \
-        mdi tune --max-settings "$max_settings" ${mix_with[@]+--mix-with "${mix_with[@]}"} "$background" "$data/train.txt.gz" "$dev" "$best"
+      make_once "$best" from "$background" "$train" "$dev" ${mix_with[@]+"${mix_with[@]}"} by \
+        mdi tune --max-settings "$max_settings" ${mix_with[@]+--mix-with "${mix_with[@]}"} \
+        "$background" "$train" "$dev" "$best"
     fi
 
     if at_stage 4 "first-pass models" && ! left_out "$interpolated" "no first-pass models"; then
       if [[ $default != data/* ]]; then # a small in-domain model
-        make_once "$default" from "$in" by "$mdi_root/steps/prune_lm.sh" --beside-words "$first_ngrams" "$in" "$default"
+        make_once "$default" from "$in" by "$steps/prune_lm.sh" --beside-words "$first_ngrams" "$in" "$default"
       fi
       # the same with the marginals of the interpolated model
-      make_once "$exp/first/mdi.arpa.gz" from "$default" "$interpolated" "$data/train.txt.gz" by \
-        mdi match "$default" "$interpolated" "$data/train.txt.gz" "$exp/first/mdi.arpa.gz"
+      make_once "$first/mdi.arpa.gz" from "$default" "$interpolated" "$train" by \
+        mdi match "$default" "$interpolated" "$train" "$first/mdi.arpa.gz"
       # the best model cut down to its size; what pruning takes from the marginals, matching gives back
-      make_once "$exp/first/pruned.arpa.gz" from "$best" "$default" by "$mdi_root/steps/prune_lm.sh" --like "$default" \
-        --beside-words "$first_ngrams" "$best" "$exp/first/pruned.arpa.gz"
-      make_once "$exp/first/best.arpa.gz" from "$exp/first/pruned.arpa.gz" "$best" "$data/train.txt.gz" by \
-        mdi match "$exp/first/pruned.arpa.gz" "$best" "$data/train.txt.gz" "$exp/first/best.arpa.gz"
+      make_once "$first/pruned.arpa.gz" from "$best" "$default" by "$steps/prune_lm.sh" --like "$default" \
+        --beside-words "$first_ngrams" "$best" "$first/pruned.arpa.gz"
+      make_once "$first/best.arpa.gz" from "$first/pruned.arpa.gz" "$best" "$train" by \
+        mdi match "$first/pruned.arpa.gz" "$best" "$train" "$first/best.arpa.gz"
     fi
 
     if at_stage 5 decoding && has_speech; then
@@ -180,7 +188,8 @@ fi
     if at_stage 6 rescoring && has_speech; then
       for set in "${spoken[@]}"; do
         for model in "${large[@]}"; do
-          left_out "$(large_lm "$model")" || rescore "$default" "$(large_lm "$model")" "$exp/decode/default/$set" "$exp/rescore/$model/$set"
+          lm=$(large_lm "$model")
+          left_out "$lm" || rescore "$default" "$lm" "$exp/decode/default/$set" "$exp/rescore/$model/$set"
         done
       done
     fi
@@ -205,7 +214,8 @@ fi
   fi
   if [[ $stop_stage -eq 7 ]]; then
     mapfile -t folders < <(for part in ${parts:-.}; do echo "exp/$corpus/$part"; done)
-    python3 "$mdi_root/utils/report.py" --corpus "$corpus" --synthetic "$synthetic" "${folders[@]%/.}" "exp/$corpus/report"
+    python3 "$mdi_root/utils/report.py" --corpus "$corpus" --synthetic "$synthetic" "${folders[@]%/.}" \
+      "exp/$corpus/report"
     cat "exp/$corpus/report/table.txt"
   fi
   exit

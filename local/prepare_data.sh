@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Stage 0: the one script to replace for a corpus that comes in another form.
 # Usage: local/prepare_data.sh [options] DIR
-# It fills DIR; what must be there when it is through, `utils/validate_data.sh --help` says, and utils/validate_data.sh checks. run.sh calls it
-# with those of its own options that are listed here, first with --dry-run true.
+# It fills DIR; what must be there when it is through, `utils/validate_data.sh --help` says, and utils/validate_data.sh
+# checks. run.sh calls it with those of its own options that are listed here, first with --dry-run true.
 # shellcheck disable=SC2034  # options are read by name
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
@@ -59,11 +59,15 @@ else
     [[ -z ${!name} ]] || options+=("--${name//_/-}" "${!name}")
   done
   [[ -n $background_text$background_lm ]] \
-    || lacks "no background: give --background-text (a file, or with --case a folder such as One Billion Word's) or --background-lm"
-  for file in "$in_text" "$background_text" "$background_lm" "$dev_text" "$eval_text" "$vocab" "$lexicon" "$words"; do lacks_file "$file"; done
+    || lacks "no background: give --background-text (such as the folder of One Billion Word) or --background-lm"
+  for name in in_text background_text background_lm dev_text eval_text vocab lexicon words; do
+    lacks_file "${!name}"
+  done
   if [[ -n $train_data ]]; then
-    [[ -e $egs_dir/$train_data/text ]] || lacks "$egs_dir/$train_data/text is not there; the recipe's $data_from makes it"
-    [[ -e $egs_dir/$lang/words.txt ]] || lacks "$egs_dir/$lang/words.txt is not there; the recipe's $lang_from makes it, or give --lang"
+    [[ -e $egs_dir/$train_data/text ]] \
+      || lacks "$egs_dir/$train_data/text is not there; the recipe's $data_from makes it"
+    [[ -e $egs_dir/$lang/words.txt ]] \
+      || lacks "$egs_dir/$lang/words.txt is not there; the recipe's $lang_from makes it, or give --lang"
     options+=(--in-data "$egs_dir/$train_data" --words "$egs_dir/$lang/words.txt")
     decoded=false
     for pair in $set_data; do
@@ -84,13 +88,15 @@ else
       fi
     done
     [[ -e $default_lm || $decoded == false ]] \
-      || lacks "$default_lm, the model that the lattices were made with, is not there; the recipe's $lang_from makes it, or give --default-lm"
+      || lacks "$default_lm, the model of the lattices, is not there; $lang_from makes it, or give --default-lm"
   else
     [[ -n $in_text ]] || lacks "no --in-text, and no local/conf file of a corpus of that name; see ./run.sh --help"
     [[ -n $dev_text$data_dir ]] || lacks "no development set: give --dev-text or --data-dir"
-    [[ -z $lattice_dir || -n $data_dir ]] || lacks "--lattice-dir without --data-dir, the Kaldi data folders of these lattices"
+    [[ -z $lattice_dir || -n $data_dir ]] \
+      || lacks "--lattice-dir without --data-dir, the Kaldi data folders of these lattices"
     [[ -z $lattice_dir || -n $words ]] || lacks "--lattice-dir without --words, the symbol table of the lattices"
-    [[ -z $lattice_dir || -n $default_lm ]] || lacks "--lattice-dir without --default-lm, the model that the lattices were made with"
+    [[ -z $lattice_dir || -n $default_lm ]] \
+      || lacks "--lattice-dir without --default-lm, the model that the lattices were made with"
     lacks_file "$default_lm"
     options+=(--in-text "$in_text")
     [[ -z $dev_text ]] || options+=(--text "dev=$dev_text")
@@ -100,7 +106,7 @@ else
     IFS=, read -ra folders <<< "$data_dir"
     IFS=, read -ra decoded <<< "$lattice_dir"
     [[ ${#folders[@]} -le 2 && ${#decoded[@]} -le ${#folders[@]} ]] \
-      || lacks "--data-dir $data_dir --lattice-dir $lattice_dir; expected one or two folders, and lattices only with a data folder"
+      || lacks "--data-dir $data_dir --lattice-dir $lattice_dir; expected one or two data folders, lattices with each"
     for i in "${!folders[@]}"; do
       options+=(--speech "${names[i]:-more}=${folders[i]}")
       lacks_file "${folders[i]}/text"

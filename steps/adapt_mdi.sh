@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The rescoring models: a background adapted to in-domain text with one or several sets of thresholds, as one job.
 # Usage: steps/adapt_mdi.sh [options] BACKGROUND.arpa[.gz] TEXT[.gz] DIR
-# For every set DIR gets mdi.SET.arpa.gz, its certificate mdi.SET.arpa.gz.json and its constraints, constraints.SET.tsv.gz. The
-# background is read once; the sets are solved from the fewest constraints to the most, each from the solution before.
+# For every set DIR gets mdi.SET.arpa.gz, its certificate mdi.SET.arpa.gz.json and its constraints,
+# constraints.SET.tsv.gz. The background is read once; the sets are solved from the fewest constraints to the most, each
+# from the solution before.
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
@@ -26,5 +27,6 @@ options=(--min-counts "$min_counts" --targets "$targets" --tolerance "$tolerance
 for file in ${texts[@]+"${texts[@]}"}; do options+=(--ppl "$file"); done
 temporary=$dir/.ppl.tsv.$$.tmp
 trap 'rm -f "$temporary"' EXIT
-mdi adapt "${options[@]}" --constraints-out "$dir/constraints.{}.tsv.gz" "$background" "$text" "$dir/mdi.{}.arpa.gz" > "$temporary"
+mdi adapt "${options[@]}" --constraints-out "$dir/constraints.{}.tsv.gz" "$background" "$text" "$dir/mdi.{}.arpa.gz" \
+  > "$temporary"
 if [[ -n $ppl ]]; then mv -- "$temporary" "$dir/ppl.tsv"; fi

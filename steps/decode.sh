@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # First-pass decoding of a data folder to lattices lat.1.gz, lat.2.gz ...
 # Usage: steps/decode.sh [options] GRAPH DATA DIR
-# With kaldi DIR lies in the model's folder, as Kaldi wants it. A decoding that was stopped goes on where it was (mdi), unless the graph or the
-# speech has changed since.
+# With kaldi DIR lies in the model's folder, as Kaldi wants it. A decoding that was stopped goes on where it was (mdi),
+# unless the graph or the speech has changed since.
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
@@ -28,8 +28,9 @@ case $backend in
   mdi)
     need_files "$data/wav.scp"
     need_mdi
-    if [[ -e $folder/decode.json && ($graph/HCLG.fst -nt $folder/decode.json || $data/wav.scp -nt $folder/decode.json) ]]; then
-      rm -rf -- "$folder"/lat.* "$folder"/.lat.* "$folder"/num_jobs "$folder"/scoring_kaldi "$folder"/wer_* "$folder/decode.json"
+    began=$folder/decode.json
+    if [[ -e $began && ($graph/HCLG.fst -nt $began || $data/wav.scp -nt $began) ]]; then
+      rm -rf -- "$folder"/lat.* "$folder"/.lat.* "$folder"/num_jobs "$folder"/scoring_kaldi "$folder"/wer_* "$began"
     fi
     mdi decode --nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" --acwt "$acwt" "$graph" "$data" "$folder"
     ;;

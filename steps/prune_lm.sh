@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A small model from a large one: pruned to a number of n-grams that comes from another model, or from the words of its own.
+# A small model from a large one: pruned to a number of n-grams that comes from another model, or from the words of its
+# own.
 # Usage: steps/prune_lm.sh [options] LM.arpa[.gz] OUT.arpa[.gz]
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
@@ -17,7 +18,8 @@ need_mdi
 
 # ngrams_of LM [ORDER]: their number, of all orders or of one. No pipe: gzip need not come to the end.
 ngrams_of() {
-  awk -F= -v order="${2:-[0-9]+}" '/^\\1-grams/ {exit} $1 ~ "^ngram +" order " *$" {n += $2} END {print n + 0}' <(gzip -cdf -- "$1")
+  awk -F= -v order="${2:-[0-9]+}" '/^\\1-grams/ {exit} $1 ~ "^ngram +" order " *$" {n += $2} END {print n + 0}' \
+    <(gzip -cdf -- "$1")
 }
 
 words=$(ngrams_of "$lm" 1) wanted=0

@@ -11,14 +11,15 @@ set -euo pipefail
 backend=mdi  # kaldi: lattice-lmrescore with the old G.fst, lattice-lmrescore-const-arpa with the new model
 words=""  # symbol table of the lattices
 rescore_script=""  # kaldi: of the recipe, steps/lmrescore_const_arpa.sh, instead of calling these two programs here
-old_scores=cheapest  # mdi: how the old scores got in: by decoding (cheapest), or by rescoring (exact); kaldi knows only the first
+old_scores=cheapest  # how the old scores got in: by decoding (cheapest), or by rescoring (exact: mdi only)
 nj=1  # mdi: archives at a time; kaldi: one job per archive
 cmd=run.pl  # kaldi: run.pl, queue.pl, slurm.pl with options
 egs_dir=${egs_dir:-}  # kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
 parse_options "$@"
 need_arguments 4
 if [[ -z $words ]]; then wrong_usage; fi
-old=$(absolute "${arguments[0]}") new=$(absolute "${arguments[1]}") from=$(absolute "${arguments[2]}") to=$(absolute "${arguments[3]}")
+old=$(absolute "${arguments[0]}") new=$(absolute "${arguments[1]}")
+from=$(absolute "${arguments[2]}") to=$(absolute "${arguments[3]}")
 words=$(absolute "$words")
 need_files "$words" "$old" "$new" "$from/lat.1.gz" "$from/num_jobs"
 log_to "$to/log/rescore.log"
@@ -31,7 +32,8 @@ case $backend in
     mdi rescore --words "$words" --old-lm "$old" --new-lm "$new" --old-scores "$old_scores" --nj "$nj" "$from" "$to"
     ;;
   kaldi)
-    [[ $old_scores == cheapest ]] || fail "--old-scores $old_scores; lattice-lmrescore takes out the cheapest paths of G.fst" 2
+    [[ $old_scores == cheapest ]] \
+      || fail "--old-scores $old_scores; lattice-lmrescore takes out the cheapest paths of G.fst" 2
     need_kaldi arpa2fst arpa-to-const-arpa fstproject lattice-lmrescore lattice-lmrescore-const-arpa
     label() { awk -v w="$1" '$1 == w {print $2}' "$words"; }
     bos=$(label '<s>') eos=$(label '</s>') unk=$(label '<unk>')
@@ -41,7 +43,8 @@ case $backend in
     mkdir -p "$to/old" "$to/new"
     cp "$words" "$to/old/words.txt"
     cp "$words" "$to/new/words.txt"
-    gzip -cdf -- "$old" | arpa2fst --disambig-symbol='#0' --read-symbol-table="$words" - "$to/old/G.fst" 2> "$to/log/arpa2fst.log"
+    gzip -cdf -- "$old" \
+      | arpa2fst --disambig-symbol='#0' --read-symbol-table="$words" - "$to/old/G.fst" 2> "$to/log/arpa2fst.log"
     gzip -cdf -- "$new" | (cd "$egs_dir" && utils/map_arpa_lm.pl "$words") 2> "$to/log/map_arpa_lm.log" \
       | arpa-to-const-arpa --bos-symbol="$bos" --eos-symbol="$eos" --unk-symbol="${unk:--1}" - "$to/new/G.carpa" \
         2> "$to/log/arpa-to-const-arpa.log"
@@ -53,8 +56,8 @@ case $backend in
         fail "$rescore_script failed; see $to/log"
       }
     else
-      # What lmrescore_const_arpa.sh does, with two faults of it mended: OpenFst 1.8 has another name for the option of fstproject, and a
-      # program that fails within the pipe makes the job fail.
+      # What lmrescore_const_arpa.sh does, with two faults of it mended: OpenFst 1.8 has another name for the option of
+      # fstproject, and a program that fails within the pipe makes the job fail.
       fstproject --project_type=output "$to/old/G.fst" "$to/old/words.fst" 2> /dev/null \
         || fstproject --project_output=true "$to/old/G.fst" "$to/old/words.fst"
       # shellcheck disable=SC2086  # $cmd is a command with its options

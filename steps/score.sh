@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # WER of lattices over LM weights and word-insertion penalties, or at the point that was best on a development set.
 # Usage: steps/score.sh [options] --words words.txt DATA DIR
-# All leave DIR/scoring_kaldi/best_wer and DIR/scoring_kaldi/wer_details/ behind, beside DIR/wer_<LMWT>_<WIP> or sclite's reports.
+# All leave DIR/scoring_kaldi/best_wer and DIR/scoring_kaldi/wer_details/ behind, beside DIR/wer_<LMWT>_<WIP> or
+# sclite's reports.
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
@@ -31,7 +32,8 @@ need_files "$words" "$data/text" "$folder/lat.1.gz"
 log_to "$folder/log/score.log"
 [[ -z $compare_with ]] || compare_with=$(absolute "$compare_with")
 
-best() { cat "$1/scoring_kaldi/wer_details/lmwt" "$1/scoring_kaldi/wer_details/wip" 2> /dev/null || fail "$1 has not been scored"; }
+best() { cat "$1/scoring_kaldi/wer_details/lmwt" "$1/scoring_kaldi/wer_details/wip" 2> /dev/null \
+  || fail "$1 has not been scored"; }
 
 # every point, one 'weight penalty' per line
 points() {
@@ -41,10 +43,11 @@ points() {
   done
 }
 
-# with_recipe: scores with the recipe's script; false if that lacks what it needs. Kaldi's scripts look for all of that before
-# they write anything, so a failure that leaves nothing behind is one of these, and any other one is an error.
+# with_recipe: scores with the recipe's script; false if that lacks what it needs. Kaldi's scripts look for all of that
+# before they write anything, so a failure that leaves nothing behind is one of these, and any other one is an error.
 with_recipe() {
-  local options=(--cmd "$cmd" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt") penalties=0.0 log=$folder/log/recipe_score.log status=0 file bad
+  local options=(--cmd "$cmd" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt") penalties=0.0 status=0 file bad
+  local log=$folder/log/recipe_score.log
   if [[ ! -x $egs_dir/$score_script ]]; then
     echo "$script_name: no $score_script in $egs_dir" >&2
     return 1
@@ -60,15 +63,17 @@ with_recipe() {
     fi
   done
   # data and lang as the recipe writes them: AMI's script finds the microphone in data/ihm/dev
-  in_egs "$score_script" "${options[@]}" "${data#"$egs_dir"/}" "${lang#"$egs_dir"/}" "$folder" > "$log" 2>&1 || status=$?
-  if [[ -z $(find "$folder/scoring" "$folder/ascoring" "$folder/scoring_kaldi" -name '[^.]*' -type f -print -quit 2> /dev/null) ]]; then
+  in_egs "$score_script" "${options[@]}" "${data#"$egs_dir"/}" "${lang#"$egs_dir"/}" "$folder" > "$log" 2>&1 \
+    || status=$?
+  local made=("$folder/scoring" "$folder/ascoring" "$folder/scoring_kaldi")
+  if [[ -z $(find "${made[@]}" -name '[^.]*' -type f -print -quit 2> /dev/null) ]]; then
     echo "$script_name: $score_script cannot score $folder: $(tail -n 1 "$log")" >&2
     return 1
   fi
   [[ $status -eq 0 ]] || fail "$score_script failed: $(tail -n 1 "$log"); see $log, or use --score-script ''"
   # neither a program that fails within a pipe nor one that is missing makes these scripts fail
-  bad=$(grep -rlE --include='*.log' '^ERROR \(|command not found|^Traceback' "$log" "$folder/scoring" "$folder/ascoring" \
-    "$folder/scoring_kaldi" 2> /dev/null || true)
+  bad=$(grep -rlE --include='*.log' '^ERROR \(|command not found|^Traceback' "$log" "${made[@]}" \
+    2> /dev/null || true)
   [[ -z $bad ]] || fail "$score_script: a program failed, see ${bad%%$'\n'*}; or use --score-script ''"
   word_ins_penalty=$penalties
 }
@@ -83,12 +88,14 @@ has_reports() {
   return 1
 }
 
-# as_details: a recipe that leaves only wer_<LMWT>_<WIP> (Switchboard without stm) gets the files that Kaldi's own script leaves
+# as_details: a recipe that leaves only wer_<LMWT>_<WIP> (Switchboard without stm) gets the files that Kaldi's own
+# script leaves
 as_details() {
   local weight penalty scoring=$folder/scoring_kaldi
   mkdir -p "$scoring"
   while read -r weight penalty; do
-    grep WER "$folder/wer_${weight}_$penalty" /dev/null || fail "$score_script left no result that is known here; use --score-script ''"
+    grep WER "$folder/wer_${weight}_$penalty" /dev/null \
+      || fail "$score_script left no result that is known here; use --score-script ''"
   done < <(points) > "$scoring/wers"
   "$egs_dir/utils/best_wer.sh" < "$scoring/wers" > "$scoring/best_wer"
   read -r weight penalty < <(sed 's/.*wer_\([0-9]*\)_\([0-9.]*\)$/\1 \2/' "$scoring/best_wer")
@@ -108,7 +115,7 @@ compare_words() {
     point=$(best "$one")
     { read -r weight && read -r penalty; } <<< "$point"
     [[ -e $one/scoring_kaldi/penalty_$penalty/$weight.txt ]] \
-      || fail "$one was scored in another way (sclite?); to compare with it, remove $one/scoring_kaldi and score it again"
+      || fail "$one was scored in another way (sclite?); remove $one/scoring_kaldi and score it again"
     texts+=("ark:$one/scoring_kaldi/penalty_$penalty/$weight.txt")
   done
   compute-wer-bootci --mode=present "ark:$folder/scoring_kaldi/test_filt.txt" "${texts[@]}" \
@@ -132,13 +139,15 @@ case $backend in
     # of an earlier scoring: nothing that could be taken for a result of this one
     rm -rf "$folder"/scoring_kaldi/* "$folder/scoring" "$folder/ascoring"
     while read -r weight penalty; do
-      rm -rf "$folder/ascore_$weight" "$folder/score_$weight" "$folder/score_${weight}_$penalty" "$folder/wer_${weight}_$penalty"
+      rm -rf "$folder/ascore_$weight" "$folder/score_$weight" "$folder/score_${weight}_$penalty" \
+        "$folder/wer_${weight}_$penalty"
     done < <(points)
     lang=$(cd "${lang:-$(dirname "$words")}" && pwd)
     data=$(cd "$data" && pwd)
     [[ -z $model ]] || model=$(cd "$model" && pwd)
     if [[ -z $score_script ]] || ! with_recipe; then
-      [[ -z $score_script ]] || echo "$script_name: steps/scoring/score_kaldi_wer.sh scores instead; once the other one works, remove \
+      [[ -z $score_script ]] \
+        || echo "$script_name: steps/scoring/score_kaldi_wer.sh scores instead; once the other one works, remove \
 $folder/scoring_kaldi and score again" >&2
       # it looks for words.txt in a folder
       mkdir -p "$folder/scoring_kaldi/lang"

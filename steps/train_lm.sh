@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # An ARPA model from text: with mdi, or with SRILM or KenLM where they are installed.
 # Usage: steps/train_lm.sh [options] TEXT[.gz]... OUT.arpa[.gz]
-# TEXT has one sentence per line. The three backends write the same model but for rounding: SRILM's -kndiscount [-interpolate] or
-# -wbdiscount, KenLM's lmplz.
+# TEXT has one sentence per line. The three backends write the same model but for rounding: SRILM's -kndiscount
+# [-interpolate] or -wbdiscount, KenLM's lmplz.
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
@@ -18,7 +18,8 @@ if [[ ${#arguments[@]} -lt 2 ]]; then wrong_usage; fi
 out=${arguments[-1]}
 texts=("${arguments[@]:0:${#arguments[@]}-1}")
 [[ $order =~ ^[1-9]$ ]] || fail "--order $order; expected a number from 1 to 9"
-[[ $min_counts =~ ^[1-9][0-9]*(-[1-9][0-9]*)*$ ]] || fail "--min-counts $min_counts; expected counts of 1 or more by order, such as 1-1-2"
+[[ $min_counts =~ ^[1-9][0-9]*(-[1-9][0-9]*)*$ ]] \
+  || fail "--min-counts $min_counts; expected counts of 1 or more by order, such as 1-1-2"
 for file in "${texts[@]}" ${vocab:+"$vocab"}; do
   [[ -r $file && ! -d $file ]] || fail "$file: no such file, or it cannot be read"
 done
@@ -59,7 +60,8 @@ case $backend in
       *) fail "--smoothing $smoothing; expected kn, kn-interpolated or wb" ;;
     esac
     for ((k = 1; k <= order; k++)); do method+=("-gt${k}min" "$(least "$k")"); done
-    gzip -cdf -- "${texts[@]}" | ngram-count -text - -order "$order" ${vocab:+-vocab "$vocab"} -unk "${method[@]}" -lm "$temporary"
+    gzip -cdf -- "${texts[@]}" \
+      | ngram-count -text - -order "$order" ${vocab:+-vocab "$vocab"} -unk "${method[@]}" -lm "$temporary"
     ;;
   kenlm)
     need_program lmplz KenLM

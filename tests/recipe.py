@@ -17,9 +17,13 @@ def environment() -> dict[str, str]:
     return variables
 
 
-def run(folder: Path, *options: object, script: Path | str = ROOT / "run.sh") -> subprocess.CompletedProcess:
+def run(
+    folder: Path, *options: object, script: Path | str = ROOT / "run.sh", **variables: str
+) -> subprocess.CompletedProcess:
     command = ["bash", str(script), *map(str, options)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment(), timeout=600)
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=environment() | variables, timeout=600
+    )
 
 
 def leftovers(folder: Path) -> list[Path]:

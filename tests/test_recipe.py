@@ -7,7 +7,9 @@ import csv
 import gzip
 import io
 import os
+import re
 import shutil
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -76,7 +78,7 @@ def test_a_second_run_does_nothing_and_ends_with_the_same_table(tiny):
     assert again.stderr.count("up to date:") > 40
 
 
-def test_other_speech_is_decoded_anew(tiny):
+def test_other_speech_is_decoded_again(tiny):
     folder, _ = tiny
     exp, data = folder / "exp/demo-tiny/commons", folder / "data/demo-tiny/commons"
     lines = (data / "speech/dev/text").read_text().splitlines(keepends=True)
@@ -162,6 +164,9 @@ def test_a_missing_input_names_the_stage_that_makes_it(tmp_path, stage, message)
         (["--corpus", "mine"], 1, "no --in-text"),
         (["--corpus", "mine", "--in-text", "nowhere.txt", "--dev-text", "x"], 1, "nowhere.txt: no such file"),
         (["--corpus", "ami"], 1, "no Kaldi recipe for ami"),
+        (["--corpus", ".."], 2, "--corpus ..; expected letters, digits, dots and dashes, a letter or digit first"),
+        (["--tiny", "yes"], 2, "--tiny yes; expected true or false"),
+        (["--in-text", TEXT / "dev.txt", "--tiny", "true"], 2, "--tiny true is for the demo"),
         (["--corpus", "demo", "--in-text", "x"], 2, "--corpus demo has its own texts"),
         (["--in-text", TEXT / "dev.txt", "--lattice-dir", "x"], 1, "--lattice-dir without --data-dir"),
         (["--in-text", TEXT / "dev.txt", "--dev-text", TEXT / "dev.txt"], 1, "no background"),
@@ -182,6 +187,252 @@ def test_text_in_another_case_is_not_taken(own):
     assert done.returncode == 1
     assert "most of the in-domain words do not occur in the background text" in done.stderr
     assert not (own / "exp/mine/lm").exists()
+
+
+def test_a_folder_above_is_nobodys_corpus(tmp_path):
+    """`--corpus ..` worked in exp/.., whose temporary files it took for its own."""
+    (tmp_path / "exp").mkdir()
+    (tmp_path / ".of-the-user.tmp").write_text("")
+    assert run(tmp_path, "--corpus", "..", "--stage", 7).returncode == 2
+    assert (tmp_path / ".of-the-user.tmp").exists()
+
+
+# ---- options: a variable that is declared is an option, and has its line in --help
+
+SCRIPTS = [
+    path.relative_to(ROOT)
+    for path in sorted([ROOT / "run.sh", *ROOT.glob("steps/*.sh"), *ROOT.glob("utils/*.sh"), *ROOT.glob("local/*.sh")])
+    if re.search(r"^parse_options ", path.read_text(), re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=str)
+def test_every_option_is_in_help_with_its_default(script):
+    text = (ROOT / script).read_text().split("\nparse_options ")[0]
+    declared = re.findall(r"^([a-z][a-z0-9_]*)=(\S*|\"[^\"]*\")  # (.*)$", text, re.MULTILINE)
+    done = run(ROOT, "--help", script=ROOT / script)
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"Usage: {'./' if str(script) == 'run.sh' else ''}{script}")
+    shown = re.findall(r"^  (--[a-z0-9-]+) ", done.stdout, re.MULTILINE)
+    assert shown == [f"--{name.replace('_', '-')}" for name, _, _ in declared]
+    for name, default, comment in declared:
+        line = next(row for row in done.stdout.splitlines() if row.startswith(f"  --{name.replace('_', '-')} "))
+        assert comment in line
+        if default.strip('"') and "$" not in default and "\n " not in done.stdout.split(comment)[1][:30]:
+            assert line.endswith(f"({default})")
+    # nothing that looks like an option is left undocumented: declarations have their comment
+    top = text[text.index("set -euo pipefail") :]
+    assert re.findall(r"^[a-z][a-z0-9_]*=\S* [a-z]\S*=.*  # ", top, re.MULTILINE) == []
+
+
+def test_all_scripts_share_the_parser():
+    assert len(SCRIPTS) >= 12
+    for path in [ROOT / "run.sh", *ROOT.glob("steps/*.sh"), *ROOT.glob("local/*.sh")]:
+        assert path.relative_to(ROOT) in SCRIPTS
+
+
+# ---- what is up to date, and what is not
+
+
+def stage_0(folder, *options):
+    """Whether stage 0 was done (again)."""
+    done = run(folder, *options, "--stop-stage", 0)
+    assert done.returncode == 0, done.stderr
+    return "up to date: data/mine/prepared" not in done.stderr
+
+
+def test_stage_0_is_done_again_when_something_changes(own):
+    texts = ("--in-text", "in.txt", "--dev-text", "dev.txt")
+    background = own / "background"
+    background.mkdir()
+    spelled = str.maketrans("0123456789", "abcdefghij")  # digits would be read out
+    for name in ("in.txt", "dev.txt"):
+        (own / name).write_text((own / name).read_text().translate(spelled))
+    text = gzip.decompress((own / "bg.txt.gz").read_bytes()).decode().translate(spelled)
+    for path in (own / "bg.txt.gz", background / "one.txt.gz"):
+        path.write_bytes(gzip.compress(text.encode()))
+    folder = (*texts, "--background-text", "background", "--case", "lower")
+    assert stage_0(own, *folder)
+    assert not stage_0(own, *folder)
+    assert not stage_0(own, *folder, "--nj", "1")  # the same result
+    shutil.copy(background / "one.txt.gz", background / "two.txt.gz")  # one more file
+    assert stage_0(own, *folder)
+    (background / "two.txt.gz").unlink()
+    assert stage_0(own, *folder)
+    file = (*texts, "--background-text", "bg.txt.gz")
+    assert stage_0(own, *file)
+    assert stage_0(own, *file, "--case", "lower")
+    # an older file in its place
+    shutil.copy(own / "dev.txt", own / "other.txt")
+    (own / "other.txt").write_text((own / "other.txt").read_text() * 2)
+    os.utime(own / "other.txt", (1, 1))
+    (own / "other.txt").rename(own / "dev.txt")
+    assert stage_0(own, *file, "--case", "lower")
+
+
+def test_other_lattices_or_other_references_are_noticed(own):
+    data, lattices = own / "speech", own / "decoded"
+    data.mkdir()
+    lattices.mkdir()
+    shutil.copy(DATA / "lat/refs.txt", data / "text")
+    names = [line.split()[0] for line in (DATA / "lat/refs.txt").read_text().splitlines()]
+    (data / "utt2spk").write_text("".join(f"{name} {name}\n" for name in names))
+    shutil.copy(DATA / "lat/lats.txt.gz", lattices / "lat.1.gz")
+    options = (
+        "--in-text", "in.txt", "--background-text", "bg.txt.gz", "--data-dir", "speech", "--lattice-dir", "decoded",
+        "--words", DATA / "kaldi/words.txt", "--default-lm", DATA / "kaldi/bg.kn.arpa.gz",
+    )  # fmt: skip
+    assert stage_0(own, *options)
+    (lattices / "log").mkdir()  # of no interest
+    assert not stage_0(own, *options)
+    os.utime(lattices / "lat.1.gz")
+    assert stage_0(own, *options)
+    (data / "text").write_text((data / "text").read_text().replace(" w0", " w0", 1))
+    assert stage_0(own, *options)
+    assert not stage_0(own, *options)
+
+
+@pytest.fixture
+def adapted(own):
+    """One's own text up to stage 3, with two sets of thresholds."""
+    options = ("--in-text", "in.txt", "--background-text", "bg.txt.gz", "--dev-text", "dev.txt")
+    options = (*options, "--thresholds", "2-2-2,5-3-2", "--max-settings", "1")
+    done = run(own, *options, "--stop-stage", 3)
+    assert done.returncode == 0, done.stderr
+    return own, options
+
+
+def test_a_model_that_was_removed_is_made_again(adapted):
+    own, options = adapted
+    gone = own / "exp/mine/mdi/mdi.5-3-2.arpa.gz"
+    gone.unlink()
+    done = run(own, *options, "--stage", 3, "--stop-stage", 3)
+    assert done.returncode == 0, done.stderr
+    assert gone.exists()
+    assert "up to date: exp/mine/mdi/best.arpa.gz" in done.stderr
+
+
+def test_every_step_has_a_log(adapted):
+    own, options = adapted
+    for name in ("lm/log/in", "lm/log/background", "lm/log/interpolated", "mdi/log/adapt_mdi", "mdi/log/best"):
+        lines = (own / f"exp/mine/{name}.log").read_text().splitlines()
+        assert lines[0].startswith("# '")
+        assert re.fullmatch(r"# in \S+, began \d{4}-\d\d-\d\d \d\d:\d\d:\d\d", lines[1])
+        assert re.fullmatch(r"# ended \d{4}-\d\d-\d\d \d\d:\d\d:\d\d after \d+ s, exit code 0", lines[-1])
+        assert len(lines) > 3
+    assert "is in order" in (own / "data/mine/log/prepare_and_validate.log").read_text()
+    # what goes wrong is in a log that the message names
+    (own / "data/mine/train.txt.gz").write_bytes(b"\x1f\x8b broken")
+    done = run(own, *options, "--stage", 1, "--stop-stage", 1)
+    assert done.returncode == 1
+    log = re.search(r"exit code 1; its log: (\S+)", done.stderr)[1]
+    assert "broken gzip stream" in (own / log).read_text()
+    assert (own / log).read_text().endswith("exit code 1\n")
+    assert "broken gzip stream" in done.stderr
+
+
+def test_a_corpus_that_is_called_like_the_demo_is_ones_own(own):
+    texts = ("--in-text", "in.txt", "--background-text", "bg.txt.gz", "--dev-text", "dev.txt")
+    done = run(own, "--corpus", "demo2", *texts, "--stop-stage", 0)
+    assert done.returncode == 0, done.stderr
+    assert gzip.decompress((own / "data/demo2/train.txt.gz").read_bytes()) == (own / "in.txt").read_bytes()
+
+
+def test_words_end_at_blanks_and_tabs_alone(own):
+    """As for mdi adapt: an ideographic space is part of a word."""
+    (own / "in.txt").write_text((own / "in.txt").read_text() + "w000\u3000w001\tw002  w003\r\n")
+    done = run(own, "--in-text", "in.txt", "--background-text", "bg.txt.gz", "--dev-text", "dev.txt", "--stop-stage", 0)
+    assert done.returncode == 0, done.stderr
+    vocabulary = (own / "data/mine/vocab.txt").read_text().split("\n")
+    assert "w000\u3000w001" in vocabulary
+    assert "w003" in vocabulary
+
+
+def test_text_that_is_not_utf8_is_named(own):
+    (own / "in.txt").write_bytes((own / "in.txt").read_bytes() + "caf\u00e9 olé\n".encode("latin-1"))
+    line = (own / "in.txt").read_bytes().count(b"\n")
+    done = run(own, "--in-text", "in.txt", "--background-text", "bg.txt.gz", "--dev-text", "dev.txt")
+    assert done.returncode == 1
+    assert f"in.txt:{line}: not UTF-8: 'café olé'; expected text in UTF-8" in done.stderr
+    assert "letter case" not in done.stderr
+
+
+def test_a_large_vocabulary_takes_no_longer_than_reading(tmp_path, monkeypatch):
+    """The set of all words was made again for every in-domain word: with 40,000 of them, for half a minute."""
+    import time
+
+    import prepare_corpus
+
+    words = [f"word{i}" for i in range(40_000)]
+    for name in ("in", "bg", "dev"):
+        (tmp_path / f"{name}.txt").write_text("".join(f"{' '.join(words[i : i + 20])}\n" for i in range(0, 40_000, 20)))
+    monkeypatch.chdir(tmp_path)
+    start = time.process_time()
+    options = ["--in-text", "in.txt", "--background-text", "bg.txt", "--text", "dev=dev.txt"]
+    assert prepare_corpus.main([*options, "out"]) == 0
+    assert time.process_time() - start < 5
+    assert len((tmp_path / "out/vocab.txt").read_text().split()) == 40_000
+
+
+def test_prepare_data_is_told_by_options(own):
+    done = run(
+        own, "--in-text", "in.txt", "--background-text", "bg.txt.gz", "--dev-text", "dev.txt", "--vocab-size", "10",
+        "out", script=ROOT / "local/prepare_data.sh", in_text="nowhere.txt", corpus="demo",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    checked = run(own, "out", script=ROOT / "utils/validate_data.sh")
+    assert checked.returncode == 0, checked.stderr
+
+
+# ---- a look ahead
+
+
+def test_dry_run_names_all_that_is_missing_and_makes_nothing(tmp_path):
+    done = run(tmp_path, "--dry-run", "true", "--in-text", "nowhere.txt", "--lattice-dir", "x", "--backend", "kaldi")
+    assert done.returncode == 1
+    for message in (
+        "nowhere.txt: no such file",
+        "no background: give --background-text",
+        "no development set",
+        "--lattice-dir without --data-dir",
+        "--lattice-dir without --words",
+        "--lattice-dir without --default-lm",
+        "programs that are not on PATH: arpa2fst",
+    ):
+        assert message in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_dry_run_says_what_would_be_done_and_what_it_costs(adapted):
+    own, options = adapted
+    before = {path: path.stat().st_mtime_ns for path in own.rglob("*")}
+    (own / "exp/mine/mdi/prior.arpa.gz").unlink()
+    del before[own / "exp/mine/mdi/prior.arpa.gz"], before[own / "exp/mine/mdi"]
+    done = run(own, "--dry-run", "true", *options)
+    assert done.returncode == 0, done.stderr
+    assert "up to date: lm/in.arpa.gz lm/background.arpa.gz" in done.stderr
+    assert "to be made: mdi/prior.arpa.gz" in done.stderr
+    assert "to be made: first/default.arpa.gz" in done.stderr
+    assert re.search(r"stage 3 +MDI +\d+ s +0\.\d GB", done.stderr)
+    after = {path: path.stat().st_mtime_ns for path in own.rglob("*")}
+    del after[own / "exp/mine/mdi"]
+    assert after == before
+    # of what a later stage needs, the first thing
+    done = run(own, "--dry-run", "true", "--corpus", "other", "--stage", 3)
+    assert done.returncode == 1
+    assert "data/other/train.txt.gz is missing; stage 0 makes it" in done.stderr
+
+
+def test_another_clone_leaves_the_environment_alone(tmp_path):
+    (tmp_path / ".installed-from").write_text("/of/another/clone\n")
+    command = f"set -euo pipefail; . {ROOT}/utils/setup.sh; echo went on"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, env={**os.environ, "MDI_VENV": str(tmp_path)}
+    )
+    assert done.returncode == 1
+    assert f"{tmp_path} is the environment of /of/another/clone, not of {ROOT}" in done.stderr
+    assert done.stdout == ""
+    assert [path.name for path in tmp_path.iterdir()] == [".installed-from"]
 
 
 # ---- Kaldi's recipes: trees as the recipes leave them, small models and Kaldi's own lattices in them
@@ -286,6 +537,10 @@ def test_kaldi_recipes_run_to_the_table(recipes, corpus, dev, evaluation):
     difference = next(line for line in table.splitlines() if " difference " in line).split()
     assert f"{float(row['ppl']) - float(published[0]):+.1f}" in difference
     assert f"{float(row['wer']) - float(published[1]):+.1f}" in difference
+    # the LM weights that the recipe itself tries
+    least, most = {"ami": (5, 15), "swbd": (5, 17), "wsj": (7, 17)}[corpus]
+    weights = sorted(int(path.name.split("_")[1]) for path in first.glob("wer_*_0.0"))
+    assert (weights[0], weights[-1]) == (least, most)
     if corpus == "swbd":
         assert "no WER of rt03" in calls[0].stderr
         assert found["rt03", "best"]["wer"] == ""
@@ -302,3 +557,35 @@ def test_ambiguous_recipes_are_not_guessed(recipes):
     (folder / "exp/chain/tdnn7r_sp").rmdir()
     assert done.returncode == 1
     assert "choose with --model-dir" in done.stderr
+
+
+def test_all_that_a_recipe_lacks_is_named_at_once(tmp_path):
+    top = tmp_path / "egs/ami/s5b"
+    for folder in ("steps", "utils", "local"):
+        (top / folder).mkdir(parents=True)
+    done = run(top, "--stop-stage", 2)
+    assert done.returncode == 1
+    assert "data/lang_*.pr1-7/words.txt is not there; the recipe's run_prepare_shared.sh makes it" in done.stderr
+    assert "data/ihm/train/text is not there; the recipe's run.sh --mic ihm makes it" in done.stderr
+    assert "data/ihm/dev/text is not there" in done.stderr
+    assert "(local/chain/run_tdnn.sh --mic ihm makes them): no WER of dev" in done.stderr
+    assert "no background: give --background-text" in done.stderr
+    assert not (top / "exp").exists()
+    done = run(top, "--dry-run", "true", "--backend", "kaldi")
+    assert "run_prepare_shared.sh" in done.stderr
+    assert "no acoustic model" in done.stderr
+    assert "programs that are not on PATH: arpa2fst" in done.stderr
+    assert "to be made: lm/in.arpa.gz" in done.stderr
+    assert not (top / "exp").exists()
+
+
+def test_another_recipe_of_the_same_corpus_is_not_taken(tmp_path):
+    """egs/swbd/s5 is not egs/swbd/s5c."""
+    top = tmp_path / "egs/swbd/s5"
+    for folder in ("steps", "utils", "local"):
+        (top / folder).mkdir(parents=True)
+    done = run(top, "--stop-stage", 0)
+    assert done.returncode == 1
+    assert f"{top} is not s5c" in done.stderr
+    # unless one says that it is laid out in the same way
+    assert "data/lang_sw1_tg/words.txt is not there" in run(top, "--recipe", "s5", "--stop-stage", 0).stderr

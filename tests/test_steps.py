@@ -136,6 +136,9 @@ def test_from_text_to_words(tmp_path):
         ("score", ["--backend", "kaldi", "--words", WORDS, "data", "decoded"], 1, "set KALDI_ROOT"),
         ("make_graph", ["--backend", "kaldi", OLD, "graph"], 2, "needs --lang and --model"),
         ("decode", ["graph", "data", "out"], 1, "graph/HCLG.fst: no such file"),
+        ("train_lm", ["--ordr", "3", "text", "out.arpa"], 2, "no option --ordr"),
+        ("train_lm", ["text"], 2, "Usage: steps/train_lm.sh"),
+        ("prune_lm", ["lm.arpa"], 2, "Usage: steps/prune_lm.sh"),
     ],
 )
 def test_wrong_calls_say_what_is_wrong(decoded, monkeypatch, name, arguments, code, message):
@@ -145,11 +148,59 @@ def test_wrong_calls_say_what_is_wrong(decoded, monkeypatch, name, arguments, co
     assert message in done.stderr
 
 
+def test_a_step_keeps_a_log(tmp_path):
+    """Called by hand as from run.sh: command, output, exit code, beside what it makes."""
+    lm = tmp_path / "lm.arpa"
+    done = step("train_lm", "--smoothing", "wb", SPEECH / "lm.txt", lm)
+    assert done.returncode == 0, done.stderr
+    log = (tmp_path / "log/lm.log").read_text()
+    assert "'--smoothing' 'wb'" in log.splitlines()[0]
+    assert "sums to one" in log
+    assert "sums to one" in done.stderr
+    assert log.endswith(", exit code 0\n")
+    (tmp_path / "empty.txt").write_text("")
+    done = step("train_lm", tmp_path / "empty.txt", lm)
+    assert done.returncode == 1
+    assert f"exit code 1; its log: {tmp_path}/log/lm.log" in done.stderr
+    assert (tmp_path / "log/lm.log").read_text().endswith(", exit code 1\n")
+
+
+def test_the_log_keeps_standard_output_apart(tmp_path):
+    command = [
+        "bash",
+        str(ROOT / "utils/run_logged.sh"),
+        str(tmp_path / "a.log"),
+        "bash",
+        "-c",
+        "echo out; echo err >&2; exit 3",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (3, "out\n")
+    assert done.stderr.startswith("err\n")
+    assert {"out", "err"} < set((tmp_path / "a.log").read_text().splitlines())
+
+
+def test_a_small_model_is_as_large_as_another_one(tmp_path):
+    large, small, alike = tmp_path / "large.arpa", tmp_path / "small.arpa", tmp_path / "alike.arpa.gz"
+    assert step("train_lm", "--min-counts", "1", SPEECH / "lm.txt", large).returncode == 0
+    assert step("prune_lm", "--beside-words", "10", large, small).returncode == 0
+    done = step("prune_lm", "--like", small, large, alike)
+    assert done.returncode == 0, done.stderr
+
+    def sizes(text):
+        return [int(line.split("=")[1]) for line in text.splitlines() if line.startswith("ngram ")]
+
+    words, *rest = sizes(small.read_text())
+    assert words == sizes(large.read_text())[0]
+    assert 0 < sum(rest) <= 10
+    assert sum(sizes(gzip.decompress(alike.read_bytes()).decode())) <= words + sum(rest)
+
+
 def test_empty_archives_are_noticed(tmp_path):
     """What a broken pipe leaves behind looks like a file."""
     with gzip.open(tmp_path / "lat.1.gz", "wb"):
         pass
-    script = f"set -euo pipefail; . {ROOT}/utils/step.sh; check_lattices {tmp_path} 1"
+    script = f"set -euo pipefail; . {ROOT}/utils/script_common.sh; . {ROOT}/utils/kaldi.sh; check_lattices {tmp_path} 1"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
     assert done.returncode == 1
     assert "holds no lattice" in done.stderr

@@ -39,6 +39,10 @@ def test_a_good_folder(folder, capsys):
     assert "is in order" in capsys.readouterr().err
 
 
+def append(path, line):
+    path.write_text(f"{path.read_text()}{line}\n")
+
+
 def unsorted(folder):
     (folder / "speech/dev/text").write_text("utt2 b\nutt1 a c\n")
 
@@ -61,6 +65,14 @@ FAULTS = [
     (lambda f: (f / "background.txt.gz").unlink(), "neither of background.txt.gz and background.arpa.gz"),
     (lambda f: (f / "vocab.txt").write_text("a 1\nb 2\n"), "vocab.txt:1: 'a 1'; expected one word per line"),
     (lambda f: (f / "train.txt.gz").write_bytes(b"\x1f\x8b\x08broken"), "broken gzip stream"),
+    (
+        lambda f: (f / "dev.txt.gz").write_bytes(gzip.compress("a caf\u00e9\n".encode("latin-1"))),
+        "dev.txt.gz:1: not UTF-8",
+    ),
+    (lambda f: append(f / "speech/dev/text", "utt2 c"), "text:3: utterance utt2 appears twice, first on line 2"),
+    (lambda f: append(f / "speech/dev/wav.scp", "utt1 x.wav"), "wav.scp:3: recording utt1 appears twice"),
+    (lambda f: (f / "speech/dev/segments").write_text("utt1 utt1 0 1\n"), "segments: 1 utterances are not there"),
+    (lambda f: (f / "speech/dev/spk2utt").write_text("s utt1\n"), "spk2utt and utt2spk differ for 'utt2'"),
     (unsorted, "not sorted; run: LC_ALL=C sort"),
     (lambda f: (f / "speech/dev/utt2spk").write_text("utt1 s\n"), "1 utterances of text are not in utt2spk: 'utt2'"),
     (lambda f: (f / "speech/dev/wav.scp").unlink(), "wav.scp: missing"),

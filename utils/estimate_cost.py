@@ -90,7 +90,7 @@ def estimate(args: argparse.Namespace) -> list[Cost]:
         Cost(0, "data", 3 + 0.15 * words + normalizing, 0.4),
         Cost(1, "language models", 2 + 0.4 * words, 0.2 + counting + 0.05 * size),
         Cost(2, "interpolation", 2 + 0.6 * size, 0.2 + 0.08 * size),
-        Cost(3, "MDI", 3 + 0.7 * size * (sets + 2) + args.max_settings * (0.4 * size + 0.2), 0.2 + 0.08 * size),
+        Cost(3, "MDI", 3 + 0.7 * size * (sets + 2) + args.max_settings * (0.5 * size + 0.2), 0.2 + 0.08 * size),
         Cost(4, "first-pass models", 8 + 1.6 * size, 0.2 + 0.06 * size),
         Cost(5, "decoding", decoding, 0.8),
         Cost(6, "rescoring", (models * (2 + 0.4 * size) + 0.02 * speech) * len(args.speech), 0.2 + 0.1 * size),

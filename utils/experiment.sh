@@ -1,11 +1,12 @@
 # shellcheck shell=bash
-# The files of an experiment, and what its stages do alike for every model and test set. The variables are options of run.sh. Source it
-# after utils/script_common.sh.
+# The files of an experiment, and what its stages do alike for every model and test set. The variables are options of
+# run.sh. Source it after utils/script_common.sh.
 # shellcheck disable=SC2154,SC2034
 for name in up_to_date kaldi kaldi_recipe packages look_ahead; do
   # shellcheck disable=SC1090  # each is checked by itself
   . "$mdi_root/utils/$name.sh"
 done
+steps=$mdi_root/steps
 
 # at_stage N NAME: is it among the stages to run? Says that it begins.
 at_stage() {
@@ -43,16 +44,18 @@ data_inputs() {
   fi
   # not all that is in them: Kaldi's programs write there too
   for folder in ${folders[@]+"${folders[@]}"}; do
-    for name in text wav.scp segments utt2spk spk2utt; do compgen -G "$folder/$name"; done
+    for name in text wav.scp segments utt2spk spk2utt; do
+      if [[ -e $folder/$name ]]; then printf '%s\n' "$folder/$name"; fi
+    done
   done
-  for folder in ${decoded[@]+"${decoded[@]}"}; do compgen -G "$folder/lat.*.gz"; done
+  for folder in ${decoded[@]+"${decoded[@]}"}; do compgen -G "$folder/lat.*.gz" || true; done
   printf '%s\n' "$mdi_root"/local/*.sh "$mdi_root"/local/*.py
 }
 
 # data_options: what local/prepare_data.sh is told, one per line
 data_options() {
-  local name names=(nj demo tiny speech in_text background_text background_lm dev_text eval_text vocab vocab_size case data_dir lexicon
-    lattice_dir words default_lm)
+  local name names=(nj demo tiny speech in_text background_text background_lm dev_text eval_text vocab vocab_size case
+    data_dir lexicon lattice_dir words default_lm)
   [[ -z $recipe ]] || names+=(egs_dir train_data set_data lang decode_dirs lang_from data_from model_from)
   for name in "${names[@]}"; do printf '%s\n' "--${name//_/-}" "${!name}"; done
 }
@@ -101,7 +104,8 @@ find_sets() {
 small_lm() { if [[ $1 == default ]]; then echo "$default"; else echo "$exp/first/$1.arpa.gz"; fi; }
 large_lm() { if [[ $1 == interpolated ]]; then echo "$exp/lm/$1.arpa.gz"; else echo "$exp/mdi/$1.arpa.gz"; fi; }
 
-# left_out LM [WHAT]: a ready background model needs no stage 1 and 2, and without them there is no interpolation, nor what comes of it
+# left_out LM [WHAT]: a ready background model needs no stage 1 and 2, and without them there is no interpolation, nor
+# what comes of it
 left_out() {
   if [[ -z $background_lm ]] || there "$1"; then return 1; fi
   [[ -z ${2:-} ]] || echo "$2, as $1 is not there; stage $(stage_of "$1") makes it" >&2
@@ -111,24 +115,32 @@ left_out() {
 has_speech() { [[ ${#spoken[@]} -gt 0 ]] || ! echo "no speech in $data/speech: perplexities only" >&2; }
 
 # baseline: what the models for rescoring are compared with
-baseline() { if [[ -d $exp/rescore/interpolated ]]; then echo "$exp/rescore/interpolated"; else echo "$exp/decode/default"; fi; }
+baseline() {
+  if [[ -d $exp/rescore/interpolated ]]; then echo "$exp/rescore/interpolated"; else echo "$exp/decode/default"; fi
+}
 
 # words_of_lattices: their symbol table
-words_of_lattices() { if there "$data/words.txt"; then echo "$data/words.txt"; else echo "$exp/graph/default/words.txt"; fi; }
+words_of_lattices() {
+  if there "$data/words.txt"; then echo "$data/words.txt"; else echo "$exp/graph/default/words.txt"; fi
+}
 
 # rescore OLD NEW FROM TO
 rescore() {
-  make_once "$4/num_jobs" from "$3/num_jobs" "$1" "$2" by "$mdi_root/steps/rescore.sh" --backend "$backend" --cmd "$cmd" --nj "$nj" \
-    --rescore-script "$rescore_script" --words "$(words_of_lattices)" "$@"
+  make_once "$4/num_jobs" from "$3/num_jobs" "$1" "$2" by "$steps/rescore.sh" --backend "$backend" --cmd "$cmd" \
+    --nj "$nj" --rescore-script "$rescore_script" --words "$(words_of_lattices)" "$@"
 }
 
-# make_graphs: each takes one core, so --nj at a time; none where lattices are there already
+# needs_graph MODEL: not where lattices are there already, of the default model or to put another one into
+needs_graph() { [[ ! -d $data/lattices ]] || { [[ $1 != default ]] && decodes_here; }; }
+
+# make_graphs: each takes one core, so --nj at a time
 make_graphs() {
   local model lm running=0
   for model in "${small[@]}"; do
     lm=$(small_lm "$model")
-    if left_out "$lm" || { [[ -d $data/lattices ]] && { [[ $model == default ]] || ! decodes_here; }; }; then continue; fi
-    if [[ $dry_run == true ]]; then # in this process, which remembers what is to be made
+    if left_out "$lm" || ! needs_graph "$model"; then continue; fi
+    # one by one: a process that makes nothing remembers what is to be made, and Kaldi's graphs take much memory
+    if [[ $dry_run == true || $backend == kaldi ]]; then
       graph_of "$model" "$lm"
       continue
     fi
@@ -154,7 +166,7 @@ graph_of() {
   if [[ $backend == kaldi ]]; then
     graph_in_recipe "$1" "$2"
   else
-    make_once "$exp/graph/$1/HCLG.fst" from "$2" "$data/words.txt" "$data/lexicon.txt" by "$mdi_root/steps/make_graph.sh" \
+    make_once "$exp/graph/$1/HCLG.fst" from "$2" "$data/words.txt" "$data/lexicon.txt" by "$steps/make_graph.sh" \
       --words "$data/words.txt" --lexicon "$data/lexicon.txt" "$2" "$exp/graph/$1"
   fi
 }
@@ -166,28 +178,29 @@ first_pass() {
   if left_out "$lm"; then return; fi
   need "$lm"
   if [[ -d $ready && $1 == default ]]; then
-    make_once "$out/num_jobs" from "$ready/num_jobs" "$ready/lat.1.gz" by "$mdi_root/steps/link_lattices.sh" "$ready" "$out"
+    make_once "$out/num_jobs" from "$ready/num_jobs" "$ready/lat.1.gz" by "$steps/link_lattices.sh" "$ready" "$out"
   elif [[ -d $ready ]] && ! decodes_here; then # no acoustic model: the small model goes into the lattices instead
     rescore "$default" "$lm" "$exp/decode/default/$2" "$out"
     [[ $dry_run == true ]] || touch "$out/rescored" # for the table
   elif [[ $backend == kaldi ]]; then
     decode_in_recipe "$1" "$2"
   else
-    make_once "$out/num_jobs" from "$exp/graph/$1/HCLG.fst" "$data/speech/$2/wav.scp" by "$mdi_root/steps/decode.sh" --nj "$nj" \
-      --beam "$beam" --lattice-beam "$lattice_beam" "$exp/graph/$1" "$data/speech/$2" "$out"
+    make_once "$out/num_jobs" from "$exp/graph/$1/HCLG.fst" "$data/speech/$2/wav.scp" by "$steps/decode.sh" \
+      --nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" "$exp/graph/$1" "$data/speech/$2" "$out"
   fi
 }
 
 # score SYSTEM SET BASELINE: the first set chooses LM weight and penalty, the others are scored there
 score() {
   local of=$data/speech/$2 options=()
-  if [[ $1 != "$exp/decode/default" && ! -d $1 ]] && ! there "$1/$2/num_jobs"; then return; fi # a model that is left out
+  # of a model that is left out
+  if [[ $1 != "$exp/decode/default" && ! -d $1 ]] && ! there "$1/$2/num_jobs"; then return; fi
   if [[ -n $recipe ]]; then mapfile -t options < <(scoring_options); fi
   # its own data folder, where its script finds more than text
   if [[ -n $recipe && $backend == kaldi ]]; then of=$egs_dir/$(of_set "$2" "$set_data"); fi
   [[ $2 == "${sets[0]}" ]] || options+=(--tuned-on "$1/${sets[0]}")
   [[ $1 == "$3" ]] || options+=(--compare-with "$3/$2")
-  make_once "$1/$2/scoring_kaldi/best_wer" from "$1/$2/num_jobs" "$data/speech/$2/text" by "$mdi_root/steps/score.sh" \
+  make_once "$1/$2/scoring_kaldi/best_wer" from "$1/$2/num_jobs" "$data/speech/$2/text" by "$steps/score.sh" \
     --backend "$backend" --cmd "$cmd" --words "$(words_of_lattices)" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" \
     --word-ins-penalty "$word_ins_penalty" ${options[@]+"${options[@]}"} "$of" "$1/$2"
 }
@@ -195,6 +208,7 @@ score() {
 # perplexities NAME LM: of every test set
 perplexities() {
   if there "$2"; then
-    make_once "$exp/ppl/$1.jsonl" from "$2" "${texts[@]}" by "$mdi_root/steps/compute_ppl.sh" "$2" "${texts[@]}" "$exp/ppl/$1.jsonl"
+    make_once "$exp/ppl/$1.jsonl" from "$2" "${texts[@]}" by \
+      "$steps/compute_ppl.sh" "$2" "${texts[@]}" "$exp/ppl/$1.jsonl"
   fi
 }

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# The way to Kaldi: its programs, a command in one of its recipes, and whether its lattices are there. Source it after utils/script_common.sh.
+# The way to Kaldi: its programs, a command in one of its recipes, and whether its lattices are there. Source it after
+# utils/script_common.sh.
 
 # find_kaldi: the programs of Kaldi on PATH, as far as KALDI_ROOT or the recipe's path.sh say where they are
 find_kaldi() {
@@ -36,7 +37,8 @@ need_kaldi() {
     || fail "not on PATH: ${lacking[*]}; set KALDI_ROOT to a built Kaldi, or use --backend mdi"
 }
 
-# in_egs COMMAND...: in the recipe, with its own path.sh; not with our input, which may be a list that we are going through
+# in_egs COMMAND...: in the recipe, with its own path.sh; not with our input, which may be a list that we are going
+# through
 in_egs() {
   (
     cd "$egs_dir" || exit 1
@@ -48,7 +50,8 @@ in_egs() {
   )
 }
 
-# check_lattices DIR N: a missing program in a pipe, or a model that fits no lattice, leaves empty archives behind and exit code 0
+# check_lattices DIR N: a missing program in a pipe, or a model that fits no lattice, leaves empty archives behind and
+# exit code 0
 check_lattices() {
   local n
   for ((n = 1; n <= $2; n++)); do

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# A Kaldi recipe, egs/<corpus>/<recipe>: where it is, which of its files are meant, and decoding and scoring as it does them itself. The
-# variables are options of run.sh; local/conf/ami.conf explains them. Source it after utils/script_common.sh.
+# A Kaldi recipe, egs/<corpus>/<recipe>: where it is, which of its files are meant, and decoding and scoring as it does
+# them itself. The variables are options of run.sh; local/conf/ami.conf explains them. Source it after
+# utils/script_common.sh.
 # shellcheck disable=SC2154
 
 # of_set SET LIST: what a list, 'set=folder ...', names for the set
@@ -24,9 +25,11 @@ known_corpus() {
 # find_recipe: egs_dir, which must be a folder of the name that the settings are for
 find_recipe() {
   egs_dir=${egs_dir:-$(dirname "$mdi_root")/$recipe}
-  [[ -d $egs_dir ]] || fail "no Kaldi recipe for $corpus: $egs_dir is not there; stand in egs/$corpus/$recipe, or give --egs-dir"
+  [[ -d $egs_dir ]] \
+    || fail "no Kaldi recipe for $corpus: $egs_dir is not there; stand in egs/$corpus/$recipe, or give --egs-dir"
   egs_dir=$(cd "$egs_dir" && pwd)
-  [[ $(basename "$egs_dir") == "$recipe" ]] || fail "$egs_dir is not $recipe, for which the settings of $conf are; stand in \
+  [[ $(basename "$egs_dir") == "$recipe" ]] \
+    || fail "$egs_dir is not $recipe, for which the settings of $conf are; stand in \
 egs/$corpus/$recipe, or give --egs-dir. If yours is laid out in the same way: --recipe $(basename "$egs_dir")"
 }
 
@@ -52,50 +55,59 @@ decodes_here() { [[ $backend == kaldi && -n $model_dir && -e $egs_dir/$model_dir
 look_for_kaldi() {
   local program pair lacking=()
   find_kaldi
-  for program in arpa2fst arpa-to-const-arpa fstproject lattice-lmrescore lattice-lmrescore-const-arpa lattice-best-path compute-wer; do
+  for program in arpa2fst arpa-to-const-arpa fstproject lattice-lmrescore lattice-lmrescore-const-arpa \
+    lattice-best-path compute-wer; do
     command -v "$program" > /dev/null || lacking+=("$program")
   done
   [[ ${#lacking[@]} -eq 0 ]] \
     || problems+=("programs that are not on PATH: ${lacking[*]}; set KALDI_ROOT to a built Kaldi, or use --backend mdi")
-  if ! decodes_here; then return; fi
+  if ! decodes_here; then
+    echo "$script_name: no acoustic model ${model_dir:+$egs_dir/$model_dir/final.mdl }(the recipe's $model_from makes it): \
+the first-pass models go into lattices, where there are some" >&2
+    return
+  fi
   for pair in $hires_data; do
     [[ ! -e $egs_dir/$(of_set "${pair%%=*}" "$set_data")/text || -e $egs_dir/${pair#*=}/feats.scp ]] \
-      || problems+=("$egs_dir/${pair#*=}/feats.scp is not there; the recipe's $model_from makes it, or give --hires-data")
+      || problems+=("$egs_dir/${pair#*=}/feats.scp is not there; $model_from makes it, or give --hires-data")
   done
 }
 
 # graph_in_recipe MODEL LM: in a folder of the acoustic model's
 graph_in_recipe() {
-  local lm
+  local graph=$egs_dir/$model_dir/graph_mdi_$1 lm
+  [[ -n $model_dir && -n $lang ]] \
+    || fail "--backend kaldi decodes with an acoustic model: give --model-dir and --lang"
   lm=$(absolute "$2") # the graph is another one if this is called in another folder
-  make_once "$egs_dir/$model_dir/graph_mdi_$1/HCLG.fst" from "$lm" by "$mdi_root/steps/make_graph.sh" --backend kaldi --cmd "$cmd" \
-    --lang "$egs_dir/$lang" --model "$egs_dir/$model_dir" --mkgraph-opts "$mkgraph_opts" "$lm" "$egs_dir/$model_dir/graph_mdi_$1"
+  make_once "$graph/HCLG.fst" from "$lm" by "$steps/make_graph.sh" --backend kaldi --cmd "$cmd" \
+    --lang "$egs_dir/$lang" --model "$egs_dir/$model_dir" --mkgraph-opts "$mkgraph_opts" "$lm" "$graph"
 }
 
-# decode_in_recipe MODEL SET: with the recipe's acoustic model and script, in a folder of that model's, as Kaldi wants it
+# decode_in_recipe MODEL SET: with the recipe's acoustic model and script, in a folder of that model's, as Kaldi wants
+# it
 decode_in_recipe() {
   local graph=$egs_dir/$model_dir/graph_mdi_$1 decoded=$egs_dir/$model_dir/decode_mdi_$1_$2 hires name
-  [[ -n $lang ]] || fail "--backend kaldi decodes with an acoustic model: give --model-dir and --lang"
   hires=$(of_set "$2" "$hires_data")
   [[ -n $hires ]] || fail "--hires-data '$hires_data' names no data folder with features for the set $2"
   name=$(basename "${hires%_hires}")
   local ivectors=${ivectors//SET/$name} problems=()
   [[ -z $ivectors ]] || choose_one ivectors
   [[ ${#problems[@]} -eq 0 ]] || fail "${problems[0]}"
-  make_once "$decoded/num_jobs" from "$graph/HCLG.fst" by "$mdi_root/steps/decode.sh" --backend kaldi --nj "$nj" --cmd "$cmd" \
+  make_once "$decoded/num_jobs" from "$graph/HCLG.fst" by "$steps/decode.sh" --backend kaldi --nj "$nj" --cmd "$cmd" \
     --beam "$beam" --lattice-beam "$lattice_beam" --acwt "$acwt" --decode-script "$decode_script" \
     --decode-opts "$decode_opts${ivectors:+ --online-ivector-dir $ivectors}" "$graph" "$egs_dir/$hires" "$decoded"
-  make_once "$exp/decode/$1/$2/num_jobs" from "$decoded/num_jobs" by "$mdi_root/steps/link_lattices.sh" "$decoded" "$exp/decode/$1/$2"
+  make_once "$exp/decode/$1/$2/num_jobs" from "$decoded/num_jobs" by \
+    "$steps/link_lattices.sh" "$decoded" "$exp/decode/$1/$2"
 }
 
 # scoring_options SET: of steps/score.sh in a recipe, one per line: its own script, or the filters that this would use
 scoring_options() {
-  local name
+  local name filter
   if [[ $backend == kaldi ]]; then
     printf '%s\n' --score-script "$score_script" --lang "$egs_dir/$lang" --model "$egs_dir/$model_dir"
     return
   fi
   for name in ref hyp; do
-    if [[ -x $egs_dir/local/wer_${name}_filter ]]; then printf '%s\n' "--$name-filter" "$egs_dir/local/wer_${name}_filter"; fi
+    filter=$egs_dir/local/wer_${name}_filter
+    if [[ -x $filter ]]; then printf '%s\n' "--$name-filter" "$filter"; fi
   done
 }

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# What a run lacks, all of it at once, and what it will cost. The variables are options of run.sh. utils/experiment.sh sources it.
+# What a run lacks, all of it at once, and what it will cost. The variables are options of run.sh. utils/experiment.sh
+# sources it.
 # shellcheck disable=SC2154
 
 # find_problems: prints what is missing and puts it into the array `problems`; in a dry run also what would be installed
@@ -18,7 +19,8 @@ find_problems() {
     show_problems
   else # which shows them at its end, with those that come up on the way
     lacking=$(lacking_packages "$(needed_extra)" | xargs)
-    [[ -z $lacking ]] || echo "$script_name: to be installed from a package registry, into ${MDI_VENV:-$mdi_root/.venv}: $lacking" >&2
+    [[ -z $lacking ]] \
+      || echo "$script_name: to be installed from a package registry, into ${MDI_VENV:-$mdi_root/.venv}: $lacking" >&2
     if [[ $lacking == *ttspico* ]] && ! command -v cc > /dev/null; then
       echo "$script_name: no C compiler, which speech synthesis needs: the demo will give perplexities only" >&2
     fi
@@ -39,7 +41,8 @@ estimate_cost() {
   local part options folder pair
   for part in ${parts:-""}; do
     enter "$part"
-    options=(--stage "$stage" --stop-stage "$stop_stage" --nj "$nj" --max-settings "$max_settings" --thresholds "$thresholds")
+    options=(--stage "$stage" --stop-stage "$stop_stage" --nj "$nj" --max-settings "$max_settings")
+    options+=(--thresholds "$thresholds")
     if [[ -e $data/train.txt.gz ]]; then
       options+=(--in-text "$data/train.txt.gz" --background "$(compgen -G "$data/background.*.gz" | head -n 1)")
       for folder in ${spoken[@]+"${spoken[@]}"}; do options+=(--speech "$data/speech/$folder"); done
@@ -49,7 +52,8 @@ estimate_cost() {
       for folder in ${folders[@]+"${folders[@]}"}; do options+=(--speech "$folder"); done
       for pair in $set_data; do options+=(--speech "$egs_dir/${pair#*=}"); done
     elif [[ $demo == true ]]; then
-      echo "time: $([[ $tiny == true ]] && echo "about a minute" || echo "15 to 20 minutes") on two cores, after the downloads" >&2
+      echo "time: $([[ $tiny == true ]] && echo "about a minute" \
+        || echo "15 to 20 minutes") on two cores, after the downloads" >&2
       return
     else
       echo "time and memory: unknown, as no texts are given" >&2

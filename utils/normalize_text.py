@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Written text to the words that people say, as for LibriSpeech's language models: numbers and abbreviations in words,
-no punctuation, one sentence a line.
+no punctuation, one sentence per line.
 
     utils/normalize_text.py [--case upper|lower] [--sentences true|false] [--nj N] TEXT[.gz]... OUT[.gz]
 

@@ -14,7 +14,8 @@ needed_extra() {
   (IFS=, && echo "${extras[*]}")
 }
 
-# lacking_packages EXTRA: those of the extra (text, speech or demo, see pyproject.toml) that python3 does not find, and mdi itself
+# lacking_packages EXTRA: those of the extra (text, speech or demo, see pyproject.toml) that python3 does not find, and
+# mdi itself
 lacking_packages() {
   local modules=(mdi)
   [[ $1 != *text* && $1 != demo ]] || modules+=(num2words)
@@ -26,7 +27,8 @@ from importlib.util import find_spec
 print(*(name for name in sys.argv[1:] if find_spec(name) is None))' "${modules[@]}" 2> /dev/null || echo python3
 }
 
-# install_packages EXTRA: unless they are there. Where the synthesiser cannot be compiled the demo does without speech (speech=false).
+# install_packages EXTRA: unless they are there. Where the synthesiser cannot be compiled the demo does without speech
+# (speech=false).
 install_packages() {
   local extra=$1
   if [[ -z $(lacking_packages "$extra") ]]; then return; fi

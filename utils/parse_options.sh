@@ -1,8 +1,9 @@
 # shellcheck shell=bash
-# Options, as with Kaldi's parse_options.sh: a variable that a script declares above its call of parse_options, in a line such as
+# Options, as with Kaldi's parse_options.sh: a variable that a script declares above its call of parse_options, in a
+# line such as
 #     nj=2  # jobs at a time
-# is the option --nj, its default and its line in --help, which begins with the comment at the top of the script. Among the declarations a
-# comment that begins a line is a heading, and an indented one goes on with the option above it.
+# is the option --nj, its default and its line in --help, which begins with the comment at the top of the script. Among
+# the declarations a comment that begins a line is a heading, and an indented one goes on with the option above it.
 
 # parse_options "$@": sets the variables; what is left is in the array `arguments`
 parse_options() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command and keeps a log of it: the command, when it began and ended, everything that it printed (which is printed here too), its
-# exit code, which is also that of this script.
+# Runs a command and keeps a log of it: the command, when it began and ended, everything that it printed (which is
+# printed here too), its exit code, which is also that of this script.
 # Usage: utils/run_logged.sh LOG COMMAND...
 set -euo pipefail
 log=$1

@@ -8,6 +8,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 ruff check .
 ruff format --check .
-mapfile -t scripts < <(find . -path ./.venv -prune -o -path ./.git -prune -o -type f \( -name '*.sh' -o -path './.ci/run' \) -print)
+mapfile -t scripts < <(
+  find . -path ./.venv -prune -o -path ./.git -prune -o -type f \( -name '*.sh' -o -path './.ci/run' \) -print
+)
 shellcheck -x "${scripts[@]}"
 python3 -m pytest "$@"

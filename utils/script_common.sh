@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# What every script of the recipe begins with: its name, its options, its errors and its log. Source it after `set -euo pipefail`.
+# What every script of the recipe begins with: its name, its options, its errors and its log. Source it after `set -euo
+# pipefail`.
 
 mdi_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 script=${BASH_SOURCE[-1]} # with its folder as it was called, unless that is within this package
@@ -16,10 +17,11 @@ fail() {
   exit "${2:-1}"
 }
 
-# log_to FILE: everything that the script prints goes into FILE too, with its command, start, end and exit code. The script begins again for
-# that, unless whoever called it keeps a log already; $mdi_log is its name.
+# log_to FILE: everything that the script prints goes into FILE too, with its command, start, end and exit code. The
+# script begins again for that, unless whoever called it keeps a log already; $mdi_log is its name.
 log_to() {
-  [[ -n ${mdi_log:-} ]] || exec "$mdi_root/utils/run_logged.sh" "$1" bash "$script" ${command_line[@]+"${command_line[@]}"}
+  [[ -n ${mdi_log:-} ]] \
+    || exec "$mdi_root/utils/run_logged.sh" "$1" bash "$script" ${command_line[@]+"${command_line[@]}"}
 }
 
 # the same file, wherever a script goes

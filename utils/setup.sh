@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the virtual environment and installs this package in it, once; prints nothing when there is nothing to do.
 #
-#   . utils/setup.sh [extra]     sets PATH so that `mdi` and its python3 are found; extra: of pyproject.toml, such as test
+#   . utils/setup.sh [extra]     sets PATH so that `mdi` and its python3 are found; extra: of pyproject.toml, as test
 #
 # MDI_VENV names another place for the environment (default: .venv beside this package).
 
@@ -13,8 +13,8 @@ mdi_setup() {
   local stamp=$mdi_venv/.installed${mdi_extra:+-$mdi_extra} owner=$mdi_venv/.installed-from python
   # an environment holds one clone of this package: another one would replace it for everybody who uses it
   if [[ -f $owner && $(< "$owner") != "$mdi_root" ]]; then
-    echo "utils/setup.sh: $mdi_venv is the environment of $(< "$owner"), not of $mdi_root; set MDI_VENV to another folder, unset it, or \
-remove $mdi_venv if that clone is no more" >&2
+    echo "utils/setup.sh: $mdi_venv is the environment of $(< "$owner"), not of $mdi_root; set MDI_VENV to another \
+folder, unset it, or remove $mdi_venv if that clone is no more" >&2
     return 1
   fi
   if [[ -f $stamp && ! $mdi_root/pyproject.toml -nt $stamp ]]; then return; fi
@@ -28,7 +28,8 @@ remove $mdi_venv if that clone is no more" >&2
   echo "setting up $mdi_venv with $("$python" --version) (once, about a minute)" >&2
   [[ -x $mdi_venv/bin/python3 ]] || "$python" -m venv "$mdi_venv" || return 1
   echo "$mdi_root" > "$owner"
-  "$mdi_venv/bin/python3" -m pip install --quiet --disable-pip-version-check --editable "${mdi_root}[report${mdi_extra:+,$mdi_extra}]" >&2 || return 1
+  "$mdi_venv/bin/python3" -m pip install --quiet --disable-pip-version-check \
+    --editable "${mdi_root}[report${mdi_extra:+,$mdi_extra}]" >&2 || return 1
   echo "compiling the kernels (once, about half a minute)" >&2
   "$mdi_venv/bin/python3" -m mdi.compile >&2 || return 1
   touch "$stamp"

@@ -7,9 +7,10 @@
 declare -A to_be_made=()
 planned=() fresh=()
 
-# make_once OUT... from INPUT... by COMMAND...: runs the command, which makes every OUT, unless the same command has made all of them from the
-# same inputs (files, or folders with all that is in them). The record of that, .OUT.made, appears when the command is through: after kill -9
-# it is run again. What it prints also goes into the folder log beside OUT, and never to standard output.
+# make_once OUT... from INPUT... by COMMAND...: runs the command, which makes every OUT, unless the same command has
+# made all of them from the same inputs (files, or folders with all that is in them). The record of that, .OUT.made,
+# appears when the command is through: after kill -9 it is run again. What it prints also goes into the folder log
+# beside OUT, and never to standard output.
 make_once() {
   local outs=() inputs=() out record state reason log
   while [[ $1 != from ]]; do
@@ -53,19 +54,20 @@ there() { [[ -e $1 ]] || coming "$1"; }
 # coming FILE: in a dry run, an earlier command would have made it; stage 0 makes everything in data/
 coming() { [[ -n ${to_be_made[$1]:-} || ($1 == data/* && -n ${to_be_made[data/$corpus/prepared]:-}) ]]; }
 
-# need FILE...: they must be there; says which stage makes them (stage_of of utils/experiment.sh)
+# need FILE...: they must be there; names the one that is made first, and the stage that makes it (stage_of of
+# utils/experiment.sh)
 need() {
-  local file stage
+  local file lacking=() message
   for file in "$@"; do
-    if there "$file"; then continue; fi
-    stage=$(stage_of "$file")
-    if [[ $dry_run == true ]]; then # as if they were: what comes after them is of interest too
-      to_be_made[$file]=yes
-      [[ -z $stage ]] || problems+=("$file is missing; stage $stage makes it: begin with --stage $stage")
-    else
-      fail "$file is missing; stage $stage makes it: run this again with --stage $stage"
-    fi
+    if ! there "$file"; then lacking+=("$(stage_of "$file") $file"); fi
   done
+  if [[ ${#lacking[@]} -eq 0 ]]; then return; fi
+  file=$(printf '%s\n' "${lacking[@]}" | sort -s -k 1,1 | awk 'NR == 1')
+  message="${file#* } is missing; stage ${file%% *} makes it: run this again with --stage ${file%% *}"
+  [[ $dry_run == true ]] || fail "$message"
+  # as if they were there: what comes after them is of interest too
+  [[ $file == " "* ]] || problems+=("$message")
+  for file in "${lacking[@]}"; do to_be_made[${file#* }]=yes; done
 }
 
 # show_plan FOLDER: what make_once was called for since the last time, without the folder that all of it is in
@@ -99,7 +101,8 @@ state_of() {
   done
 }
 
-# why_make RECORD STATE OUT...: false if every OUT is there and was made in this state; prints what has changed, if something has
+# why_make RECORD STATE OUT...: false if every OUT is there and was made in this state; prints what has changed, if
+# something has
 why_make() {
   local record=$1 state=$2 out before
   for out in "${@:3}"; do [[ -e $out ]] || return 0; done
@@ -127,7 +130,8 @@ log_of() {
   echo "${folder%/scoring_kaldi}/log/$name.log"
 }
 
-# lock_folder FOLDER OTHER...: one run at a time in these; the jobs of a run that was killed keep the lock until they have ended
+# lock_folder FOLDER OTHER...: one run at a time in these; the jobs of a run that was killed keep the lock until they
+# have ended
 lock_folder() {
   local folder
   mkdir -p "$1" 2> /dev/null || fail "cannot make $1 in $PWD; run this in a folder that you may write to"

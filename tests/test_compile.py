@@ -1,0 +1,44 @@
+"""Kernels are compiled once, at set-up, and kept where the user may write."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import mdi.compile
+from mdi.kernels import cache_folder
+
+
+def test_every_kernel_that_people_meet_first_is_compiled(capsys):
+    assert mdi.compile.main() == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_verb_that_fails_is_named(capsys, monkeypatch):
+    monkeypatch.setattr(mdi.compile, "MODELS", ["train nowhere.txt out.arpa"])
+    assert mdi.compile.main() == 1
+    assert "mdi train nowhere.txt out.arpa: mdi train: nowhere.txt" in capsys.readouterr().err
+
+
+def test_what_is_compiled_is_kept_where_one_may_write(tmp_path, monkeypatch):
+    home = {"HOME": str(tmp_path)}
+    assert cache_folder(tmp_path, home) is None  # beside the modules
+    assert cache_folder(tmp_path, {**home, "MDI_CACHE": str(tmp_path / "mine")}) == str(tmp_path / "mine")
+    assert cache_folder(tmp_path, {**home, "NUMBA_CACHE_DIR": "x", "MDI_CACHE": "y"}) is None
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != "/installed" and access(path, mode))
+    assert cache_folder("/installed", home) == f"{tmp_path}/.cache/mdi"
+    assert cache_folder("/installed", {**home, "XDG_CACHE_HOME": str(tmp_path / "c")}) == f"{tmp_path}/c/mdi"
+    # no home to write to either
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "tmp"))
+    assert cache_folder("/installed", {"HOME": "/proc"}) == f"{tmp_path}/tmp/mdi-{os.getuid()}"
+    assert (tmp_path / "tmp").stat().st_uid == os.getuid()
+
+
+def test_the_cache_is_used(tmp_path):
+    code = "from mdi.lm.vocabulary import vocabulary; assert vocabulary(['a', 'b']).id('b') == 1"
+    environment = {**os.environ, "MDI_CACHE": str(tmp_path / "cache")}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    assert list((tmp_path / "cache").rglob("*.nbi"))
