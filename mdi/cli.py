@@ -31,12 +31,15 @@ VERBS = {
     "graph": "HCLG.fst for the built-in acoustic model, from a lexicon and a language model",
     "decode": "first-pass decoding of a Kaldi data folder to lattices",
     "rescore": "exchange the language model in lattices, exactly",
+    "vosk": "adapt the models in a Vosk folder, decode with libvosk",
     "score": "WER over LM weights and insertion penalties, confidence, significance, oracle",
     "check": "look a model over: format, closure, sums, what Kaldi would stumble on",
 }
 
-# Modules of the optional dependencies: graphs, decoding and scoring need them, language models do not.
-SPEECH_PACKAGES = ("pywrapfst", "kaldifst", "kaldi_decoder", "pocketsphinx", "kaldialign", "kaldiio")
+# Modules of the optional dependencies and who brings them: graphs, decoding and scoring need them, language models not.
+EXTRA_OF = dict.fromkeys(
+    ("pywrapfst", "kaldifst", "kaldi_decoder", "pocketsphinx", "kaldialign", "kaldiio"), "speech"
+) | {"vosk": "vosk"}  # fmt: skip
 
 
 M_MMAP_THRESHOLD = -3  # in malloc.h
@@ -80,10 +83,12 @@ def main(argv: list[str] | None = None) -> int:
         print(f"mdi {verb}: {error}", file=sys.stderr)
         return 1
     except ModuleNotFoundError as error:
-        if error.name not in SPEECH_PACKAGES:
+        if error.name not in EXTRA_OF:
             raise
+        extra = EXTRA_OF[error.name]
         print(
-            f"mdi {verb}: the package {error.name} is not installed; run: pip install 'mdi-lm[speech]'", file=sys.stderr
+            f"mdi {verb}: the package {error.name} is not installed; run: pip install 'mdi-lm[{extra}]'",
+            file=sys.stderr,
         )
         return 1
     except BrokenPipeError:  # the reader of our standard output has gone

@@ -167,3 +167,61 @@ def test_an_unscored_development_set_is_an_error(folder, capsys):
     ]
     assert main(arguments) == 1
     assert "Run mdi score on it" in capsys.readouterr().err
+
+
+@pytest.fixture
+def heard(tmp_path):
+    """A data folder, and words that two recognisers gave."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "text").write_text("u1 a b c\nu2 d e\nu3 f\n")
+    (tmp_path / "data" / "utt2spk").write_text("u1 s\nu2 s\nu3 s\n")
+    for name, text in (("one", "u1 a b c\nu2 d x\nu3\n"), ("two", "u1 a b c\nu2 d e\nu3\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "text").write_text(text)
+    return tmp_path
+
+
+def test_words_are_scored_in_the_same_files(heard, capsys):
+    data, one, two = (str(heard / name) for name in ("data", "one", "two"))
+    assert main(["score", "--hyp", "text", data, one]) == 0
+    assert main(["score", "--hyp", "text", "--compare-with", one, data, two]) == 0
+    said = capsys.readouterr()
+    # of six words e is wrong and f is missing; then only f is
+    assert f"%WER 33.33 [ 2 / 6, 0 ins, 1 del, 1 sub ] {one}/wer_1_0.0\n" in said.out
+    assert f"%WER 16.67 [ 1 / 6, 0 ins, 1 del, 0 sub ] {two}/wer_1_0.0\n" in said.out
+    assert "Difference of the WERs: -16.67" in said.out
+    assert "oracle" not in said.err
+    details = heard / "two" / "scoring_kaldi" / "wer_details"
+    assert {path.name for path in details.iterdir()} == {
+        "lmwt", "wip", "per_utt", "per_spk", "ops", "wer_bootci", "comparison",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("recordings", [False, True])
+def test_a_ctm_is_scored_as_its_text(heard, recordings):
+    """u2 begins at 10 s of the recording r that segments cut u1 and u2 from; one word lies where nobody is scored."""
+    if recordings:
+        (heard / "data" / "wav.scp").write_text("r r.wav\nu3 u3.wav\n")
+        (heard / "data" / "segments").write_text("u1 r 0 3\nu2 r 10 -1\nu3 u3 0 -1\n")
+        ctm = ";; words\nr 1 10.5 0.2 x 0.5\nr 1 10.1 0.2 d\nr 1 5.0 0.2 noise\n"
+        ctm += "r 1 0.1 0.2 a 1\nr 1 0.5 0.2 b 1\nr 1 2.9 0.1 c 1\n"
+    else:
+        ctm = "u1 1 0.1 0.2 a 1\nu1 1 0.5 0.2 b 1\nu1 1 2.9 0.2 c 1\nu2 1 0.5 0.2 x\nu2 1 0.1 0.2 d\n"
+    (heard / "one" / "ctm").write_text(ctm)
+    assert main(["score", "--hyp", "ctm", str(heard / "data"), str(heard / "one")]) == 0
+    assert (heard / "one" / "wer_1_0.0").read_text().startswith("%WER 33.33 [ 2 / 6, 0 ins, 1 del, 1 sub ]\n")
+
+
+def test_words_that_cannot_be_scored(heard, capsys):
+    data, one = str(heard / "data"), heard / "one"
+    for line, message in (
+        ("u1 1 0.1 a", "one/ctm:1: 'u1 1 0.1 a'; expected name"),
+        ("u9 1 0 1 a", "u9 is no utterance"),
+    ):
+        (one / "ctm").write_text(line + "\n")
+        assert main(["score", "--hyp", "ctm", data, str(one)]) == 1
+        assert message in capsys.readouterr().err
+    assert main(["score", "--hyp", "text", "--tuned-on", str(one), data, str(one)]) == 1
+    assert "--tuned-on is for lattices" in capsys.readouterr().err
+    assert main(["score", data, str(one)]) == 1
+    assert "no --words" in capsys.readouterr().err

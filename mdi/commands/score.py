@@ -1,20 +1,31 @@
-"""Word error rate of lattices over LM weights and word-insertion penalties, in Kaldi's files.
+"""Word error rate of lattices over LM weights and word-insertion penalties, or of words, in Kaldi's files.
 
 Choose the point on the development set, and score the evaluation set at that point:
   mdi score --words words.txt data/dev exp/decode_dev
   mdi score --words words.txt --tuned-on exp/decode_dev data/eval exp/decode_eval
+Words that a recogniser gave, DIR/text or DIR/ctm, are scored as they are:
+  mdi score --hyp text data/eval exp/decode_eval
 --compare-with names another scored folder and tells whether the difference is significant.
 """
 
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mdi.speech.score import Sweep
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help="Kaldi data folder (text, utt2spk), or a text file")
-    parser.add_argument("folder", metavar="DIR", help="decoding folder with lat.N.gz; the scores are written here")
-    parser.add_argument("--words", required=True, metavar="words.txt", help="the symbol table of the lattices")
+    parser.add_argument(
+        "folder", metavar="DIR", help="decoding folder (lat.N.gz, text or ctm); the scores are written here"
+    )
+    parser.add_argument(
+        "--hyp", choices=("lattices", "text", "ctm"), default="lattices", help="what to score (lattices)"
+    )
+    parser.add_argument("--words", metavar="words.txt", help="the symbol table of the lattices")
     parser.add_argument("--min-lmwt", type=int, default=7, metavar="N", help="smallest LM weight (7)")
     parser.add_argument("--max-lmwt", type=int, default=17, metavar="N", help="largest LM weight (17)")
     parser.add_argument("--word-ins-penalty", default="0.0,0.5,1.0", metavar="A,B,C", help="penalties (0.0,0.5,1.0)")
@@ -27,22 +38,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from itertools import chain
     from pathlib import Path
 
     from mdi.errors import MdiError
-    from mdi.fst.symbols import read_symbols
     from mdi.progress import say
     from mdi.speech.data import DataFolder, read_text
-    from mdi.speech.lattice_files import archives, read_lattices
-    from mdi.speech.score import best_point, compare, filtered, sweep, write_scores
+    from mdi.speech.score import compare, filtered, write_scores
     from mdi.speech.wer import confidence
 
     if not Path(args.folder).is_dir():
-        raise MdiError(f"{args.folder}: no such folder; expected one with lat.1.gz. Run mdi decode")
+        raise MdiError(f"{args.folder}: no such folder; expected one with lat.1.gz, text or ctm. Decode first")
     data = Path(args.data)
     references = filtered(DataFolder(data).text() if data.is_dir() else read_text(data), args.ref_filter)
     speakers = DataFolder(data).speakers() if data.is_dir() else {}
+    found = _lattices(args, references) if args.hyp == "lattices" else _words(args, references)
+    result = write_scores(args.folder, found, references, speakers, args.mode, args.hyp_filter)
+    print((Path(args.folder) / "scoring_kaldi" / "best_wer").read_text(), end="")
+    interval = confidence(result.errors)[0]
+    limits = f"95% interval [{interval.mean - interval.half:.2f}, {interval.mean + interval.half:.2f}]"
+    weight, penalty = result.point
+    if found.utterances:
+        limits = f"LM weight {weight}, penalty {penalty}, {limits}, oracle WER {found.oracle_rate:.2f}"
+        limits += f", depth {found.depth:.1f}"
+    say(f"mdi score: {limits}")
+    inner = {args.min_lmwt: weight + 1, args.max_lmwt: weight - 1}.get(weight, weight)
+    if (inner, penalty) in result.by_point and result.by_point[inner, penalty].rate > result.errors.rate:
+        say(f"mdi score: the best LM weight, {weight}, is at the edge of the range; widen --min-lmwt or --max-lmwt")
+    if args.compare_with:
+        print(compare(args.folder, args.compare_with, references, args.mode), end="")
+
+
+def _lattices(args: argparse.Namespace, references: dict[str, list[str]]) -> Sweep:
+    """The words of every lattice at every LM weight and penalty."""
+    from itertools import chain
+
+    from mdi.errors import MdiError
+    from mdi.fst.symbols import read_symbols
+    from mdi.speech.lattice_files import archives, read_lattices
+    from mdi.speech.score import best_point, sweep
+
+    if not args.words:
+        raise MdiError("no --words; expected the symbol table of the lattices, words.txt")
     if args.tuned_on:
         points = [best_point(args.tuned_on)]
     else:
@@ -56,21 +92,23 @@ def run(args: argparse.Namespace) -> None:
         points = [(weight, p) for p in penalties for weight in range(args.min_lmwt, args.max_lmwt + 1)]
     if not points or min(weight for weight, _ in points) <= 0:
         raise MdiError(f"no LM weights from {args.min_lmwt} to {args.max_lmwt}; expected positive ones, smallest first")
-    symbols = read_symbols(args.words)
     lattices = chain.from_iterable(read_lattices(path) for path in archives(args.folder))
-    found = sweep(lattices, symbols, references, points)
-    result = write_scores(args.folder, found, references, speakers, args.mode, args.hyp_filter)
-    print((Path(args.folder) / "scoring_kaldi" / "best_wer").read_text(), end="")
-    interval = confidence(result.errors)[0]
-    say(
-        f"mdi score: LM weight {result.point[0]}, penalty {result.point[1]}, 95% interval"
-        f" [{interval.mean - interval.half:.2f}, {interval.mean + interval.half:.2f}], oracle WER "
-        f"{found.oracle_rate:.2f},"
-        f" depth {found.depth:.1f}"
-    )
-    weight, penalty = result.point
-    inner = {args.min_lmwt: weight + 1, args.max_lmwt: weight - 1}.get(weight, weight)
-    if (inner, penalty) in result.by_point and result.by_point[inner, penalty].rate > result.errors.rate:
-        say(f"mdi score: the best LM weight, {weight}, is at the edge of the range; widen --min-lmwt or --max-lmwt")
-    if args.compare_with:
-        print(compare(args.folder, args.compare_with, references, args.mode), end="")
+    return sweep(lattices, read_symbols(args.words), references, points)
+
+
+def _words(args: argparse.Namespace, references: dict[str, list[str]]) -> Sweep:
+    """DIR/text or DIR/ctm, of which there is nothing to choose."""
+    from pathlib import Path
+
+    from mdi.errors import MdiError
+    from mdi.speech.data import DataFolder, read_ctm, read_text
+    from mdi.speech.score import AS_RECOGNISED, Sweep
+
+    if args.tuned_on:
+        raise MdiError(f"--tuned-on is for lattices; {args.hyp} has no LM weight to choose. Leave it out")
+    path = Path(args.folder) / args.hyp
+    if args.hyp == "text":
+        return Sweep({AS_RECOGNISED: read_text(path)})
+    data = DataFolder(Path(args.data))
+    segments = data.segments() if data.has("segments") else None
+    return Sweep({AS_RECOGNISED: read_ctm(path, list(references), segments)})

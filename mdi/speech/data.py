@@ -91,6 +91,36 @@ def _segment(path: Path, row: Row) -> Segment:
     return Segment(recording, begin, end)
 
 
+def read_ctm(path: str | Path, utterances: list[str], segments: dict[str, Segment] | None = None) -> dict[str, Words]:
+    """A ctm's words in the order of their times: 'name channel begin duration word [confidence]' per line. Names are
+    utterances; or recordings, where segments tell which utterance the middle of a word lies in. An utterance that is
+    not there has no words."""
+    timed: dict[str, list[tuple[float, str]]] = {name: [] for name in utterances}
+    of_recording: dict[str, list[tuple[str, Segment]]] = {}
+    for name, segment in (segments or {}).items():
+        of_recording.setdefault(segment.recording, []).append((name, segment))
+    for number, line in enumerate(read_lines(str(path)), 1):
+        found = fields(line)
+        if not found or found[0].startswith(";;"):
+            continue
+        try:
+            name, begin, duration, word = found[0], float(found[2]), float(found[3]), found[4]
+        except (IndexError, ValueError):
+            raise MdiError(
+                f"{path}:{number}: '{to_str(line)[:80]}'; expected name, channel, begin, duration, word"
+            ) from None
+        if name not in timed:
+            if name not in of_recording:
+                raise MdiError(f"{path}:{number}: {name} is no utterance of the reference, nor a recording of segments")
+            middle = begin + duration / 2
+            inside = [u for u, s in of_recording[name] if s.begin <= middle and (s.end == -1 or middle < s.end)]
+            if not inside or inside[0] not in timed:
+                continue  # where nobody is scored
+            name = inside[0]
+        timed[name].append((begin, word))
+    return {name: [word for _, word in sorted(words, key=lambda one: one[0])] for name, words in timed.items()}
+
+
 @dataclass(frozen=True)
 class DataFolder:
     """A folder whose files are read when they are asked for."""

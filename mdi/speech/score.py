@@ -1,10 +1,11 @@
-"""Lattices and references to word error rates, in the files that Kaldi's scoring leaves behind.
+"""Lattices or words, and references, to word error rates, in the files that Kaldi's scoring leaves behind.
 
 wer_<LMWT>_<WIP>                       what compute-wer prints
 scoring_kaldi/test_filt.txt            the references as scored
 scoring_kaldi/penalty_<WIP>/<LMWT>.txt the hypotheses
 scoring_kaldi/best_wer                 the lowest WER's line and file
-scoring_kaldi/wer_details/             lmwt, wip, per_utt, per_spk, ops, wer_bootci; here also oracle_wer and depth
+scoring_kaldi/wer_details/             lmwt, wip, per_utt, per_spk, ops, wer_bootci; of lattices also
+                                       oracle_wer and depth
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ from mdi.speech.lattice import Lattice, best_path, depth, n_frames, oracle
 from mdi.speech.wer import Errors, align, compute_wer, confidence, sign_flip_p
 
 Point = tuple[int, str]  # LM weight and word-insertion penalty, as they are in file names
+AS_RECOGNISED: Point = (1, "0.0")  # of words that come without lattices: nothing was weighed
 
 
 @dataclass
 class Sweep:
-    """The hypotheses of all lattices at each point, and what the lattices are like."""
+    """The hypotheses of all lattices at each point, and what the lattices are like; `utterances` are those that have
+    one."""
 
     hypotheses: dict[Point, dict[str, Words]]
     oracle_errors: int = 0
@@ -196,10 +199,12 @@ def write_scores(
     if all(utterance in speaker_of for utterance in errors.utterances):
         write_file(details / "per_spk", _per_speaker(errors, speaker_of))
     write_file(details / "wer_bootci", confidence(errors)[0].line("Set1"))
-    write_file(
-        details / "oracle_wer", f"%WER {found.oracle_rate:.2f} [ {found.oracle_errors} / {found.oracle_words} ]\n"
-    )
-    write_file(details / "depth", f"Overall density is {found.depth:.6g} over {found.frames} frames.\n")
+    for name in ("oracle_wer", "depth"):  # of an earlier scoring of lattices
+        (details / name).unlink(missing_ok=True)
+    if found.utterances:
+        oracle_errors = f"[ {found.oracle_errors} / {found.oracle_words} ]"
+        write_file(details / "oracle_wer", f"%WER {found.oracle_rate:.2f} {oracle_errors}\n")
+        write_file(details / "depth", f"Overall density is {found.depth:.6g} over {found.frames} frames.\n")
     _sclite(root, point, references, hypotheses[point], speaker_of)
     write_file(scoring / "best_wer", f"{errors.summary()} {root / f'wer_{point[0]}_{point[1]}'}\n")
     return Result(point, errors, by_point)

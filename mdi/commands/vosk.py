@@ -1,0 +1,302 @@
+"""Adapts the language models in a Vosk model's folder to text, and decodes Kaldi data folders with libvosk.
+
+    mdi vosk adapt [options] MODEL_DIR TEXT[.gz]... OUT_DIR     a folder for vosk.Model(), adapted to the text
+    mdi vosk put [options] MODEL_DIR LM OUT_DIR                 the same with a model that is ready, in any form
+    mdi vosk decode [options] MODEL_DIR DATA_DIR DIR            text, ctm and with --n-best also lattices of the data
+
+adapt: a model with a dynamic graph (graph/Gr.fst) gets another Gr.fst, and what it has in rescore/ is adapted too. A
+static graph (HCLG.fst) cannot be changed: rescore/G.carpa is adapted, or made if --first-pass gives the model that the
+graph was made with. With --dev thresholds, prior and mixture weights are searched as by mdi tune; without it they are
+--min-counts 1 --sigma2 1. OUT_DIR has a certificate, mdi.json, and the words of the text that the model cannot
+recognise, unknown_words.txt; files that stay the same are links to those of MODEL_DIR.
+
+decode: 16 kHz, one channel. A decoding that was stopped goes on with the utterances that are missing. With --n-best the
+words are those of the best path, otherwise those of least expected error (both are libvosk's); lat.1.gz is for mdi
+rescore and mdi score, an LM weight of 10 being the one that decoded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mdi.commands import options as shared
+from mdi.errors import MdiError, OptionError, check_positive, examples
+from mdi.progress import say, set_verbose
+
+if TYPE_CHECKING:
+    from mdi.lm.model import NgramModel
+    from mdi.speech.vosk import VoskFolder
+
+# Lattices of a smaller beam hold too few sequences for rescoring to choose from.
+RESCORING_BEAM = 6.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("adapt", "put", "decode"))
+    parser.add_argument("files", metavar="FILE", nargs="+", help="see above")
+    parser.add_argument(
+        "--lattice-beam", type=float, metavar="B", help="(the model's; adapt: at least 6 where lattices are rescored)"
+    )
+    add = parser.add_argument_group("adapt").add_argument
+    add("--dev", metavar="TEXT", help="development text: search for the best model on it, as mdi tune does")
+    add("--max-settings", type=int, default=32, metavar="N", help="end that search after so many settings (32)")
+    add("--min-counts", default="1", metavar="N-N-N", help="without --dev: constrain n-grams seen so often (1)")
+    add("--sigma2", default="1", metavar="V[-V-V]", help="without --dev: variance of the prior, or none (1)")
+    add("--large", metavar="LM", help="rescore with this model, as it is, whatever its form")
+    add("--first-pass", metavar="LM", help="the model that a static graph (HCLG.fst) was made with")
+    add("--ppl", metavar="TEXT", action="append", default=[],
+        help="print this text's perplexity before and after; may be repeated (--dev, or the text)")  # fmt: skip
+    add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
+    add = parser.add_argument_group("decode").add_argument
+    add("--nj", type=int, default=1, metavar="N", help="threads (1)")
+    add("--n-best", type=int, default=0, metavar="N",
+        help="also the N best sequences of each utterance, with scores, as a list and as lattices (0)")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int | None:
+    if args.lattice_beam is not None:
+        check_positive("lattice_beam", args.lattice_beam)
+    return {"adapt": _adapt, "put": _put, "decode": _decode}[args.action](args)
+
+
+def _adapt(args: argparse.Namespace) -> int:
+    from mdi.lm.perplexity import perplexity
+    from mdi.speech.vosk import check_new_folder, find_vosk_folder
+
+    started = time.monotonic()
+    set_verbose(False)
+    if len(args.files) < 3:
+        raise MdiError("expected MODEL_DIR TEXT... OUT_DIR")
+    model_dir, *texts, out = args.files
+    for name in ("threads", "max_settings"):
+        check_positive(name, getattr(args, name))
+    source = find_vosk_folder(model_dir)
+    check_new_folder(Path(out), source)
+    for path in [*texts, *args.ppl, *([args.dev] if args.dev else [])]:
+        if path != "-" and not Path(path).is_file():
+            raise MdiError(f"{path}: no such file; expected text, one sentence per line")
+    adapted_from, unchanged = _plan(args, source)
+    reported = args.ppl or [args.dev or texts[0]]
+    models: dict[str, NgramModel] = {}
+    fields: dict[str, Any] = {}
+    unknown: list[tuple[str, int]] = []
+    converged = True
+    for place, path in adapted_from.items():
+        own = source.read(path) if source.path in path.parents else _read(str(path), source)
+        say(f"{path}: {' / '.join(f'{n:,}' for n in own.trie.counts)} n-grams")
+        unknown = unknown or _unknown_words(texts, own)
+        made, model_fields, good = _adapted(args, str(path), own, texts)
+        converged &= good
+        before = {text: perplexity(own, text) for text in reported}
+        after = {text: perplexity(made, text) for text in reported}
+        for text in reported:
+            note = " (which it was adapted to)" if text in texts else ""
+            change = 100 * (after[text].ppl / before[text].ppl - 1)
+            say(
+                f"{place}: perplexity of {text}{note}: before {before[text].ppl:.2f}, after {after[text].ppl:.2f} "
+                f"({change:+.1f}%); {after[text].oov:,} of {after[text].words:,} words are unknown and left out"
+            )
+            print(f"{place}\t{text}\t{before[text].ppl:.7g}\t{after[text].ppl:.7g}")
+        model_fields["perplexity"] = {
+            text: {"before": before[text].as_dict(), "after": after[text].as_dict()} for text in reported
+        }
+        models[place], fields[place] = made, model_fields
+    for place, path in unchanged.items():
+        models[place] = models[str(path)] if str(path) in models else _read(str(path), source)
+    content = {
+        "in_domain": texts, "development": args.dev, "adapted": fields, "unknown_words": len(unknown),
+        "unknown_tokens": sum(n for _, n in unknown),
+        "options": {name: getattr(args, name) for name in ("min_counts", "sigma2", "max_settings")},
+    }  # fmt: skip
+    _write(args, source, models, content, started, unknown)
+    return 0 if converged else 1
+
+
+def _put(args: argparse.Namespace) -> None:
+    from mdi.speech.vosk import check_new_folder, find_vosk_folder
+
+    started = time.monotonic()
+    if len(args.files) != 3:
+        raise MdiError("expected MODEL_DIR LM OUT_DIR")
+    model_dir, lm, out = args.files
+    source = find_vosk_folder(model_dir)
+    check_new_folder(Path(out), source)
+    adapted, unchanged = _plan(args, source)
+    ready = _read(lm, source)
+    models = dict.fromkeys(adapted, ready)
+    for place, path in unchanged.items():
+        models[place] = models[str(path)] if str(path) in models else _read(str(path), source)
+    _write(args, source, models, {"lm": lm}, started)
+
+
+def _write(
+    args: argparse.Namespace, source: VoskFolder, models: dict[str, NgramModel], content: dict[str, Any],
+    started: float, unknown: list[tuple[str, int]] | None = None,
+) -> None:  # fmt: skip
+    """The folder with these models in their places, and its certificate."""
+    from mdi.certificate import write_certificate
+    from mdi.speech.vosk import exchange_lm, new_folder
+
+    out = Path(args.files[-1])
+    beam = args.lattice_beam
+    if beam is None and any(place.endswith("G.carpa") for place in models):
+        beam = max(source.lattice_beam or 0.0, RESCORING_BEAM)
+    with new_folder(source, out, beam) as folder:
+        for place, model in models.items():
+            exchange_lm(folder, folder.path / place, model)
+        if unknown is not None:
+            rows = "".join(f"{word} {n}\n" for word, n in unknown)
+            (folder.path / "unknown_words.txt").write_bytes(rows.encode("utf-8", "surrogateescape"))
+        content |= {
+            "command": f"vosk {args.action}", "model": args.files[0], "exchanged": sorted(models),
+            "large": args.large, "first_pass": args.first_pass, "lattice_beam": beam,
+        }  # fmt: skip
+        write_certificate(str(folder.path / "mdi"), content, time.monotonic() - started)
+    if beam is not None:
+        say(f"{out}: lattice beam {beam:g} instead of {source.lattice_beam or 'the default'}")
+    say(f"{out}: a Vosk model with another {', '.join(sorted(models))}; load it as any other: vosk.Model('{out}')")
+
+
+def _plan(args: argparse.Namespace, source: VoskFolder) -> tuple[dict[str, Path], dict[str, Path | str]]:
+    """(place in the folder: the model that is adapted for it; place: the model that goes there as it is, or the place
+    whose adapted model it is)"""
+
+    def place(path: Path) -> str:
+        return str(path.relative_to(source.path))
+
+    adapted: dict[str, Path] = {}
+    unchanged: dict[str, Path | str] = {}
+    decoding, in_lattices, large = (
+        place(source.first_pass),
+        place(source.first_pass_in_lattices),
+        place(source.rescoring),
+    )
+    if source.dynamic:
+        if args.first_pass:
+            raise MdiError(
+                f"--first-pass is for static graphs; {source.path} decodes with {decoding}, which is adapted"
+            )
+        adapted[decoding] = source.first_pass
+        if source.rescores or args.large:  # lattices have the scores of what decodes
+            unchanged[in_lattices] = decoding
+        if source.rescores and not args.large:
+            adapted[large] = source.rescoring
+    elif args.first_pass:
+        unchanged[in_lattices] = Path(args.first_pass)
+        if not args.large:
+            adapted[large] = source.rescoring if source.rescores else Path(args.first_pass)
+    elif source.rescores:
+        if not args.large:
+            adapted[large] = source.rescoring
+    else:
+        raise MdiError(
+            f"{source.path}: a static graph (HCLG.fst), and no rescore/G.carpa; its language model is within it. "
+            f"Give the model that the graph was made with, --first-pass LM (ARPA, G.fst): lattices will be rescored"
+        )
+    if args.large:
+        unchanged[large] = Path(args.large)
+    return adapted, unchanged
+
+
+def _read(path: str, source: VoskFolder) -> NgramModel:
+    """A model from outside of the folder, whose numbers, if it has no words, are the folder's."""
+    from mdi.fst.formats import read_lm
+
+    return read_lm(path, str(source.words))
+
+
+def _adapted(
+    args: argparse.Namespace, path: str, own: NgramModel, texts: list[str]
+) -> tuple[NgramModel, dict[str, Any], bool]:
+    """(the model, fields for the certificate, whether it converged)"""
+    from mdi.adaptation.adapter import adapt
+    from mdi.adaptation.tune import tune
+    from mdi.lm.normalise import check_normalised, checked_sum
+
+    check_normalised(path, own)
+    sources = list(map(Path, texts))
+    if args.dev:
+        tuned = tune(own, sources, args.dev, max_order=own.order, max_settings=args.max_settings, threads=args.threads)
+        fields = shared.checked_fields(tuned.adapted, path)
+        fields |= {
+            "worst_sum_gap": checked_sum(tuned.model), "ngrams": tuned.model.trie.counts, "setting": str(tuned.setting),
+            "weights": tuned.weights, "development_ppl": tuned.development.ppl,
+            "interpolation_ppl": tuned.interpolation, "ended": tuned.ended,
+        }  # fmt: skip
+        parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
+        say(f"chosen of {len(tuned.trials)} settings: {tuned.setting}; mixed: {parts}; plain interpolation would have "
+            f"development perplexity {tuned.interpolation:.2f}, this one {tuned.development.ppl:.2f}")  # fmt: skip
+        return tuned.model, fields, shared.say_result(tuned.adapted, path)
+    sigma2 = shared.parse_variances(args.sigma2)
+    adapted = adapt(own, sources, args.min_counts, sigma2=sigma2, threads=args.threads)
+    fields = shared.checked_fields(adapted, path)
+    return adapted.model, fields, shared.say_result(adapted, path)
+
+
+def _unknown_words(texts: list[str], own: NgramModel) -> list[tuple[str, int]]:
+    """Words of the texts that the model lacks, with counts, the commonest first; and a line about them."""
+    from mdi.lm.word_counts import count_words
+
+    counts = count_words(list(map(Path, texts)))
+    found = [(word, int(n)) for word, n in zip(counts.words, counts.count, strict=True) if own.vocab.id(word) < 0]
+    found.sort(key=lambda item: (-item[1], item[0]))
+    tokens = sum(n for _, n in found)
+    if 2 * tokens > counts.total:
+        raise MdiError(
+            f"{tokens:,} of {counts.total:,} words of the text are unknown to the model, such as "
+            f"{examples([word for word, _ in found])}; expected most of them in it. Are text and model in the same "
+            f"language and letter case, without punctuation, and are there no utterance names in the text?"
+        )
+    if found:
+        listed = ", ".join(f"{word} {n}" for word, n in found[:20])
+        say(
+            f"{len(found):,} words of the text, {tokens:,} of {counts.total:,}, are unknown to the model, which cannot "
+            f"recognise them: {listed}{' ...' if len(found) > 20 else ''}. All are in unknown_words.txt. Where one can "
+            f"be spelt in words that it knows ('iron stein'), do so in the text; otherwise the graph must be made "
+            f"again with pronunciations for them (Vosk's documentation: adding words). The n-grams around them are "
+            f"left out"
+        )
+    return found
+
+
+def _decode(args: argparse.Namespace) -> None:
+    import json
+
+    from mdi.files import make_folder, writing
+    from mdi.speech.data import DataFolder
+    from mdi.speech.vosk import find_vosk_folder, with_lattice_beam
+    from mdi.speech.vosk_decode import decode, read_results, write_outputs
+
+    if len(args.files) != 3:
+        raise MdiError("expected MODEL_DIR DATA_DIR DIR")
+    model_dir, data_dir, out_dir = args.files
+    source, data = find_vosk_folder(model_dir), DataFolder(Path(data_dir))
+    check_positive("nj", args.nj)
+    if args.n_best < 0:
+        raise OptionError("n_best", args.n_best, "a number of sequences, or 0")
+    if not data.has("wav.scp"):
+        raise MdiError(f"{data_dir}/wav.scp: not there; expected a Kaldi data folder")
+    utterances = data.utterances()
+    out = make_folder(out_dir)
+    settings = {
+        "model": source.identity(), "utterances": utterances, "n_best": args.n_best, "lattice_beam": args.lattice_beam
+    }  # fmt: skip
+    record = out / "decode.json"
+    if record.exists() and json.loads(record.read_text()) != settings:
+        raise MdiError(
+            f"{out}: holds a decoding with another model, data, --n-best or --lattice-beam; remove the folder or name "
+            f"another one"
+        )
+    with writing(str(record)) as stream:
+        stream.write(json.dumps(settings).encode())
+    with with_lattice_beam(source, args.lattice_beam) as folder:
+        factor = decode(folder, data, utterances, out, args.n_best, args.nj)
+    found = read_results(out)
+    results = [found[utterance] for utterance in utterances]
+    write_outputs(source, results, out, args.n_best)
+    seconds = sum(one.seconds for one in results)
+    note = f", {factor:.2f} times real time in each of {args.nj} threads" if factor else ""
+    say(f"mdi vosk decode: {len(results):,} utterances, {seconds / 60:.1f} minutes of speech{note} -> {out}")

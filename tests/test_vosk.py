@@ -1,0 +1,379 @@
+"""Vosk folders: other language models in them, and libvosk's answers as Kaldi's files. What needs a real model runs
+where MDI_VOSK_MODEL names its folder."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mdi.adaptation.adapter import adapt
+from mdi.cli import main
+from mdi.errors import MdiError
+from mdi.fst.formats import read_lm, write_lm
+from mdi.fst.symbols import SymbolTable, read_symbols
+from mdi.lm.perplexity import perplexity
+from mdi.speech.data import read_text
+from mdi.speech.lattice import best_path, n_best
+from mdi.speech.lattice_files import read_lattices
+from mdi.speech.rescore import EXACT, lattice_model
+from mdi.speech.vosk import CERTIFICATE, VoskFolder, find_vosk_folder, with_lattice_beam
+from mdi.speech.vosk_decode import (
+    ACOUSTIC_FACTOR,
+    GRAPH_SCALE,
+    Alternative,
+    Recognised,
+    Word,
+    n_best_lattice,
+    parse_answer,
+    read_results,
+    with_graph_scores,
+)
+
+DATA = Path(__file__).parent / "data"
+WORDS = DATA / "kaldi" / "words.txt"
+TEXT, DEV = str(DATA / "text" / "in.txt.gz"), str(DATA / "text" / "dev.txt")
+REAL = os.environ.get("MDI_VOSK_MODEL", "")
+with_real_model = pytest.mark.skipif(not REAL, reason="MDI_VOSK_MODEL names no folder of a Vosk model")
+
+
+def unpack(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(gzip.decompress(source.read_bytes()))
+
+
+@pytest.fixture
+def dynamic(tmp_path: Path) -> Path:
+    """What mdi vosk adapt sees of a folder with a dynamic graph; only its language model is looked into."""
+    folder = tmp_path / "dynamic"
+    unpack(DATA / "ngram-fst" / "Gr.bg.kn.fst.gz", folder / "graph" / "Gr.fst")
+    for name, content in (("am/final.mdl", "acoustic"), ("graph/HCLr.fst", "graph"), ("conf/model.conf", CONF)):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(content)
+    return folder
+
+
+@pytest.fixture
+def static(tmp_path: Path) -> Path:
+    folder = tmp_path / "static"
+    for name, content in (("am/final.mdl", "acoustic"), ("graph/HCLG.fst", "graph"), ("conf/model.conf", CONF)):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    shutil.copy(WORDS, folder / "graph" / "words.txt")
+    return folder
+
+
+CONF = "--beam=10.0\n--lattice-beam=2.0\n"
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_dynamic_graph_gets_another_model(dynamic, tmp_path, capsys):
+    before = files(dynamic)
+    assert main(["vosk", "adapt", "--ppl", DEV, str(dynamic), TEXT, str(tmp_path / "out")]) == 0
+    place, text, old, new = capsys.readouterr().out.split()
+    assert (place, text) == ("graph/Gr.fst", DEV)
+    out = tmp_path / "out"
+    made = files(out)
+    assert files(dynamic) == before  # links, but the source is what it was
+    assert set(made) == {*before, CERTIFICATE, "unknown_words.txt"}
+    assert {name for name in before if made[name] != before[name]} == {"graph/Gr.fst"}
+    assert (out / "am" / "final.mdl").samefile(dynamic / "am" / "final.mdl")
+    # the same words with the same numbers; what was adapted is what mdi adapt makes
+    assert read_symbols(str(out / "graph" / "Gr.fst")).ids == read_symbols(str(dynamic / "graph" / "Gr.fst")).ids
+    adapted = read_lm(str(out / "graph" / "Gr.fst"))
+    assert perplexity(adapted, DEV).ppl == pytest.approx(float(new), rel=1e-5)
+    assert perplexity(read_lm(str(dynamic / "graph" / "Gr.fst")), DEV).ppl == pytest.approx(float(old), rel=1e-6)
+    by_hand = adapt(read_lm(str(dynamic / "graph" / "Gr.fst")), Path(TEXT), 1, sigma2=1)
+    assert perplexity(by_hand.model, DEV).ppl == pytest.approx(float(new), rel=1e-6)
+    certificate = json.loads((out / CERTIFICATE).read_text())
+    assert certificate["exchanged"] == ["graph/Gr.fst"]
+    assert certificate["adapted"]["graph/Gr.fst"]["worst_sum_gap"] < 1e-6
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_development_text_tunes(dynamic, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["vosk", "adapt", "--dev", DEV, "--max-settings", "3", str(dynamic), TEXT, str(out)]) == 0
+    said = capsys.readouterr()
+    fields = json.loads((out / CERTIFICATE).read_text())["adapted"]["graph/Gr.fst"]
+    assert fields["development_ppl"] <= fields["interpolation_ppl"]
+    assert float(said.out.split()[3]) == pytest.approx(fields["development_ppl"], rel=1e-5)
+    assert "chosen of 3 settings" in said.err
+    assert read_lm(str(out / "graph" / "Gr.fst")).order == read_lm(str(dynamic / "graph" / "Gr.fst")).order
+
+
+def test_unknown_words_are_listed_with_counts(dynamic, tmp_path, capsys):
+    text = tmp_path / "text"
+    known = gzip.decompress(Path(TEXT).read_bytes()).decode()
+    text.write_text(known + "almaxaquottl and floda\nfloda\n")
+    assert main(["vosk", "adapt", str(dynamic), str(text), str(tmp_path / "out")]) == 0
+    listed = (tmp_path / "out" / "unknown_words.txt").read_text()
+    assert "floda 2\n" in listed
+    assert "almaxaquottl 1\n" in listed
+    assert "pronunciations" in capsys.readouterr().err
+    text.write_text("Floda AND Almaxaquottl\n")
+    assert main(["vosk", "adapt", str(dynamic), str(text), str(tmp_path / "other")]) == 1
+    assert "letter case" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_large_model_beside_a_dynamic_graph(dynamic, tmp_path):
+    """Lattices have the scores of the model that decodes, the adapted one, which rescore/G.fst must take out."""
+    out, large = tmp_path / "out", DATA / "kaldi" / "bg.kn.arpa.gz"
+    assert main(["vosk", "adapt", "--large", str(large), str(dynamic), TEXT, str(out)]) == 0
+    assert json.loads((out / CERTIFICATE).read_text())["exchanged"] == [
+        "graph/Gr.fst",
+        "rescore/G.carpa",
+        "rescore/G.fst",
+    ]
+    words = str(out / "graph" / "Gr.fst")
+    decodes = perplexity(read_lm(words), DEV).ppl
+    assert perplexity(read_lm(str(out / "rescore" / "G.fst"), words), DEV).ppl == pytest.approx(decodes, rel=1e-5)
+    rescores = perplexity(read_lm(str(out / "rescore" / "G.carpa"), words), DEV).ppl
+    assert rescores == pytest.approx(perplexity(read_lm(str(large)), DEV).ppl, rel=1e-5)
+    # lattices of a beam of 2 leave rescoring nothing to choose from
+    assert (out / "conf" / "model.conf").read_text() == "--beam=10.0\n--lattice-beam=6\n"
+    assert (dynamic / "conf" / "model.conf").read_text() == CONF
+
+
+def test_a_static_graph_with_a_rescoring_model_has_that_adapted(static, tmp_path):
+    unpack(DATA / "carpa" / "bg.kn.carpa.gz", static / "rescore" / "G.carpa")
+    (static / "rescore" / "G.fst").write_text("the model that decodes")
+    out = tmp_path / "out"
+    assert main(["vosk", "adapt", "--lattice-beam", "4", str(static), TEXT, str(out)]) == 0
+    assert json.loads((out / CERTIFICATE).read_text())["exchanged"] == ["rescore/G.carpa"]
+    assert (out / "rescore" / "G.fst").read_text() == "the model that decodes"
+    assert (out / "graph" / "HCLG.fst").read_text() == "graph"
+    ppl = [perplexity(read_lm(str(f / "rescore" / "G.carpa"), str(WORDS)), DEV).ppl for f in (static, out)]
+    assert ppl[1] < 0.9 * ppl[0]
+    assert "--lattice-beam=4" in (out / "conf" / "model.conf").read_text()
+
+
+def test_a_static_graph_alone_needs_the_model_that_it_was_made_with(static, tmp_path, capsys):
+    out, lm = tmp_path / "out", DATA / "kaldi" / "bg.kn.arpa.gz"
+    assert main(["vosk", "adapt", str(static), TEXT, str(out)]) == 1
+    assert "--first-pass LM" in capsys.readouterr().err
+    assert not out.exists()
+    assert main(["vosk", "adapt", "--first-pass", str(lm), str(static), TEXT, str(out)]) == 0
+    known = perplexity(read_lm(str(lm)), DEV).ppl
+    assert perplexity(read_lm(str(out / "rescore" / "G.fst"), str(WORDS)), DEV).ppl == pytest.approx(known, rel=1e-4)
+    assert perplexity(read_lm(str(out / "rescore" / "G.carpa"), str(WORDS)), DEV).ppl < 0.9 * known
+
+
+def test_only_own_folders_are_replaced(dynamic, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "precious").write_text("")
+    assert main(["vosk", "adapt", str(dynamic), TEXT, str(out)]) == 1
+    assert "was not made by mdi vosk" in capsys.readouterr().err
+    assert main(["vosk", "adapt", str(dynamic), TEXT, str(dynamic)]) == 1
+    assert "is also the model that is adapted" in capsys.readouterr().err
+    (out / CERTIFICATE).write_text("{}")
+    assert main(["vosk", "adapt", str(dynamic), TEXT, str(out)]) == 0
+    assert not (out / "precious").exists()
+
+
+def test_a_ready_model_is_put_into_a_folder(dynamic, static, tmp_path):
+    lm, out = DATA / "kaldi" / "bg.kn.arpa.gz", tmp_path / "out"
+    assert main(["vosk", "put", str(dynamic), str(lm), str(out)]) == 0
+    known = perplexity(read_lm(str(lm)), DEV).ppl
+    assert perplexity(read_lm(str(out / "graph" / "Gr.fst")), DEV).ppl == pytest.approx(known, rel=1e-4)
+    assert json.loads((out / CERTIFICATE).read_text())["exchanged"] == ["graph/Gr.fst"]
+    # where nothing but rescoring is possible, there
+    assert main(["vosk", "put", str(static), str(lm), str(out)]) == 1
+    assert main(["vosk", "put", "--first-pass", str(lm), str(static), str(lm), str(out)]) == 0
+    assert perplexity(read_lm(str(out / "rescore" / "G.carpa"), str(WORDS)), DEV).ppl == pytest.approx(known, rel=1e-4)
+
+
+def test_an_interrupted_run_leaves_nothing(dynamic, tmp_path, monkeypatch):
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mdi.speech.vosk.write_lm", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        main(["vosk", "adapt", str(dynamic), TEXT, str(tmp_path / "out")])
+    assert [path.name for path in tmp_path.iterdir()] == ["dynamic"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("am/final.mdl", "no am/final.mdl"),
+        ("graph/HCLr.fst", "neither HCLr.fst"),
+        ("graph/Gr.fst", "Gr.fst: not there"),
+    ],
+)
+def test_what_is_no_model(dynamic, broken, message):
+    (dynamic / broken).unlink()
+    with pytest.raises(MdiError, match=message):
+        find_vosk_folder(str(dynamic))
+    with pytest.raises(MdiError, match="no such folder"):
+        find_vosk_folder(str(dynamic / "nothing"))
+
+
+def test_folders_of_the_older_kind(dynamic, tmp_path):
+    old = tmp_path / "old"
+    old.mkdir()
+    for name in ("am/final.mdl", "graph/Gr.fst", "graph/HCLr.fst"):
+        shutil.move(dynamic / name, old)
+    folder = find_vosk_folder(str(old))
+    assert (folder.dynamic, folder.first_pass, folder.words) == (True, old / "Gr.fst", old / "Gr.fst")
+
+
+def test_another_beam_for_a_while(dynamic):
+    with with_lattice_beam(VoskFolder(dynamic), 7.5) as folder:
+        assert folder.lattice_beam == 7.5
+        assert folder.own_lm == folder.first_pass
+        assert (folder.path / "graph" / "Gr.fst").samefile(dynamic / "graph" / "Gr.fst")
+    assert VoskFolder(dynamic).lattice_beam == 2.0
+    assert not folder.path.exists()
+
+
+def answer(*alternatives: tuple[str, float]) -> dict:
+    """libvosk's, for words of 0.3 s each, 5 s after its recogniser's first sound."""
+    listed = []
+    for text, score in alternatives:
+        words = [{"word": w, "start": 5 + 0.3 * i, "end": 5.3 + 0.3 * i} for i, w in enumerate(text.split())]
+        listed.append({"text": text, "confidence": score, "result": words})
+    return {"utterance": "u", "seconds": 1.0, "before": 5.0, "answer": {"alternatives": listed}}
+
+
+def test_confidences_are_shares_of_the_likelihood():
+    """exp(0) + exp(-1) + exp(-2) = 1.5032: a is in all, b in the first and the last, c in the first only."""
+    found = parse_answer(answer(("a b c", 10.0), ("a x y", 9.0), ("a b", 8.0), ("a b", 7.0)))
+    assert [one.text for one in found.alternatives] == [["a", "b", "c"], ["a", "x", "y"], ["a", "b"]]
+    whole = 1 + np.exp(-1) + np.exp(-2)
+    expected = [1.0, (1 + np.exp(-2)) / whole, 1 / whole]
+    assert [word.confidence for word in found.alternatives[0].words] == pytest.approx(expected)
+    assert [word.begin for word in found.alternatives[0].words] == pytest.approx([0.0, 0.3, 0.6])
+
+
+def test_an_answer_without_alternatives_has_libvosks_confidences():
+    row = {"utterance": "u", "seconds": 1.0, "before": 0.0,
+           "answer": {"text": "a", "result": [{"word": "a", "start": 0.1, "end": 0.2, "conf": 0.7}]}}  # fmt: skip
+    assert parse_answer(row).alternatives == [Alternative([Word("a", 0.1, 0.2, 0.7)])]
+    silent = {**row, "answer": {"text": ""}}
+    assert parse_answer(silent).alternatives == [Alternative([])]
+
+
+def test_a_line_that_was_being_written_is_cut_off(tmp_path):
+    path = tmp_path / "results.1.jsonl"
+    whole = json.dumps(answer(("a", 1.0))).encode() + b"\n"
+    path.write_bytes(whole + whole[:20])
+    assert list(read_results(tmp_path)) == ["u"]
+    assert path.read_bytes() == whole
+    path.write_bytes(b"nonsense\n")
+    with pytest.raises(MdiError, match=r"results\.1\.jsonl:1: not a line of mdi vosk decode"):
+        read_results(tmp_path)
+
+
+def test_lattices_of_alternatives_have_the_models_score_as_graph_cost():
+    model = read_lm(str(DATA / "kaldi" / "bg.kn.arpa.gz"))
+    symbols = read_symbols(str(WORDS))
+    words = [w for w in symbols.ids if model.vocab.id(w) >= 0 and w[0] not in "<#"][:6]
+    texts = [words[:3], words[3:], words[:1], []]
+    found = Recognised("u", 1.0, [
+        Alternative([Word(w, 0.3 * i, 0.3 * i + 0.3) for i, w in enumerate(text)], 50.0 - k)
+        for k, text in enumerate(texts)
+    ])  # fmt: skip
+    made = with_graph_scores(n_best_lattice(found, symbols), lattice_model(model, symbols), EXACT)
+    # at Kaldi's usual weight of 10 the order, and the score, are those of the recogniser
+    paths = n_best(made, 10, 10.0)
+    assert [symbols.spell(path.words) for path in paths] == texts
+    for path, one in zip(paths, found.alternatives, strict=True):
+        exact = -perplexity(model, [one.text]).log_prob if one.words else -np.log(model.prob("</s>", "<s>"))
+        assert path.graph == pytest.approx(exact)
+        assert GRAPH_SCALE * (path.graph + path.acoustic / ACOUSTIC_FACTOR) == pytest.approx(-one.score)
+    assert symbols.spell(best_path(made, 10.0).words) == texts[0]
+
+
+def test_words_that_the_table_lacks():
+    found = Recognised("u", 1.0, [Alternative([Word("nowhere", 0, 1)])])
+    with pytest.raises(MdiError, match="no symbol nowhere"):
+        n_best_lattice(found, SymbolTable("words.txt", {"<eps>": 0}))
+
+
+@pytest.fixture
+def speech(tmp_path: Path) -> Path:
+    """Two recordings of the tests' data as a Kaldi data folder."""
+    folder = tmp_path / "speech"
+    folder.mkdir()
+    sounds = sorted((DATA / "speech").glob("*.wav"))[:2]
+    (folder / "wav.scp").write_text("".join(f"{path.stem} {path}\n" for path in sounds))
+    texts = read_text(DATA / "speech" / "text")
+    (folder / "text").write_text("".join(f"{path.stem} {' '.join(texts[path.stem])}\n" for path in sounds))
+    return folder
+
+
+@with_real_model
+def test_the_real_model_decodes_resumes_and_scores(speech, tmp_path, capsys):
+    out = tmp_path / "decoded"
+    command = ["vosk", "decode", "--n-best", "20", "--lattice-beam", "6", REAL, str(speech)]
+    assert main([*command, str(out)]) == 0
+    names = {"text", "ctm", "nbest", "lat.1.gz", "words.txt", "num_jobs", "decode.json", "results.1.jsonl"}
+    assert {path.name for path in out.iterdir()} == names
+    text = read_text(out / "text")
+    lattices = {lattice.utterance: lattice for lattice in read_lattices(str(out / "lat.1.gz"))}
+    symbols = read_symbols(str(out / "words.txt"))
+    for utterance, words in text.items():
+        assert symbols.spell(best_path(lattices[utterance], 10.0).words) == words
+        rows = [line.split() for line in (out / "ctm").read_text().splitlines() if line.startswith(f"{utterance} ")]
+        assert [row[4] for row in rows] == words
+        begins = [float(row[2]) for row in rows]
+        assert begins == sorted(begins)
+        assert all(0.0 < float(row[5]) <= 1.0 for row in rows)
+        with wave.open(str(DATA / "speech" / f"{utterance}.wav")) as sound:
+            assert begins[-1] + float(rows[-1][3]) <= sound.getnframes() / 16000 + 0.1
+    # stopped after the first utterance: the second is decoded again, to the same words
+    results = out / "results.1.jsonl"
+    first = results.read_bytes().splitlines(keepends=True)[0]
+    results.write_bytes(first + b'{"utterance"')
+    assert main([*command, "--nj", "2", str(out)]) == 0
+    assert results.read_bytes().startswith(first)
+    assert read_text(out / "text") == text
+    assert main(["score", "--words", str(out / "words.txt"), str(speech), str(out)]) == 0
+    assert main(["score", "--hyp", "text", str(speech), str(out)]) == 0
+    assert main(["vosk", "decode", "--n-best", "5", REAL, str(speech), str(out)]) == 1
+    assert "holds a decoding with another model" in capsys.readouterr().err
+
+
+@with_real_model
+def test_the_real_model_is_adapted_and_hears_it(speech, tmp_path):
+    """Text in which a sentence of the recordings occurs makes libvosk hear it. With the same model in rescore/ scores
+    differ from those of the model's own by the difference of the language models, which is what our rescoring does."""
+    texts = read_text(DATA / "speech" / "text")
+    utterance, words = next(iter(read_text(speech / "text").items()))
+    (tmp_path / "text").write_text("".join(f"{' '.join(sentence)}\n" for sentence in texts.values()))
+    adapted, both = tmp_path / "adapted", tmp_path / "both"
+    assert main(["vosk", "adapt", REAL, str(tmp_path / "text"), str(adapted)]) == 0
+    assert main(["vosk", "decode", str(adapted), str(speech), str(tmp_path / "heard")]) == 0
+    assert read_text(tmp_path / "heard" / "text")[utterance] == words
+
+    numbers = str(adapted / "graph" / "Gr.fst")
+    own, new = (read_lm(str(Path(folder) / "graph" / "Gr.fst")) for folder in (REAL, adapted))
+    shutil.copytree(REAL, both)
+    (both / "rescore").mkdir()
+    write_lm(own, str(both / "rescore" / "G.fst"), "fst", numbers)
+    write_lm(new, str(both / "rescore" / "G.carpa"), "carpa", numbers)
+    rest = []
+    for folder in (REAL, both):
+        out = tmp_path / f"decoded{len(rest)}"
+        command = ["vosk", "decode", "--n-best", "50", "--lattice-beam", "8", str(folder), str(speech), str(out)]
+        assert main(command) == 0
+        paths = (
+            (one.utterance, path) for one in read_lattices(str(out / "lat.1.gz")) for path in n_best(one, 50, 10.0)
+        )
+        rest.append({(utterance, *path.words.tolist()): path.acoustic / ACOUSTIC_FACTOR for utterance, path in paths})
+    common = [key for key in rest[0] if key in rest[1]]
+    assert len(common) > 10
+    # libvosk adds random noise to the sound (dither): the same to a few tenths, where the models differ by 5 to 12
+    assert [rest[1][key] for key in common] == pytest.approx([rest[0][key] for key in common], abs=0.5)
