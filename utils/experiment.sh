@@ -54,7 +54,7 @@ data_inputs() {
 
 # data_options: what local/prepare_data.sh is told, one per line
 data_options() {
-  local name names=(nj demo tiny speech in_text background_text background_lm dev_text eval_text vocab vocab_size case
+  local name names=(nj demo dialogue vosk_model game utterances tiny speech in_text background_text background_lm dev_text eval_text vocab vocab_size case
     data_dir lexicon lattice_dir words default_lm)
   [[ -z $recipe ]] || names+=(egs_dir train_data set_data lang decode_dirs lang_from data_from model_from)
   for name in "${names[@]}"; do printf '%s\n' "--${name//_/-}" "${!name}"; done
@@ -64,9 +64,11 @@ data_options() {
 enter() {
   part=$1 data=data/$corpus${1:+/$1} exp=exp/$corpus${1:+/$1}
   background=$exp/lm/background.arpa.gz
-  if [[ -n $background_lm || -e $data/background.arpa.gz ]]; then background=$data/background.arpa.gz; fi
+  if [[ -n $background_lm || $dialogue == true || -e $data/background.arpa.gz ]]; then
+    background=$data/background.arpa.gz
+  fi
   default=$exp/first/default.arpa.gz
-  if [[ -n $default_lm || -e $data/default.arpa.gz ]]; then default=$data/default.arpa.gz; fi
+  if [[ -n $default_lm || $dialogue == true || -e $data/default.arpa.gz ]]; then default=$data/default.arpa.gz; fi
   find_sets
   dev=$data/${sets[0]:-dev}.txt.gz
   texts=(${sets[@]+"${sets[@]/#/$data/}"})
@@ -75,6 +77,10 @@ enter() {
   swept_lms=("${swept[@]/#/$exp/mdi/}")
   swept_lms=("${swept_lms[@]/%/.arpa.gz}")
   small=(default mdi best) large=(interpolated "${swept[@]}" prior best)
+  if [[ $backend == vosk ]]; then # decodes with models of any size
+    small=(default interpolated prior best)
+    if [[ $full == true ]]; then small=(default "${large[@]}"); fi
+  fi
 }
 
 # find_sets: the test sets, the development set first, and those of them that have speech
@@ -88,8 +94,8 @@ find_sets() {
     done
   elif [[ $dry_run == true ]]; then # what stage 0 will find, as far as one can see
     sets=(dev)
-    if [[ -n $eval_text || $data_dir == *,* || $demo == true ]]; then sets+=(eval); fi
-    if [[ -n $data_dir || $demo == true ]]; then spoken=("${sets[@]}"); fi
+    if [[ -n $eval_text || $data_dir == *,* || $demo$dialogue == *true* ]]; then sets+=(eval); fi
+    if [[ -n $data_dir || $demo$dialogue == *true* ]]; then spoken=("${sets[@]}"); fi
     if [[ -n $recipe ]]; then
       sets=()
       for pair in $set_data; do sets+=("${pair%%=*}"); done
@@ -101,7 +107,15 @@ find_sets() {
 }
 
 # the file of a first-pass model, and of one for rescoring
-small_lm() { if [[ $1 == default ]]; then echo "$default"; else echo "$exp/first/$1.arpa.gz"; fi; }
+small_lm() {
+  if [[ $1 == default ]]; then
+    echo "$default"
+  elif [[ $backend == vosk ]]; then
+    large_lm "$1"
+  else
+    echo "$exp/first/$1.arpa.gz"
+  fi
+}
 large_lm() { if [[ $1 == interpolated ]]; then echo "$exp/lm/$1.arpa.gz"; else echo "$exp/mdi/$1.arpa.gz"; fi; }
 
 # left_out LM [WHAT]: a ready background model needs no stage 1 and 2, and without them there is no interpolation, nor
@@ -163,13 +177,19 @@ make_graphs() {
 
 # graph_of MODEL LM
 graph_of() {
-  if [[ $backend == kaldi ]]; then
+  if [[ $backend == vosk ]]; then
+    make_once "$(vosk_folder "$1")/mdi.json" from "$2" "$data/words.txt" by \
+      mdi vosk put "$data/vosk-model" "$2" "$(vosk_folder "$1")"
+  elif [[ $backend == kaldi ]]; then
     graph_in_recipe "$1" "$2"
   else
     make_once "$exp/graph/$1/HCLG.fst" from "$2" "$data/words.txt" "$data/lexicon.txt" by "$steps/make_graph.sh" \
       --words "$data/words.txt" --lexicon "$data/lexicon.txt" "$2" "$exp/graph/$1"
   fi
 }
+
+# vosk_folder MODEL: a Vosk model with this language model
+vosk_folder() { if [[ $1 == default ]]; then echo "$data/vosk-model"; else echo "$exp/graph/$1"; fi; }
 
 # first_pass MODEL SET: its lattices, by decoding, or from those of another system, which come with the data
 first_pass() {
@@ -182,6 +202,9 @@ first_pass() {
   elif [[ -d $ready ]] && ! decodes_here; then # no acoustic model: the small model goes into the lattices instead
     rescore "$default" "$lm" "$exp/decode/default/$2" "$out"
     [[ $dry_run == true ]] || touch "$out/rescored" # for the table
+  elif [[ $backend == vosk ]]; then
+    make_once "$out/num_jobs" from "$lm" "$data/speech/$2/wav.scp" by "$steps/decode.sh" --backend vosk --nj "$nj" \
+      --lattice-beam "$lattice_beam" "$(vosk_folder "$1")" "$data/speech/$2" "$out"
   elif [[ $backend == kaldi ]]; then
     decode_in_recipe "$1" "$2"
   else

@@ -7,6 +7,8 @@ needed_extra() {
   local extras=()
   if [[ $demo == true ]]; then
     extras=(demo)
+  elif [[ $dialogue == true ]]; then
+    extras=(dialogue)
   else
     [[ -z $data_dir$lattice_dir$recipe ]] || extras+=(speech)
     [[ -z $case || -n $background_lm ]] || extras+=(text)
@@ -21,6 +23,7 @@ lacking_packages() {
   [[ $1 != *text* && $1 != demo ]] || modules+=(num2words)
   [[ $1 != *speech* && $1 != demo ]] || modules+=(pywrapfst kaldifst kaldi_decoder pocketsphinx kaldialign kaldiio)
   [[ $1 != demo ]] || modules+=(ttspico)
+  [[ $1 != dialogue ]] || modules+=(vosk soundfile num2words kaldialign kaldiio)
   command -v mdi > /dev/null || echo mdi
   python3 -c 'import sys
 from importlib.util import find_spec

@@ -96,7 +96,9 @@ def labels(parts: list[Path]) -> dict[str, str]:
     found = {path.stem for part in parts for path in (part / "ppl").glob("*.jsonl")}
     thresholds = sorted((name for name in found if name.startswith("mdi.")), key=_numbers)
     known = {
-        "first.default": "default", "first.mdi": "MDI", "first.best": "Best",
+        "first.default": "default", "first.mdi": "MDI", "first.interpolated": "Interpolation",
+        **{f"first.{name}": f"MDI ({name[4:]})" for name in thresholds}, "first.prior": "MDI, prior",
+        "first.best": "Best",
         "background": "No adapt.", "in": "In-domain", "interpolated": "Interpolation",
         **{name: f"MDI ({name[4:]})" for name in thresholds},
         "prior": "MDI, prior", "best": "Best",
@@ -116,6 +118,8 @@ def corpora(parts: list[Path]) -> dict[str, Path]:
 
 def model_path(part: Path, model: str) -> Path:
     """Where the recipe keeps a model of the table."""
+    if model.startswith("first.") and (data_folder(part) / "vosk-model").exists() and model != "first.default":
+        model = model.removeprefix("first.")  # libvosk decodes with the large ones
     folder = "first" if model.startswith("first.") else "lm" if model in ("in", "background", "interpolated") else "mdi"
     name = f"{model.removeprefix('first.')}.arpa.gz"
     given = data_folder(part) / name  # a model that came with the data

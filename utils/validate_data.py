@@ -175,10 +175,8 @@ def check(folder: Path) -> list[str]:
             if not (folder / "default.arpa.gz").exists():
                 wrong.append(f"{folder / 'default.arpa.gz'}: missing; expected the model that {lattices} was made with")
         else:
-            wrong += [
-                f"{where}: missing; expected it, or {lattices}" for where in (path / "wav.scp", folder / "lexicon.txt")
-                if not where.exists()
-            ]  # fmt: skip
+            needed = [path / "wav.scp", *([] if (folder / "vosk-model").exists() else [folder / "lexicon.txt"])]
+            wrong += [f"{where}: missing; expected it, or {lattices}" for where in needed if not where.exists()]
     return wrong
 
 
