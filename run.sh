@@ -2,8 +2,8 @@
 # Usage: ./run.sh [options]
 # MDI adaptation of language models, from data to the table of perplexities and word error rates. Stages: 0 data, 1
 # language models, 2 interpolation, 3 MDI, 4 first-pass models, 5 decoding, 6 rescoring, 7 scores, table and report.
-# With no options: recorded speech, the dialogue of a game, through Vosk's small English model (--corpus dialogue); where
-# these cannot be had, synthetic speech (--corpus demo). In or beside a Kaldi recipe (egs/ami/s5b, egs/swbd/s5c,
+# With no options: the demo (text from package registries, synthetic speech). --corpus dialogue: recorded speech, the
+# dialogue of a game, through Vosk's small English model. In or beside a Kaldi recipe (egs/ami/s5b, egs/swbd/s5c,
 # egs/wsj/s5) the corpus is that recipe's. Text only, on your own corpus:
 #   ./run.sh --in-text a.txt --background-text b.txt.gz --dev-text c.txt
 # Data go to data/<corpus>, models and results to exp/<corpus>, of the current folder. What is up to date is not made
@@ -18,7 +18,7 @@ set -euo pipefail
 stage=0  # first stage
 stop_stage=7  # last stage
 dry_run=false  # make nothing: list what is missing, what would be done and about how long it would take
-corpus=""  # dialogue, demo, ami, swbd, wsj, or a name for your own (mine if texts are given, a recipe's, dialogue)
+corpus=""  # dialogue, demo, ami, swbd, wsj, or a name for your own (mine if texts are given, a recipe's, demo)
 conf=""  # file of settings, name=value (local/conf/<corpus>.conf if there is one)
 tiny=false  # demo: a very small corpus, made on the spot without a network
 nj=2  # jobs at a time
@@ -97,8 +97,7 @@ egs_dir=${egs_dir:-$(recipe_around)}
 own=$in_text$dev_text$eval_text$lattice_dir$data_dir # no part of the demo, nor of a recipe, which has its own
 [[ -n $corpus || -z $own ]] || corpus=mine
 corpus=${corpus:-$(known_corpus ${egs_dir:+"$egs_dir"} "$mdi_root")}
-if [[ -z $corpus && $tiny == true ]]; then corpus=demo; fi
-corpus=${corpus:-$(demo_that_can_be_had)}
+corpus=${corpus:-demo}
 [[ $corpus =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] \
   || fail "--corpus $corpus; expected letters, digits, dots and dashes, a letter or digit first" 2
 [[ -n $conf || ! -f $mdi_root/local/conf/$corpus.conf ]] || conf=$mdi_root/local/conf/$corpus.conf

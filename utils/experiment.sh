@@ -54,8 +54,8 @@ data_inputs() {
 
 # data_options: what local/prepare_data.sh is told, one per line
 data_options() {
-  local name names=(nj demo dialogue vosk_model game utterances tiny speech in_text background_text background_lm dev_text eval_text vocab vocab_size case
-    data_dir lexicon lattice_dir words default_lm)
+  local name names=(nj demo dialogue vosk_model game utterances tiny speech in_text background_text background_lm
+    dev_text eval_text vocab vocab_size case data_dir lexicon lattice_dir words default_lm)
   [[ -z $recipe ]] || names+=(egs_dir train_data set_data lang decode_dirs lang_from data_from model_from)
   for name in "${names[@]}"; do printf '%s\n' "--${name//_/-}" "${!name}"; done
 }

@@ -28,18 +28,6 @@ find_problems() {
   fi
 }
 
-# demo_that_can_be_had: dialogue; or demo, with a word on what is missing for the other
-demo_that_can_be_had() {
-  local said options=(--dialogue true --vosk-model "$vosk_model" --game "$game")
-  if said=$(mdi_log=none "$mdi_root/local/prepare_data.sh" --dry-run true "${options[@]}" data/dialogue 2>&1); then
-    echo dialogue
-  else
-    echo "$script_name: no recorded speech: ${said//local\/prepare_data.sh: /}" >&2
-    echo "$script_name: synthetic speech instead (--corpus demo)" >&2
-    echo demo
-  fi
-}
-
 # show_problems: all of them, as one message
 show_problems() {
   local problem
