@@ -25,8 +25,8 @@ import numpy as np
 from mdi.adaptation.dual import Dual, Evaluation
 from mdi.errors import check_choice, check_positive
 from mdi.kernels.solver import penalised_step
+from mdi.lm.trie import Array
 
-Array = np.ndarray
 MEMORY = 8  # steps that Anderson acceleration looks back on
 # Of the inner Newton iteration under a prior.
 STEP_PRECISION, STEP_ROUNDS = 1e-3, 8

@@ -14,7 +14,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mdi.speech.score import Sweep
+    from mdi.speech.score import BestPaths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,14 +68,14 @@ def run(args: argparse.Namespace) -> None:
         print(compare(args.folder, args.compare_with, references, args.mode), end="")
 
 
-def _lattices(args: argparse.Namespace, references: dict[str, list[str]]) -> Sweep:
+def _lattices(args: argparse.Namespace, references: dict[str, list[str]]) -> BestPaths:
     """The words of every lattice at every LM weight and penalty."""
     from itertools import chain
 
     from mdi.errors import MdiError
     from mdi.fst.symbols import read_symbols
     from mdi.speech.lattice_files import archives, read_lattices
-    from mdi.speech.score import best_point, sweep
+    from mdi.speech.score import best_paths, best_point
 
     if not args.words:
         raise MdiError("no --words; expected the symbol table of the lattices, words.txt")
@@ -93,22 +93,22 @@ def _lattices(args: argparse.Namespace, references: dict[str, list[str]]) -> Swe
     if not points or min(weight for weight, _ in points) <= 0:
         raise MdiError(f"no LM weights from {args.min_lmwt} to {args.max_lmwt}; expected positive ones, smallest first")
     lattices = chain.from_iterable(read_lattices(path) for path in archives(args.folder))
-    return sweep(lattices, read_symbols(args.words), references, points)
+    return best_paths(lattices, read_symbols(args.words), references, points)
 
 
-def _words(args: argparse.Namespace, references: dict[str, list[str]]) -> Sweep:
+def _words(args: argparse.Namespace, references: dict[str, list[str]]) -> BestPaths:
     """DIR/text or DIR/ctm, of which there is nothing to choose."""
     from pathlib import Path
 
     from mdi.errors import MdiError
     from mdi.speech.data import DataFolder, read_ctm, read_text
-    from mdi.speech.score import AS_RECOGNISED, Sweep
+    from mdi.speech.score import AS_RECOGNISED, BestPaths
 
     if args.tuned_on:
         raise MdiError(f"--tuned-on is for lattices; {args.hyp} has no LM weight to choose. Leave it out")
     path = Path(args.folder) / args.hyp
     if args.hyp == "text":
-        return Sweep({AS_RECOGNISED: read_text(path)})
+        return BestPaths({AS_RECOGNISED: read_text(path)})
     data = DataFolder(Path(args.data))
     segments = data.segments() if data.has("segments") else None
-    return Sweep({AS_RECOGNISED: read_ctm(path, list(references), segments)})
+    return BestPaths({AS_RECOGNISED: read_ctm(path, list(references), segments)})

@@ -22,8 +22,8 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.kernels import openfst as kernels
+from mdi.lm.trie import Array
 
-Array = np.ndarray
 _MAGIC, _SYMBOLS_MAGIC = 2125659606, 2125658996
 # What OpenFst cannot doubt of any such file: expanded and mutable. It works out the rest when asked.
 _PROPERTIES = 0x3

@@ -35,8 +35,8 @@ from mdi.kernels.text import (
     take_word,
 )  # fmt: skip
 from mdi.kernels.trie import bisect, gallop, spell
+from mdi.kernels.types import Array
 
-Array = np.ndarray
 BACKSLASH = 92
 LN10 = math.log(10.0)
 

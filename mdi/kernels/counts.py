@@ -24,8 +24,8 @@ from mdi.kernels.text import (
     take_word,
 )
 from mdi.kernels.trie import bisect, spell
+from mdi.kernels.types import Array
 
-Array = np.ndarray
 # What parse_counts stops for, beside DONE and FULL.
 BAD_COUNT = -1
 

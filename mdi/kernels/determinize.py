@@ -14,8 +14,8 @@ import numpy as np
 from numba import njit
 
 from mdi.kernels.lattice import INFINITY, LatticeArrays, costs_to_end
+from mdi.kernels.types import Array
 
-Array = np.ndarray
 # Costs within this are the same. Kaldi's delta.
 DELTA = 1.0 / 1024.0
 

@@ -10,8 +10,7 @@ import numpy as np
 from numba import njit
 
 from mdi.kernels.model import ModelLevel
-
-Array = np.ndarray
+from mdi.kernels.types import Array
 
 
 class Histories(NamedTuple):

@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 
 from mdi.kernels.normalise import PROB_EPSILON
+from mdi.kernels.types import Array
 
-Array = np.ndarray
 # Columns of `types`: how many different words were seen once, twice, more often after a history.
 ONCE, TWICE, MORE = 0, 1, 2
 

@@ -11,8 +11,8 @@ import numpy as np
 from numba import njit
 
 from mdi.kernels.text import line_bounds, next_field, parse_number
+from mdi.kernels.types import Array
 
-Array = np.ndarray
 INFINITY = np.inf
 
 

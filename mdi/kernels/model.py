@@ -8,8 +8,7 @@ import numpy as np
 from numba import njit
 
 from mdi.kernels.trie import Level, TrieArrays
-
-Array = np.ndarray
+from mdi.kernels.types import Array
 
 
 class ModelLevel(NamedTuple):

@@ -11,8 +11,8 @@ from numba import njit
 
 from mdi.kernels.arpa import COST_ZERO
 from mdi.kernels.trie import find_row
+from mdi.kernels.types import Array
 
-Array = np.ndarray
 # Residual costs of the cheapest-path walk that differ by less are the same state.
 RESIDUAL_STEP = 1e-5
 # What a label of the lattice is to the model, beside a word.

@@ -9,8 +9,8 @@ import numpy as np
 from numba import njit
 
 from mdi.kernels.memory import copy_bytes
+from mdi.kernels.types import Array
 
-Array = np.ndarray
 TAB, NEWLINE, RETURN, SPACE = 9, 10, 13, 32
 
 # What a loop stopped for. The caller turns it into a message; `at` is the byte where the offending field begins.

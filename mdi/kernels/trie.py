@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-Array = np.ndarray
+from mdi.kernels.types import Array
+
 RADIX_BITS = 11
 
 

@@ -21,16 +21,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mdi.errors import MdiError
 from mdi.kernels import trie as kernels
 from mdi.kernels.trie import Branches, Level, Spelling, TrieArrays
+from mdi.kernels.types import Array as Array
 
-Array = NDArray[Any]
 NONE: Array = np.zeros(0, np.int32)
 # numba compiles a kernel again for each length of a tuple; lists of arrays are padded to this one: order 8.
 MAX_ORDER = 8

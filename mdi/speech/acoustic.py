@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from mdi.errors import MdiError
+from mdi.lm.trie import Array
 
-Array = np.ndarray
 SAMPLE_RATE = 16_000
 FRAMES_A_SECOND = 100
 POSITIONS = "IBES"  # mdef's word positions 0..3: internal, begin, end, single

@@ -20,13 +20,12 @@ from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.kernels.expected_counts import SILENT, UNKNOWN, backward, expected_events
 from mdi.lm.counts import Counts, add_counts, count_text, counts_of
 from mdi.lm.text import OOV, SPECIAL, TextStats
-from mdi.lm.trie import PADDED
+from mdi.lm.trie import PADDED, Array
 from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, model_vocabulary, read_words
 from mdi.progress import Progress
 from mdi.speech.lattice_files import archives, read_lattices
 from mdi.speech.word_graph import FORMATS, NO_WORD, Labels, WordGraph, from_lattice, guess_format, read_graphs
 
-Array = np.ndarray
 # Events that are held before they are added up.
 _WAITING = 1 << 20
 

@@ -17,11 +17,10 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.fst.openfst import Arcs, from_bytes, from_unsorted, to_bytes
+from mdi.lm.trie import Array
 from mdi.progress import say
 from mdi.speech.acoustic import POSITIONS, AcousticModel
 from mdi.speech.lexicon import LexiconFst
-
-Array = np.ndarray
 
 
 class _Exchange:

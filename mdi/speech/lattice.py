@@ -16,8 +16,8 @@ from mdi.errors import MdiError
 from mdi.fst.openfst import ByState
 from mdi.kernels import lattice as kernels
 from mdi.kernels.lattice import LatticeArcs, LatticeArrays, LatticeFinals
+from mdi.lm.trie import Array
 
-Array = np.ndarray
 Record = TypeVar("Record", LatticeArcs, LatticeFinals)
 
 

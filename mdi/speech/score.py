@@ -34,7 +34,7 @@ AS_RECOGNISED: Point = (1, "0.0")  # of words that come without lattices: nothin
 
 
 @dataclass
-class Sweep:
+class BestPaths:
     """The hypotheses of all lattices at each point, and what the lattices are like; `utterances` are those that have
     one."""
 
@@ -55,10 +55,10 @@ class Sweep:
         return self.arc_frames / max(1, self.frames)
 
 
-def sweep(
+def best_paths(
     lattices: Iterable[Lattice], symbols: SymbolTable, references: dict[str, Words], points: list[Point]
-) -> Sweep:
-    result = Sweep({point: {} for point in points})
+) -> BestPaths:
+    result = BestPaths({point: {} for point in points})
     unknown = next((symbols.ids[word] for word in UNKNOWN if word in symbols.ids), -1)
     progress = Progress("scoring", None, "lattices")
     for lattice in lattices:
@@ -167,7 +167,7 @@ class Result:
 
 def write_scores(
     folder: str,
-    found: Sweep,
+    found: BestPaths,
     references: dict[str, Words],
     speaker_of: dict[str, str],
     mode: str,
@@ -178,7 +178,7 @@ def write_scores(
     root = Path(folder)
     scoring = root / "scoring_kaldi"
     write_file(scoring / "test_filt.txt", _lines(references))
-    for old in root.glob("wer_*_*"):  # of an earlier sweep: whoever looks for the lowest would find them
+    for old in root.glob("wer_*_*"):  # of an earlier scoring: whoever looks for the lowest would find them
         if re.fullmatch(r"wer_\d+_[\d.]+", old.name):
             old.unlink()
     by_point: dict[Point, Errors] = {}

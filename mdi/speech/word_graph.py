@@ -21,10 +21,10 @@ import numpy as np
 from mdi.errors import MdiError
 from mdi.files import read_chunks, read_lines
 from mdi.fst.openfst import ByState
+from mdi.lm.trie import Array
 from mdi.lm.vocabulary import to_str
 from mdi.speech.lattice import Lattice
 
-Array = np.ndarray
 FORMATS = ("lattice", "nbest", "ctm", "vosk", "text")
 # Label of an arc without a word, and of a word that is wrong.
 NO_WORD, WRONG = 0, -1

@@ -1,0 +1,9 @@
+"""The type of every array; the kernels' records say what each one holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
