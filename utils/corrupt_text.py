@@ -2,6 +2,10 @@
 as frequent as they are in the text, deletions and insertions, 6 : 2 : 2.
 
     utils/corrupt_text.py --wer 0.2 IN.txt OUT.txt
+    utils/corrupt_text.py --wer 0.2 IN.txt OUT.ctm
+
+A ctm gets confidences, which are right: a word has one at random, SHARE less than 1 on average and mostly near 0 or 1,
+and is replaced with the chance that is left. Nothing is deleted or inserted then.
 """
 
 from __future__ import annotations
@@ -31,6 +35,19 @@ def corrupted(lines: list[list[bytes]], wer: float, rng: np.random.Generator) ->
     return made
 
 
+def with_confidences(lines: list[list[bytes]], wer: float, rng: np.random.Generator) -> list[bytes]:
+    """Lines of a ctm, one utterance per line of the text."""
+    pool = np.array([word for line in lines for word in line], object)
+    made = []
+    for i, line in enumerate(lines):
+        sure = rng.beta(2 * (1 - wer), 2 * wer, len(line))
+        right = rng.random(len(line)) < sure
+        for at, (word, ok, value) in enumerate(zip(line, right, sure, strict=True)):
+            heard = word if ok else pool[rng.integers(len(pool))]
+            made.append(b"u%d 1 %.1f 0.1 %s %.4f\n" % (i, at / 10, heard, value))
+    return made
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", metavar="IN")
@@ -38,10 +55,12 @@ def main() -> None:
     parser.add_argument("--wer", type=float, required=True, metavar="SHARE", help="errors per word, such as 0.2")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="(1)")
     args = parser.parse_args()
-    lines = [line.split() for line in read_lines(args.source)]
+    lines, rng = [line.split() for line in read_lines(args.source) if line.split()], np.random.default_rng(args.seed)
     with writing(args.out) as stream:
-        for line in corrupted([line for line in lines if line], args.wer, np.random.default_rng(args.seed)):
-            stream.write(b" ".join(line) + b"\n")
+        if args.out.removesuffix(".gz").endswith(".ctm"):
+            stream.writelines(with_confidences(lines, args.wer, rng))
+        else:
+            stream.writelines(b" ".join(line) + b"\n" for line in corrupted(lines, args.wer, rng))
 
 
 if __name__ == "__main__":
