@@ -152,9 +152,9 @@ def test_kaldi_lattices_agree_with_their_n_best_lists() -> None:
 
 
 def _total_cost(graph: WordGraph) -> float:
-    from mdi.kernels.expected_counts import backward
+    from mdi.kernels.expected_counts import GraphArrays, backward
 
-    return -float(backward(graph.begin, graph.dest, graph.weight, graph.final)[0])
+    return -float(backward(GraphArrays(graph.begin, graph.label, graph.dest, graph.weight, graph.final))[0])
 
 
 def test_word_posteriors_sum_to_one_over_every_frame() -> None:

@@ -222,7 +222,7 @@ def step(*args: object, path: str = "") -> subprocess.CompletedProcess:
 
 def fake_tool(folder: Path, name: str, end: str = "'\\end\\'") -> None:
     tool = folder / name
-    tool.write_text(TOOL.format(log=folder / "log", text=folder / "seen", end=end))
+    tool.write_text(TOOL.format(log=folder / "asked", text=folder / "seen", end=end))
     tool.chmod(0o755)
 
 
@@ -274,7 +274,7 @@ def test_step_script_with_other_tools(tmp_path, backend, tool, options, asked):
     fake_tool(tmp_path, tool)
     done = step(*args, path=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert asked in (tmp_path / "log").read_text()
+    assert asked in (tmp_path / "asked").read_text()
     assert (tmp_path / "seen").read_bytes() == data_of(Path(IN)) + Path(VOCAB).read_bytes()
     assert out.read_text().endswith("\\end\\\n")
     out.unlink()
@@ -282,7 +282,7 @@ def test_step_script_with_other_tools(tmp_path, backend, tool, options, asked):
     failed = step(*args, path=str(tmp_path))
     assert failed.returncode == 1
     assert "no complete model" in failed.stderr
-    assert {path.name for path in tmp_path.iterdir()} == {"log", "seen", tool}
+    assert {path.name for path in tmp_path.iterdir()} == {"asked", "log", "seen", tool}
 
 
 @pytest.mark.parametrize(("backend", "tool"), [("srilm", "ngram-count"), ("kenlm", "lmplz")])
@@ -292,4 +292,4 @@ def test_step_script_without_the_tools(tmp_path, backend, tool):
     failed = step("--backend", backend, IN, tmp_path / "x.arpa")
     assert failed.returncode == 1
     assert f"{tool} is not on PATH" in failed.stderr
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]

@@ -31,8 +31,7 @@ def active_part(model: NgramModel, counts: Trie) -> NgramModel:
                 counts.row_of_hist[j][followed], in_part, in_whole, part.rows(j), part.as_hist[j], whole.as_hist[j]
             )
         new_begin, word, suffix, row_p, weight = kernels.cut_level(
-            source, whole.begin[k], whole.word[k], model.p[k], whole.suffix[k], model.bow[j], whole.back[j],
-            whole.begin[j], part.back[j], part.begin[j],
+            source, model.level(k), whole.begin[j], part.back[j], part.begin[j]
         )  # fmt: skip
         part = add_order(part, new_begin, word, suffix)
         p.append(row_p)

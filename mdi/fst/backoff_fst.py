@@ -238,7 +238,7 @@ def joined_arcs(fst: BackoffFst, back_off: int) -> Arcs:
     begin = np.empty(n_states + 1, np.int64)
     ilabel, olabel, dest = (np.empty(n_arcs, np.int32) for _ in range(3))
     weight = np.empty((n_arcs, 1), np.float32)
-    kernels.join_arcs(machine, back_off, reads, begin, ilabel, olabel, weight, dest)
+    kernels.join_arcs(machine, back_off, reads, kernels.JoinedArcs(begin, ilabel, olabel, weight, dest))
     return Arcs(fst.start, begin, ilabel, olabel, weight, dest, machine.final[:, None])
 
 

@@ -107,14 +107,14 @@ def const_arpa(
             begin[k + 1], trie.word[k + 1] if more else NONE, log_p[k + 1] if more else np.zeros(0, np.float32),
             np.zeros(0, np.float32), np.empty(trie.rows(k + 1) if more else 0, np.int64),
         )  # fmt: skip
-        arguments = rows, own[k], as_hist[k], longer, total[k + 1] if k + 1 < order else _NO_TOTAL, label, states
-        place = child = _NO_TOTAL
-        n_far = kernels.put_entries(*arguments, most_offset, place, child)
+        entries = kernels.Entries(own[k], as_hist[k], total[k + 1] if k + 1 < order else _NO_TOTAL, label)
+        far = kernels.FarChildren(_NO_TOTAL, _NO_TOTAL)
+        n_far = kernels.put_entries(rows, longer, entries, states, most_offset, far)
         if n_far:  # models of over 4 GB
-            place, child = np.empty(n_far, np.int64), np.empty(n_far, np.int64)
-            kernels.put_entries(*arguments, most_offset, place, child)
-        far_place.append(place)
-        far_child.append(child)
+            far = kernels.FarChildren(np.empty(n_far, np.int64), np.empty(n_far, np.int64))
+            kernels.put_entries(rows, longer, entries, states, most_offset, far)
+        far_place.append(far.place)
+        far_child.append(far.child)
         address = longer.address
     overflow = _overflow(states, np.concatenate(far_place), np.concatenate(far_child))
     unigrams = np.zeros(int(label.max(initial=0)) + 1, np.int64)

@@ -19,9 +19,12 @@ def sources(rows, part_rows, model_rows, size, part_as_hist, model_as_hist):
 
 
 @njit(cache=True, nogil=True)
-def cut_level(source, begin, word, p, suffix, bow, back, lower_begin, part_back, part_lower_begin):
-    """All rows of the histories that source[g] names: (begin, word, suffix, p, bow). A history without a source gets
-    the weight 1: it is its shorter self."""
+def cut_level(source, whole, lower_begin, part_back, part_lower_begin):
+    """All rows of the histories that source[g] names in the model's order `whole` (ModelLevel in mdi/kernels/model.py):
+    (begin, word, suffix, p, bow). A history without a source gets the weight 1: it is its shorter self. lower_begin is
+    the order below of the model, part_back and part_lower_begin belong to the part."""
+    begin, word, suffix, back = whole.trie
+    p, bow = whole.p, whole.bow
     n = source.shape[0]
     new_begin = np.zeros(n + 1, np.int32)
     for g in range(n):

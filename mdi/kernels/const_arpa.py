@@ -22,6 +22,22 @@ class Rows(NamedTuple):
     address: np.ndarray  # int64[r]: where the row's entry begins, -1 without one
 
 
+class Entries(NamedTuple):
+    """Where the entries of one order go, and those of the next."""
+
+    own: np.ndarray  # int32[r]: size of each row's own entry, in words of 4 bytes
+    as_hist: np.ndarray  # int32[r]: the row as a history of the next order
+    longer_total: np.ndarray  # int64[]: by row of the next order, the size of its entry with all below it; or empty
+    label: np.ndarray  # int32[]: by word
+
+
+class FarChildren(NamedTuple):
+    """Children too far away for an offset: where their address is wanted, and the address."""
+
+    place: np.ndarray  # int64[]
+    child: np.ndarray  # int64[]
+
+
 @njit(cache=True, nogil=True)
 def entry_sizes(unigrams, written, log_bow, as_hist, longer_begin, longer_total):
     """(size of each row's own entry, size with all that lie below it), in words of 4 bytes. Rows of the next order up
@@ -43,10 +59,12 @@ def entry_sizes(unigrams, written, log_bow, as_hist, longer_begin, longer_total)
 
 
 @njit(cache=True, nogil=True)
-def put_entries(rows, own, as_hist, longer, longer_total, label, states, most_offset, far_place, far_child):
+def put_entries(rows, longer, entries, states, most_offset, far):
     """Writes the entries of one order into `states`, and where those of the next order begin into longer.address (-1
-    without one). Children further away than `most_offset` are listed: where their address is wanted, and the address.
-    Returns how many, which may be more than there is room for."""
+    without one). Children further away than `most_offset` are listed in `far`. Returns how many, which may be more than
+    there is room for."""
+    own, as_hist, longer_total, label = entries
+    far_place, far_child = far
     real = states.view(np.float32)
     n_far = 0
     for r in range(as_hist.shape[0]):

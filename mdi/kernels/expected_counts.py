@@ -1,19 +1,37 @@
-"""Forward and backward over a graph of words: see mdi/speech/expected_counts.py.
-
-Arcs of state s are begin[s] .. begin[s+1]; every arc leads to a higher state, 0 is the start. A word is its id, SILENT
-for an arc without one, UNKNOWN for one that belongs to no n-gram. Weights are natural logarithms.
-"""
+"""Forward and backward over a graph of words: see mdi/speech/expected_counts.py."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from mdi.kernels.types import Array
+
 UNKNOWN, SILENT = -1, -2
 # What is less likely than this (log) is lost in the rounding of everything else.
 NEGLIGIBLE = -60.0
+
+
+class GraphArrays(NamedTuple):
+    """A graph of words of S states and A arcs: every arc leads to a higher state, 0 is the start. Weights are natural
+    logarithms."""
+
+    begin: Array  # int64[S + 1]: the arcs of state s are begin[s] .. begin[s + 1]
+    word: Array  # int32[A]: id, SILENT for an arc without a word, UNKNOWN for one that belongs to no n-gram
+    dest: Array  # int32[A]
+    weight: Array  # float64[A]
+    final: Array  # float64[S]: of ending there, -infinity where a state is not final
+
+
+class Events(NamedTuple):
+    """What is to be counted: words after their last order - 1 words, in sentences that begin with `bos`."""
+
+    order: int
+    bos: int
+    eos: int
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -44,8 +62,9 @@ def _place(table, key, state, keys, states):
 
 
 @njit(cache=True, nogil=True)
-def backward(begin, dest, weight, final):
+def backward(graph):
     """beta[s] = log of the summed weights of all ways from s to an end."""
+    begin, dest, weight, final = graph.begin, graph.dest, graph.weight, graph.final
     n = begin.shape[0] - 1
     beta = np.empty(n)
     for s in range(n - 1, -1, -1):
@@ -56,7 +75,7 @@ def backward(begin, dest, weight, final):
 
 
 @njit(cache=True, nogil=True)
-def expected_events(begin, word, dest, weight, final, beta, order, bos, eos, room, event_room):
+def expected_events(graph, beta, wanted, room, event_room):
     """The expected number of each event, a word after its last order - 1 words, over all paths.
 
     A state becomes one for each history that it is reached with (the last words, fewer after <s> or an unknown word);
@@ -66,7 +85,8 @@ def expected_events(begin, word, dest, weight, final, beta, order, bos, eos, roo
 
     Returns (events, a line each, on the right, with UNKNOWN before them where there is no history; expected numbers),
     the latter with one number -1 where there was no room."""
-    size = order - 1
+    begin, dest = graph.begin, graph.dest
+    order, size = wanted.order, wanted.order - 1
     hist, state_of = np.empty((room, size), np.int32), np.empty(room, np.int32)
     alpha, following = np.empty(room), np.empty(room, np.int32)
     newest = np.full(begin.shape[0], -1, np.int32)
@@ -78,7 +98,7 @@ def expected_events(begin, word, dest, weight, final, beta, order, bos, eos, roo
     failed = events[:0], np.full(1, -1.0)
 
     if size:
-        key[size - 1] = bos
+        key[size - 1] = wanted.bos
     hist[0], state_of[0], alpha[0], following[0], newest[0] = key, 0, 0.0, -1, 0
     table[_place(table, key, 0, hist, state_of)] = 0
     n, n_events = 1, 0
@@ -91,8 +111,8 @@ def expected_events(begin, word, dest, weight, final, beta, order, bos, eos, roo
             # the arcs of the state, and in the place of one more its </s>
             for arc in range(begin[s], begin[s + 1] + 1):
                 last = arc == begin[s + 1]
-                w = eos if last else word[arc]
-                so_far = alpha[x] + (final[s] if last else weight[arc])
+                w = wanted.eos if last else graph.word[arc]
+                so_far = alpha[x] + (graph.final[s] if last else graph.weight[arc])
                 share = so_far + (0.0 if last else beta[dest[arc]]) - beta[0]
                 if share < NEGLIGIBLE:
                     continue

@@ -17,7 +17,7 @@ import numpy as np
 
 from mdi.errors import MdiError, OptionError, check_choice, check_positive, examples
 from mdi.fst.symbols import SymbolTable, read_symbols
-from mdi.kernels.expected_counts import SILENT, UNKNOWN, backward, expected_events
+from mdi.kernels.expected_counts import SILENT, UNKNOWN, Events, GraphArrays, backward, expected_events
 from mdi.lm.counts import Counts, add_counts, count_text, counts_of
 from mdi.lm.text import OOV, SPECIAL, TextStats
 from mdi.lm.trie import PADDED, Array
@@ -39,15 +39,15 @@ def events_of(graph: WordGraph, word_of: Array, order: int, bos: int, eos: int) 
             f"that the lattices were made with"
         )
     word = np.where(graph.label == NO_WORD, SILENT, np.where(graph.label < 0, UNKNOWN, word_of[graph.label]))
-    beta = backward(graph.begin, graph.dest, graph.weight, graph.final)
+    arrays = GraphArrays(graph.begin, word.astype(np.int32), graph.dest, graph.weight, graph.final)
+    beta = backward(arrays)
     if not np.isfinite(beta[0]):
         raise MdiError(f"{graph.name}: no path with a finite weight leads to an end; decode it again")
     room = 4
     while True:  # how many histories there will be shows only when they are made
         events, count = expected_events(
-            graph.begin, word.astype(np.int32), graph.dest, graph.weight, graph.final, beta, order, bos, eos,
-            room * graph.n_states, room * (graph.n_arcs + graph.n_states),
-        )  # fmt: skip
+            arrays, beta, Events(order, bos, eos), room * graph.n_states, room * (graph.n_arcs + graph.n_states)
+        )
         if not len(count) or count[0] >= 0:
             return events, count
         room *= 4
@@ -55,7 +55,8 @@ def events_of(graph: WordGraph, word_of: Array, order: int, bos: int, eos: int) 
 
 def word_posteriors(graph: WordGraph) -> Array:
     """The posterior of every arc."""
-    beta = backward(graph.begin, graph.dest, graph.weight, graph.final)
+    arrays = GraphArrays(graph.begin, word.astype(np.int32), graph.dest, graph.weight, graph.final)
+    beta = backward(arrays)
     # the way from the start is the way to the end of the graph turned round
     n, back = graph.n_states, np.argsort(-graph.dest, kind="stable")
     begin = np.concatenate([[0], np.cumsum(np.bincount(n - 1 - graph.dest, minlength=n))])
