@@ -2,7 +2,7 @@
 # Usage: ./run.sh [options]
 # MDI adaptation of language models, from data to the table of perplexities and word error rates. Stages: 0 data, 1
 # language models, 2 interpolation, 3 MDI, 4 first-pass models, 5 decoding, 6 rescoring, 7 scores, table and report.
-# With no options: recorded speech, the dialogue of a game, through Vosk's small English model (--corpus dialogue); where
+# With no options: recorded speech, the dialogue of a game, through Vosk's small English model (--corpus dialogue); if
 # these cannot be had, synthetic speech (--corpus demo). In or beside a Kaldi recipe (egs/ami/s5b, egs/swbd/s5c,
 # egs/wsj/s5) the corpus is that recipe's. Text only, on your own corpus:
 #   ./run.sh --in-text a.txt --background-text b.txt.gz --dev-text c.txt
@@ -168,7 +168,8 @@ fi
       make_once "$prior" from "$background" "$train" by \
         mdi adapt --min-counts 1 --sigma2 1 "$background" "$train" "$prior"
       mix_with=() # the same in-domain model as in the baseline, where there is one
-      if there "$in"; then mix_with=("$in"); fi
+      # but not with Vosk's model: it has no <unk>, which tune's own in-domain model then does without, too
+      if [[ $backend != vosk ]] && there "$in"; then mix_with=("$in"); fi
       make_once "$best" from "$background" "$train" "$dev" ${mix_with[@]+"${mix_with[@]}"} by \
         mdi tune --max-settings "$max_settings" ${mix_with[@]+--mix-with "${mix_with[@]}"} \
         "$background" "$train" "$dev" "$best"

@@ -54,7 +54,8 @@ data_inputs() {
 
 # data_options: what local/prepare_data.sh is told, one per line
 data_options() {
-  local name names=(nj demo dialogue vosk_model game utterances tiny speech in_text background_text background_lm dev_text eval_text vocab vocab_size case
+  local name names=(nj demo dialogue vosk_model game utterances tiny speech
+    in_text background_text background_lm dev_text eval_text vocab vocab_size case
     data_dir lexicon lattice_dir words default_lm)
   [[ -z $recipe ]] || names+=(egs_dir train_data set_data lang decode_dirs lang_from data_from model_from)
   for name in "${names[@]}"; do printf '%s\n' "--${name//_/-}" "${!name}"; done
@@ -152,6 +153,7 @@ make_graphs() {
   local model lm running=0
   for model in "${small[@]}"; do
     lm=$(small_lm "$model")
+    if [[ $backend == vosk && $model == default ]]; then continue; fi # as it is
     if left_out "$lm" || ! needs_graph "$model"; then continue; fi
     # one by one: a process that makes nothing remembers what is to be made, and Kaldi's graphs take much memory
     if [[ $dry_run == true || $backend == kaldi ]]; then
@@ -178,7 +180,7 @@ make_graphs() {
 # graph_of MODEL LM
 graph_of() {
   if [[ $backend == vosk ]]; then
-    make_once "$(vosk_folder "$1")/mdi.json" from "$2" "$data/words.txt" by \
+    make_once "$(vosk_folder "$1")" from "$2" "$data/words.txt" by \
       mdi vosk put "$data/vosk-model" "$2" "$(vosk_folder "$1")"
   elif [[ $backend == kaldi ]]; then
     graph_in_recipe "$1" "$2"
