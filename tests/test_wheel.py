@@ -83,6 +83,11 @@ def test_every_verb_works_outside_the_clone(installed: tuple[Path, dict[str, str
     mdi("fst", "--words", "words.txt", background, "G.fst")
     if "convert" in VERBS:
         mdi("convert", "--words", "words.txt", background, "G.carpa")
+    for name in ("am/final.mdl", "graph/HCLr.fst"):
+        (work / "vosk" / name).parent.mkdir(parents=True)
+        (work / "vosk" / name).write_text("")
+    mdi("convert", background, "vosk/graph/Gr.fst")
+    mdi("vosk", "put", "vosk", "adapted.arpa.gz", "vosk-adapted")
     mdi("train", "--order", "1", "speech/lm.txt", "uni.arpa")
     mdi("train", "--order", "2", "speech/lm.txt", "bi.arpa")
     mdi("graph", "uni.arpa", "graph")
