@@ -223,5 +223,5 @@ def test_with_both_at_hand_speech_is_recorded(tmp_path):
     done = run(tmp_path, "--dry-run", "true", "--vosk-model", "model", "--game", "queen.1c")
     assert "stage 0: data (dialogue," in done.stderr
     assert done.returncode == 0
-    for name in ("lm/interpolated.arpa.gz", "graph/prior", "decode/default/eval/num_jobs"):
+    for name in ("lm/interpolated.arpa.gz", "graph/prior", "decode/default/eval"):
         assert name in done.stdout + done.stderr
