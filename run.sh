@@ -168,7 +168,8 @@ fi
         mdi adapt --min-counts 1 --sigma2 1 --constraints-out "$exp/mdi/constraints.prior.tsv.gz" \
         "$background" "$train" "$prior"
       mix_with=() # the same in-domain model as in the baseline, where there is one
-      if there "$in"; then mix_with=("$in"); fi
+      # but not with Vosk's model: it has no <unk>, which tune's own in-domain model then does without, too
+      if [[ $backend != vosk ]] && there "$in"; then mix_with=("$in"); fi
       make_once "$best" from "$background" "$train" "$dev" ${mix_with[@]+"${mix_with[@]}"} by \
         mdi tune --max-settings "$max_settings" --sets "$thresholds" ${mix_with[@]+--mix-with "${mix_with[@]}"} \
         "$background" "$train" "$dev" "$best"

@@ -27,7 +27,7 @@ jobs=$(cat "$from/num_jobs")
 rm -f -- "$to"/lat.*.gz # of an earlier decoding into more jobs
 
 case $backend in
-  mdi)
+  mdi | vosk)
     need_mdi
     mdi rescore --words "$words" --old-lm "$old" --new-lm "$new" --old-scores "$old_scores" --nj "$nj" "$from" "$to"
     ;;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import struct
 import wave
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import game_dialogue as game
 import numpy as np
 import pytest
+from recipe import run
 
 from mdi.errors import MdiError
 from mdi.speech.data import DataFolder
@@ -196,3 +198,29 @@ def test_without_the_package_it_is_said_how_to_get_it(tmp_path, monkeypatch):
         game.find_game(None, tmp_path / "down")
     with pytest.raises(MdiError, match=r"no such file; expected queen\.1c"):
         game.find_game(str(tmp_path / "queen.1c"), Path("down"))
+
+
+@pytest.mark.parametrize(
+    ("lacking", "message"), [("npm", "--vosk-model DIR"), ("apt-get", "--game FILE")]
+)  # fmt: skip
+def test_the_recipe_names_what_it_lacks(tmp_path, lacking, message):
+    """Programs as they are here, without one of those that download."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for path in Path(folder).glob("*"):
+            if path.name != lacking and not (programs / path.name).exists():
+                (programs / path.name).symlink_to(path)
+    done = run(tmp_path, "--corpus", "dialogue", "--dry-run", "true", PATH=str(programs))
+    assert done.returncode == 1
+    assert message in done.stdout + done.stderr
+
+
+def test_with_both_at_hand_speech_is_recorded(tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "queen.1c").write_bytes(b"QTBL")
+    done = run(tmp_path, "--corpus", "dialogue", "--dry-run", "true", "--vosk-model", "model", "--game", "queen.1c")
+    assert "stage 0: data (dialogue," in done.stderr
+    assert done.returncode == 0
+    for name in ("lm/interpolated.arpa.gz", "graph/prior", "decode/default/eval"):
+        assert name in done.stdout + done.stderr

@@ -152,6 +152,7 @@ make_graphs() {
   local model lm running=0
   for model in "${small[@]}"; do
     lm=$(small_lm "$model")
+    if [[ $backend == vosk && $model == default ]]; then continue; fi # as it is
     if left_out "$lm" || ! needs_graph "$model"; then continue; fi
     # one by one: a process that makes nothing remembers what is to be made, and Kaldi's graphs take much memory
     if [[ $dry_run == true || $backend == kaldi ]]; then
@@ -178,7 +179,7 @@ make_graphs() {
 # graph_of MODEL LM
 graph_of() {
   if [[ $backend == vosk ]]; then
-    make_once "$(vosk_folder "$1")/mdi.json" from "$2" "$data/words.txt" by \
+    make_once "$(vosk_folder "$1")" from "$2" "$data/words.txt" by \
       mdi vosk put "$data/vosk-model" "$2" "$(vosk_folder "$1")"
   elif [[ $backend == kaldi ]]; then
     graph_in_recipe "$1" "$2"

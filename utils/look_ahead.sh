@@ -55,6 +55,9 @@ estimate_cost() {
       echo "time: $([[ $tiny == true ]] && echo "about a minute" \
         || echo "15 to 20 minutes") on two cores, after the downloads" >&2
       return
+    elif [[ $dialogue == true ]]; then
+      echo "time: libvosk takes 0.4 of the time of the speech on a core, for each of ${#small[@]} models" >&2
+      return
     else
       echo "time and memory: unknown, as no texts are given" >&2
       return
