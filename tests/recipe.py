@@ -22,7 +22,7 @@ def run(
 ) -> subprocess.CompletedProcess:
     command = ["bash", str(script), *map(str, options)]
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env=environment() | variables, timeout=600
+        command, cwd=folder, capture_output=True, text=True, env=environment() | variables, timeout=1800
     )
 
 
