@@ -6,6 +6,7 @@ import gzip
 import io
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -319,3 +320,50 @@ def test_kenlm_scores_an_adapted_model_the_same(tmp_path: Path) -> None:
         words = [word if ours.vocab.id(word) >= 0 else "<unk>" for word in line.split()]
         expected = ours.log_prob([*words, "</s>"], ["<s>"]) / math.log(10)
         assert theirs.score(line) == pytest.approx(expected, abs=1e-5)
+
+
+def test_every_verb_reads_and_writes_any_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same command with another form in and out gives the same model within 32 bits."""
+    text, dev = str(DATA / "text" / "in.txt.gz"), str(DATA / "text" / "dev.txt")
+    source, small = arpa_path("bg.kn"), arpa_path("bg.kn.prune1e-4")
+    commands = {
+        "adapt": ["--min-counts", "5-3-2", source, text],
+        "match": [small, source, text],
+        "mix": ["--weights", "0.5,0.5", source, small],
+        "prune": ["--threshold", "1e-5", source],
+        "tune": ["--min-counts", "5-3-2", "--sigma2", "1", source, text, dev],
+    }
+    other = {source: str(tmp_path / "Gr.fst"), small: str(tmp_path / "G.carpa")}
+    for path, form in other.items():
+        assert main(["convert", "--words", WORDS, path, form]) == 0
+    for verb, arguments in commands.items():
+        plain, carpa = str(tmp_path / f"{verb}.arpa"), str(tmp_path / f"{verb}.carpa")
+        assert main([verb, *arguments, plain]) == 0
+        assert main([verb, "--words", WORDS, *(other.get(part, part) for part in arguments), carpa]) == 0
+        found, expected = (perplexity(read_lm(path, WORDS, quiet=True), [dev]).ppl for path in (carpa, plain))
+        assert found == pytest.approx(expected, rel=1e-4), verb
+    assert main(["train", "--format", "ngram", text, str(tmp_path / "trained")]) == 0
+    capsys.readouterr()
+    assert main(["check", str(tmp_path / "trained")]) == 0
+    assert "order 3" in capsys.readouterr().out
+    assert main(["ppl", str(tmp_path / "trained"), dev]) == 0
+    assert main(["ppl", "--words", WORDS, other[small], dev]) == 0
+    # what cannot be written is refused before any work is done
+    assert main(["adapt", source, text, str(tmp_path / "late.carpa")]) == 1
+    said = capsys.readouterr().err
+    assert "late.carpa: G.carpa has numbers for words; give Kaldi's table: --words words.txt" in said
+    assert "iteration" not in said
+
+
+def test_lattices_are_rescored_with_a_carpa(tmp_path: Path) -> None:
+    """As with the ARPA file that it was made from."""
+    lattices, carpa = str(DATA / "lat" / "lats.minus-old.txt.gz"), str(tmp_path / "G.carpa")
+    assert main(["convert", "--words", WORDS, arpa_path("mix"), carpa]) == 0
+    costs = []
+    for model in (arpa_path("mix"), carpa):
+        out = str(tmp_path / "lats.txt")
+        assert main(["rescore", "--words", WORDS, "--new-lm", model, "--text", "true", lattices, out]) == 0
+        costs.append(re.split(r"[ \t\n,_]+", Path(out).read_text()))
+    assert len(costs[0]) == len(costs[1])
+    for one, other in zip(*costs, strict=True):
+        assert one == other or float(one) == pytest.approx(float(other), abs=1e-4)

@@ -85,7 +85,10 @@ def run(args: argparse.Namespace) -> int:
             "several --min-counts need {} in the output's name (and in --constraints-out), and no --init or --start"
         )
     for model_path, table in named.values():
-        check_outputs(model_path, [background_path, *texts])
+        if args.delta:
+            check_outputs(model_path, [background_path, *texts])
+        else:
+            shared.check_model_output(model_path, args, [background_path], texts)
         if table:
             check_output(table, [background_path, *texts])
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 import time
 
-from mdi.certificate import check_outputs, write_certificate
-from mdi.commands.options import add_model_arguments, read_model, write_model
+from mdi.certificate import write_certificate
+from mdi.commands.options import add_model_arguments, check_model_output, read_model, write_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.progress import say
 
     started = time.monotonic()
-    check_outputs(args.out, [args.background, args.delta])
+    check_model_output(args.out, args, [args.background], [args.delta])
     delta = read_delta(args.delta)
     background = read_model(args.background, args)
     delta.check(background, args.delta, args.background)

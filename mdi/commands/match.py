@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from mdi.certificate import check_outputs, write_certificate
+from mdi.certificate import write_certificate
 from mdi.commands import options as shared
 from mdi.errors import MdiError
 
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("expected SMALL LARGE TEXT OUT, or --counts COUNTS SMALL LARGE OUT")
     small_path, large_path, *texts, out = files
     shared.check_options(args)
-    check_outputs(out, [small_path, large_path, *texts])
+    shared.check_model_output(out, args, [small_path, large_path], texts)
     if args.estimate:
         from mdi.cost import adapt_cost
 

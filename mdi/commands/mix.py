@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdi.certificate import check_outputs, write_certificate
+from mdi.certificate import write_certificate
 from mdi.cli import boolean
-from mdi.commands.options import add_model_arguments, read_model, warn_of_unknown, write_model
+from mdi.commands.options import add_model_arguments, check_model_output, read_model, warn_of_unknown, write_model
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError(
             f"one model only ({args.lms[0]}) and the output {args.out}; expected two models or more, then the output"
         )
-    check_outputs(args.out, [*args.lms, *texts])
+    check_model_output(args.out, args, args.lms, texts)
     weights = np.zeros(0) if texts else check_weights(_numbers(args.weights), len(names))
     models = []
     for path in args.lms:

@@ -58,6 +58,18 @@ def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> Ngra
     return read_lm(path, args.words, closed=closed)
 
 
+def check_model_output(
+    path: str, args: argparse.Namespace, sources: list[str], inputs: list[str] | None = None
+) -> None:
+    """Refuses, before any work is done, an output that cannot be written, would replace an input, or has a form for
+    which the numbers of words are missing."""
+    from mdi.certificate import check_outputs
+    from mdi.fst.formats import check_form, words_for
+
+    check_outputs(path, [*sources, *(inputs or []), *([args.words] if args.words else [])])
+    check_form(path, args.format, words_for(args.words, *sources))
+
+
 def write_model(
     model: NgramModel, path: str, args: argparse.Namespace, sources: list[str], keep: list[Array] | None = None
 ) -> None:

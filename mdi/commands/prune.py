@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 import time
 
-from mdi.certificate import check_outputs, write_certificate
-from mdi.commands.options import add_model_arguments, read_model, write_model
+from mdi.certificate import write_certificate
+from mdi.commands.options import add_model_arguments, check_model_output, read_model, write_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.progress import say
 
     started = time.monotonic()
-    check_outputs(args.out, [args.lm])
+    check_model_output(args.out, args, [args.lm])
     model = read_model(args.lm, args, closed=False)
     warn_unless_normalised(args.lm, model)
     need = needs(model)

@@ -1,7 +1,7 @@
 """Estimates a back-off model from text, as SRILM's ngram-count and KenLM's lmplz do.
 
-    mdi train [options] TEXT[.gz]... OUT.arpa[.gz]
-    mdi train [options] --counts COUNTS[.gz] OUT.arpa[.gz]
+    mdi train [options] TEXT[.gz]... OUT
+    mdi train [options] --counts COUNTS[.gz] OUT
 
 kn is SRILM's -kndiscount (modified Kneser-Ney, back-off form); kn-interpolated its -kndiscount -interpolate, and with
 --min-counts 1 and no --vocab the model of lmplz; wb is -wbdiscount. Every history of the model sums to one; a
@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from mdi.certificate import write_certificate
+from mdi.commands.options import add_model_arguments, check_model_output, write_model
 from mdi.errors import MdiError, examples
 from mdi.progress import say
 
@@ -27,7 +28,7 @@ PROGRAM = 200 << 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("texts", metavar="TEXT", nargs="*", help="one sentence per line, plain or gzipped; - is standard input")
-    add("out", metavar="OUT", help="ARPA model to write, gzipped if it ends in .gz; - is standard output")
+    add("out", metavar="OUT", help="model to write (.gz by suffix; - is standard output)")
     add("--order", type=int, default=3, metavar="N", help="length of the longest n-grams (3)")
     add(
         "--vocab",
@@ -44,11 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--tmp", metavar="DIR", help="folder for that (the system's)")
     add("--counts", metavar="FILE", help="SRILM count file, instead of text")
     add("--counts-out", metavar="FILE", help="write the counts too, in SRILM's format")
+    add_model_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     from mdi.files import check_output
-    from mdi.lm.arpa import write_arpa
     from mdi.lm.counts import read_counts, stream_text, writing_counts
     from mdi.lm.estimate import checked, default_min_counts, estimate
     from mdi.lm.normalise import TOLERANCE, worst_sum
@@ -68,8 +69,9 @@ def run(args: argparse.Namespace) -> None:
         min_counts = parse_thresholds(args.min_counts, MAX_ORDER)[: args.order]
     memory = max(asked - PROGRAM, asked // 8)
     inputs = [*args.texts, *filter(None, (args.counts, args.vocab))]
-    for path in filter(None, (args.out, args.counts_out)):
-        check_output(path, inputs)
+    check_model_output(args.out, args, [], inputs)
+    if args.counts_out:
+        check_output(args.counts_out, inputs)
     vocab = model_vocabulary(read_words(args.vocab), args.oov != "drop") if args.vocab else GrowingVocabulary(SPECIAL)
     with ExitStack() as stack:
         if args.counts:
@@ -90,7 +92,7 @@ def run(args: argparse.Namespace) -> None:
     gap, where = worst_sum(model)
     if not gap <= TOLERANCE:
         raise MdiError(f"the model sums to one only within {gap:.2g} (after {where}); nothing was written")
-    write_arpa(model, args.out)
+    write_model(model, args.out, args, [])
     write_certificate(args.out, {
         "command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab, "order": args.order,
         "smoothing": args.smoothing, "min_counts": min_counts, "sentences": counts.stats.sentences,

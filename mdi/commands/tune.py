@@ -55,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
     shared.check_options(args)
     if out == "-":
         raise MdiError("expected a file as output")
-    for path in (out, f"{out}.search.tsv", f"{out}.search.svg"):
+    shared.check_model_output(out, args, [background_path, *args.mix_with], [*texts, development_path])
+    for path in (f"{out}.search.tsv", f"{out}.search.svg"):
         check_outputs(path, [background_path, *texts, development_path, *args.mix_with])
     if args.estimate:
         from mdi.cost import tune_cost

@@ -13,6 +13,7 @@ is part of other weights; where that matters it is said.
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from mdi.files import first_bytes, read_bytes, writing
 from mdi.fst.backoff_fst import BackoffFst, backoff_fst, joined_arcs, read_backoff_fst
 from mdi.fst.const_arpa import begins_const_arpa, const_arpa, read_const_arpa, write_const_arpa
 from mdi.fst.ngram_fst import read_ngram_fst, write_ngram_fst
-from mdi.fst.openfst import begins_fst, parse_header, read_whole_header, to_bytes
+from mdi.fst.openfst import Header, begins_fst, parse_header, read_whole_header, to_bytes
 from mdi.fst.symbols import (
     DISAMBIGUATION,
     EPSILON,
@@ -95,11 +96,33 @@ def words_for(words: str | None, *models: str) -> str | None:
     it is made from that holds a table of its own, such as Vosk's Gr.fst."""
     if words is not None:
         return words
-    for path in models:
-        head = first_bytes(path)
-        if path != "-" and begins_fst(head) and parse_header(head, path).flags & 3:
-            return path
-    return None
+    return next((path for path in models if (header := _fst_header(path)) and header.flags & 3), None)
+
+
+def _fst_header(path: str) -> Header | None:
+    """The header of an FST that is not on standard input; whoever reads it says what is wrong with it."""
+    head = first_bytes(path)
+    try:
+        return parse_header(head, path) if path != "-" and begins_fst(head) else None
+    except (struct.error, ValueError):
+        return None
+
+
+def is_grammar(path: str) -> bool:
+    """Whether a file is an FST without a table of words, such as G.fst, whose numbers only words.txt explains."""
+    header = _fst_header(path)
+    return header is not None and header.kind in ("vector", "const") and not header.flags & 3
+
+
+def check_form(path: str, format: str | None, words: str | None) -> None:
+    """Refuses, before any work is done, a form that cannot be written with these words."""
+    form = format or format_of(path)
+    if form == "carpa" and words is None:
+        raise MdiError(f"{path}: G.carpa has numbers for words; give Kaldi's table: --words words.txt")
+    if form != "arpa" and words is not None:
+        symbols = read_symbols(words)
+        if form == "fst":
+            symbols.require(DISAMBIGUATION)
 
 
 def write_lm(
@@ -123,8 +146,7 @@ def write_lm(
         return
     if keep is not None:
         model = without(model, keep)
-    if form == "carpa" and words is None:
-        raise MdiError(f"{path}: G.carpa has numbers for words; give Kaldi's table: --words words.txt")
+    check_form(path, form, words)
     symbols = read_symbols(words) if words else _new_table(model.vocab)
     label = symbols.labels_of(model.vocab)
     if (label == 0).any() or model.vocab.id(DISAMBIGUATION) >= 0:
