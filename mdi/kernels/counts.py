@@ -15,6 +15,8 @@ from mdi.kernels.text import (
     NEWLINE,
     SPACE,
     TAB,
+    append_word,
+    find_word,
     has_room,
     line_bounds,
     next_field,
@@ -22,7 +24,6 @@ from mdi.kernels.text import (
     put_number,
     put_words,
     size_of,
-    take_word,
 )
 from mdi.kernels.trie import bisect, spell
 
@@ -193,8 +194,10 @@ def parse_counts(buf, begin, end, words, unk, out):
             k += 1
         if k <= order:
             for j in range(k):
-                w = take_word(buf, a, b, words)
-                if w < 0:
+                w = find_word(buf, a, b, words)
+                if w < 0 and words.grows:
+                    w = append_word(buf, a, b, words, w)
+                elif w < 0:
                     if unknown < out.unknown.shape[0]:
                         out.unknown[unknown] = a
                     unknown += 1

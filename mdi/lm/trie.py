@@ -30,8 +30,8 @@ from mdi.kernels.trie import Branches, Level, Spelling, TrieArrays
 
 Array = np.ndarray
 NONE = np.zeros(0, np.int32)
-# numba compiles a kernel again for each length of a tuple; lists of arrays are padded to this one: order 8.
-PADDED = 9
+# numba compiles a kernel again for each length of a tuple; lists of arrays are padded to this one: order 7.
+PADDED = 8
 MAX_ROWS = 2**31 - 2
 
 
