@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numba.core.dispatcher import Dispatcher
 
 import mdi.kernels
-from mdi.kernels.text import Words, fill_table, find_word, has_room, take_word
+from mdi.kernels.text import Words, append_word, fill_table, find_word, has_room
 from mdi.kernels.trie import bisect, find_row, gallop
 
 MODULES = [importlib.import_module(f"mdi.kernels.{m.name}") for m in pkgutil.iter_modules(mdi.kernels.__path__)]
@@ -43,17 +43,19 @@ def test_a_row_is_found_among_those_of_its_history():
     assert [find_row(begin, word, 1, 1), find_row(begin, word, 2, 3), find_row(begin, word, 2, 5)] == [-1, 2, -1]
 
 
-def test_new_words_join_only_a_vocabulary_that_grows():
+def test_words_are_added_and_found():
     text = np.frombuffer(b"onetwo", np.uint8)
     words = Words(np.empty(6, np.uint8), np.zeros(3, np.int64), np.full(8, -1, np.int32), np.zeros(1, np.int64), True)
-    fixed = words._replace(grows=False)
-    assert take_word(text, 0, 3, fixed) < 0
     assert has_room(words, 2, 6)
     assert not has_room(words, 2, 7)
     assert not has_room(words, 3, 6)
-    assert [take_word(text, 0, 3, words), take_word(text, 3, 6, words), take_word(text, 0, 3, words)] == [0, 1, 0]
-    assert words.size[0] == 2
-    assert [find_word(text, 3, 6, fixed), take_word(text, 3, 6, fixed)] == [1, 1]
+    for w, (begin, end) in enumerate([(0, 3), (3, 6)]):
+        found = find_word(text, begin, end, words)
+        assert found < 0
+        assert append_word(text, begin, end, words, found) == w
+        assert words.size[0] == w + 1
+    assert [find_word(text, 0, 3, words), find_word(text, 3, 6, words)] == [0, 1]
+    assert find_word(text, 0, 6, words) < 0
     assert not has_room(words, 1, 0)
     words.table[:] = -1
     assert fill_table(words) == -1

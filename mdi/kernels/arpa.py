@@ -21,6 +21,7 @@ from mdi.kernels.text import (
     RETURN,
     SPACE,
     TAB,
+    append_word,
     find_hashed,
     find_word,
     has_room,
@@ -32,7 +33,6 @@ from mdi.kernels.text import (
     size_of,
     skip_blanks,
     slot_of,
-    take_word,
 )  # fmt: skip
 from mdi.kernels.trie import bisect, gallop, spell
 from mdi.kernels.types import Array
@@ -163,9 +163,10 @@ def parse_unigrams(buf, begin, end, section, words, p, bow):
                 return Parsed(BAD_BOW, i, c, n, lines)
             if section.top and back != 0.0:
                 return Parsed(TOP_BOW, i, c, n, lines)
-        w = take_word(buf, word, word_end, words)
-        if words.size[0] == n:
+        found = find_word(buf, word, word_end, words)
+        if found >= 0:
             return Parsed(DUPLICATE, i, word, n, lines)
+        w = append_word(buf, word, word_end, words, found)
         p[w] = _from_log10(min(value, 0.0))
         bow[w] = _from_log10(back)
         i = nxt

@@ -15,13 +15,14 @@ from mdi.kernels.text import (
     NEWLINE,
     SPACE,
     TAB,
+    append_word,
+    find_word,
     has_room,
     line_bounds,
     next_field,
     parse_number,
     put_words,
     size_of,
-    take_word,
 )
 from mdi.kernels.trie import bisect, spell
 from mdi.kernels.types import Array
@@ -192,8 +193,10 @@ def parse_counts(buf, begin, end, words, unk, out):
             k += 1
         if k <= order:
             for j in range(k):
-                w = take_word(buf, a, b, words)
-                if w < 0:
+                w = find_word(buf, a, b, words)
+                if w < 0 and words.grows:
+                    w = append_word(buf, a, b, words, w)
+                elif w < 0:
                     if unknown < out.unknown.shape[0]:
                         out.unknown[unknown] = a
                     unknown += 1

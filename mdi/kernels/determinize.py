@@ -80,6 +80,15 @@ class Steps(NamedTuple):
     size: Array  # int64[1]
 
 
+class End(NamedTuple):
+    """How a path ends."""
+
+    cost: float
+    graph: float
+    acoustic: float
+    node: int
+
+
 class WordArcs(NamedTuple):
     """The arcs of the result, as they are found."""
 
@@ -108,6 +117,7 @@ class Search(NamedTuple):
     """What is determinised, and how far from the best path."""
 
     lattice: LatticeArrays
+    frame: Array  # int32[arc]: label of the frame that it reads, 0 for none
     beta: Array  # float64[s]: cost of the best path from state s to the end
     limit: float  # no path may cost more
 
@@ -137,36 +147,38 @@ class Determinized(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def _push(heap, cost, item):
-    i = heap.size[0]
-    heap.size[0] = i + 1
+    costs, items, size = heap
+    i = size[0]
+    size[0] = i + 1
     while i > 0:
         up = (i - 1) >> 1
-        if heap.cost[up] <= cost:
+        if costs[up] <= cost:
             break
-        heap.cost[i], heap.item[i] = heap.cost[up], heap.item[up]
+        costs[i], items[i] = costs[up], items[up]
         i = up
-    heap.cost[i], heap.item[i] = cost, item
+    costs[i], items[i] = cost, item
 
 
 @njit(cache=True, nogil=True)
 def _pop(heap):
     """The item of the least cost."""
-    item = heap.item[0]
-    n = heap.size[0] - 1
-    heap.size[0] = n
-    last_cost, last_item = heap.cost[n], heap.item[n]
+    costs, items, size = heap
+    item = items[0]
+    n = size[0] - 1
+    size[0] = n
+    last_cost, last_item = costs[n], items[n]
     i = 0
     while True:
         down = 2 * i + 1
         if down >= n:
             break
-        if down + 1 < n and heap.cost[down + 1] < heap.cost[down]:
+        if down + 1 < n and costs[down + 1] < costs[down]:
             down += 1
-        if heap.cost[down] >= last_cost:
+        if costs[down] >= last_cost:
             break
-        heap.cost[i], heap.item[i] = heap.cost[down], heap.item[down]
+        costs[i], items[i] = costs[down], items[down]
         i = down
-    heap.cost[i], heap.item[i] = last_cost, last_item
+    costs[i], items[i] = last_cost, last_item
     return item
 
 
@@ -191,49 +203,52 @@ def _ancestor(tree, a, b):
 
 
 @njit(cache=True, nogil=True)
-def _close(search, work, k):
-    """Follows the arcs without a word from subset k and collects those with one in `steps`, leaving out what cannot
-    end within the limit. States come in topological order: each is complete when its turn comes.
-
-    Returns (cost, graph, acoustic, node) of the best end that needs no further word."""
-    begin, arcs, finals, frames = search.lattice
-    closure, steps, elements, ahead = work.closure, work.steps, work.elements, work.subsets.cost[k]
-    for i in range(work.subsets.begin[k], work.subsets.end[k]):
+def _open(closure, k, subsets, elements):
+    """Begins with the elements of subset k."""
+    for i in range(subsets.begin[k], subsets.end[k]):
         s = np.int64(elements.state[i])
         closure.graph[s], closure.acoustic[s] = elements.graph[i], elements.acoustic[i]
         closure.node[s], closure.stamp[s] = elements.node[i], k
         _push(closure.queue, float(s), s)
-    end_cost, end_graph, end_acoustic, end_node = INFINITY, 0.0, 0.0, np.int32(0)
+
+
+@njit(cache=True, nogil=True)
+def _close(search, k, ahead, closure, steps, tree):
+    """Follows the arcs without a word from subset k, whose best path costs `ahead`, and collects those with one in
+    `steps`, leaving out what cannot end within the limit. States come in topological order: each is complete when its
+    turn comes. Returns the best `End` without a further word."""
+    begin, arcs, finals, _ = search.lattice
+    beta, frames, limit, queue = search.beta, search.frame, search.limit, closure.queue
+    best = End(INFINITY, 0.0, 0.0, np.int32(0))
     n = 0
-    while closure.queue.size[0] > 0:
-        s = _pop(closure.queue)
+    while queue.size[0] > 0:
+        s = _pop(queue)
         g, a, node = closure.graph[s], closure.acoustic[s], closure.node[s]
         if finals.graph[s] < INFINITY:
             cost = g + a + finals.graph[s] + finals.acoustic[s]
-            if cost < end_cost:
-                end_cost, end_graph, end_acoustic = cost, g + finals.graph[s], a + finals.acoustic[s]
-                end_node = node
+            if cost < best.cost:
+                best = End(cost, g + finals.graph[s], a + finals.acoustic[s], node)
         for arc in range(begin[s], begin[s + 1]):
             t, word = np.int64(arcs.dest[arc]), arcs.label[arc]
             graph, acoustic = g + arcs.graph[arc], a + arcs.acoustic[arc]
-            if ahead + graph + acoustic + search.beta[t] > search.limit:
+            if ahead + graph + acoustic + beta[t] > limit:
                 continue
             seen = closure.stamp[t] == k
             if word == 0 and seen and closure.graph[t] + closure.acoustic[t] <= graph + acoustic:
                 continue
-            frame = frames[arcs.first[arc]] if arcs.stop[arc] > arcs.first[arc] else np.int32(0)
-            leaf = _read_frame(work.tree, node, frame) if frame != 0 else np.int64(node)
+            frame = frames[arc]
+            leaf = _read_frame(tree, node, frame) if frame != 0 else np.int64(node)
             if word == 0:
                 if not seen:
                     closure.stamp[t] = k
-                    _push(closure.queue, float(t), t)
+                    _push(queue, float(t), t)
                 closure.graph[t], closure.acoustic[t], closure.node[t] = graph, acoustic, leaf
             else:
                 steps.key[n] = (np.int64(word) << 32) | t
                 steps.graph[n], steps.acoustic[n], steps.node[n] = graph, acoustic, leaf
                 n += 1
     steps.size[0] = n
-    return end_cost, end_graph, end_acoustic, end_node
+    return best
 
 
 @njit(cache=True, nogil=True)
@@ -311,15 +326,8 @@ def _find(subsets, elements, tree, first, root):
 
 
 @njit(cache=True, nogil=True)
-def _reach(search, work, first, cost):
-    """The subset with the elements from `first` on, reached at this cost: the same as one that is there, or a new one.
-    It waits for its turn unless it has waited at a lower cost or had its turn. Returns (subset, root)."""
-    elements, subsets, tree = work.elements, work.subsets, work.tree
-    root = np.int64(elements.node[first])
-    rest = INFINITY  # cost of the best path from there to the end
-    for e in range(first, elements.size[0]):
-        root = _ancestor(tree, root, np.int64(elements.node[e]))
-        rest = min(rest, elements.graph[e] + elements.acoustic[e] + search.beta[elements.state[e]])
+def _reach(elements, subsets, tree, first, root):
+    """The subset with the elements from `first` on: one that is there, or a new one."""
     k, place, key = _find(subsets, elements, tree, first, root)
     if k < 0:
         k = subsets.size[0]
@@ -329,35 +337,52 @@ def _reach(search, work, first, cost):
         subsets.table[place] = k
     else:
         elements.size[0] = first
-    if cost < subsets.cost[k] and not subsets.done[k]:
-        subsets.cost[k] = cost
-        _push(work.waiting, cost + rest, k)
-    return k, root
+    return k
 
 
 @njit(cache=True, nogil=True)
-def _expand(search, work, k):
-    """Subset k's end, and its arcs with the subsets that they lead to."""
-    subsets, elements, steps, arcs, finals = work.subsets, work.elements, work.steps, work.arcs, work.finals
-    ahead = subsets.cost[k]
-    end_cost, graph, acoustic, node = _close(search, work, k)
-    if ahead + end_cost <= search.limit:
-        n = finals.size[0]
-        finals.size[0] = n + 1
-        finals.state[n], finals.above[n], finals.node[n] = k, subsets.root[k], node
-        finals.graph[n], finals.acoustic[n] = graph, acoustic
-    order = np.argsort(steps.key[: steps.size[0]], kind="mergesort")
-    i = 0
-    while i < order.shape[0]:
-        word, first = steps.key[order[i]] >> 32, elements.size[0]
-        i = _gather(steps, order, i, elements)
-        graph, acoustic = _take_out_best(elements, first)
-        dest, root = _reach(search, work, first, ahead + graph + acoustic)
-        n = arcs.size[0]
-        arcs.size[0] = n + 1
-        arcs.source[n], arcs.word[n], arcs.dest[n] = k, word, dest
-        arcs.graph[n], arcs.acoustic[n] = graph, acoustic
-        arcs.above[n], arcs.node[n] = subsets.root[k], root
+def _common_root(tree, elements, first):
+    """The node down to which the elements from `first` on have read the same frames."""
+    root = elements.node[first]
+    for e in range(first, elements.size[0]):
+        root = _ancestor(tree, root, elements.node[e])
+    return root
+
+
+@njit(cache=True, nogil=True)
+def _cost_to_end(elements, first, beta):
+    """Of the best path from the elements from `first` on."""
+    rest = INFINITY
+    for e in range(first, elements.size[0]):
+        rest = min(rest, elements.graph[e] + elements.acoustic[e] + beta[elements.state[e]])
+    return rest
+
+
+@njit(cache=True, nogil=True)
+def _add_final(finals, state, root, end):
+    n = finals.size[0]
+    finals.size[0] = n + 1
+    finals.state[n], finals.graph[n], finals.acoustic[n] = state, end.graph, end.acoustic
+    finals.above[n], finals.node[n] = root, end.node
+
+
+@njit(cache=True, nogil=True)
+def _add_arc(arcs, source, word, dest, weight, root, node):
+    n = arcs.size[0]
+    arcs.size[0] = n + 1
+    arcs.source[n], arcs.word[n], arcs.dest[n] = source, word, dest
+    arcs.graph[n], arcs.acoustic[n] = weight
+    arcs.above[n], arcs.node[n] = root, node
+
+
+@njit(cache=True, nogil=True)
+def _frames_of_arcs(lattice):
+    arcs, frames = lattice.arcs, lattice.frames
+    frame = np.zeros(arcs.first.shape[0], np.int32)
+    for arc in range(frame.shape[0]):
+        if arcs.stop[arc] > arcs.first[arc]:
+            frame[arc] = frames[arcs.first[arc]]
+    return frame
 
 
 @njit(cache=True, nogil=True)
@@ -423,21 +448,39 @@ def _finish(work, whole):
 @njit(cache=True, nogil=True)
 def determinize(lattice, beam, room):
     """The paths within `beam` of the best of a state lattice, its states in topological order, each arc with at most
-    one frame. `room` is for so many nodes, elements, arcs and subsets that wait."""
+    one frame. `room` is for so many nodes, elements, arcs and subsets that wait. Returns `Determinized`."""
     beta, _ = costs_to_end(lattice, 1.0, 0.0)
-    search = Search(lattice, beta, beta[0] + beam)
+    search = Search(lattice, _frames_of_arcs(lattice), beta, beta[0] + beam)
     work = _begin(beta.shape[0], room)
+    tree, elements, subsets, waiting, closure, steps, arcs, finals = work
     spare = lattice.arcs.dest.shape[0] + 1  # nodes, or elements, that one subset can need
     whole = True
-    while work.waiting.size[0] > 0:
-        k = _pop(work.waiting)
-        if work.subsets.done[k]:
+    while waiting.size[0] > 0:
+        k = _pop(waiting)
+        if subsets.done[k]:
             continue
-        work.subsets.done[k] = True
-        if max(work.tree.size[0], work.elements.size[0], work.arcs.size[0], work.waiting.size[0]) + spare > room:
+        subsets.done[k] = True
+        if max(tree.size[0], elements.size[0], arcs.size[0], waiting.size[0]) + spare > room:
             whole = False
             break
-        _expand(search, work, k)
+        ahead, root = subsets.cost[k], subsets.root[k]
+        _open(closure, k, subsets, elements)
+        end = _close(search, k, ahead, closure, steps, tree)
+        if ahead + end.cost <= search.limit:
+            _add_final(finals, k, root, end)
+        order = np.argsort(steps.key[: steps.size[0]], kind="mergesort")
+        i = 0
+        while i < order.shape[0]:
+            word, first = steps.key[order[i]] >> 32, elements.size[0]
+            i = _gather(steps, order, i, elements)
+            graph, acoustic = _take_out_best(elements, first)
+            node, rest = _common_root(tree, elements, first), _cost_to_end(elements, first, beta)
+            dest = _reach(elements, subsets, tree, first, node)
+            cost = ahead + graph + acoustic
+            if cost < subsets.cost[dest] and not subsets.done[dest]:
+                subsets.cost[dest] = cost
+                _push(waiting, cost + rest, dest)
+            _add_arc(arcs, k, word, dest, (graph, acoustic), root, node)
     return _finish(work, whole)
 
 

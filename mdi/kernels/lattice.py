@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mdi.kernels.text import line_bounds, next_field, parse_number
+from mdi.kernels.text import NEWLINE, RETURN, SPACE, TAB, parse_number
 from mdi.kernels.types import Array
 
 INFINITY = np.inf
@@ -110,18 +110,22 @@ def parse_text(buf, source, arcs, state, finals, frames):
     Returns (arcs, finals, frames, byte of the first bad line or -1)."""
     n_arcs, n_finals, n = 0, 0, 0
     field = np.empty((5, 2), np.int64)
-    at, end = np.int64(0), buf.shape[0]
+    at, end = 0, buf.shape[0]
     while at < end:
         line = at
-        stop, at = line_bounds(buf, at, end)
         count = 0
-        a, b = next_field(buf, line, stop)
-        while a < b:
+        while at < end and buf[at] != NEWLINE:  # looking for the line's end first would take a fifth longer
+            if buf[at] == SPACE or buf[at] == TAB or buf[at] == RETURN:
+                at += 1
+                continue
+            begin = at
+            while at < end and buf[at] != SPACE and buf[at] != TAB and buf[at] != RETURN and buf[at] != NEWLINE:
+                at += 1
             if count == 5:
                 return n_arcs, n_finals, n, line
-            field[count, 0], field[count, 1] = a, b
+            field[count, 0], field[count, 1] = begin, at
             count += 1
-            a, b = next_field(buf, b, stop)
+        at += 1
         if count == 0:
             continue
         here, ok = _integer(buf, field[0, 0], field[0, 1])

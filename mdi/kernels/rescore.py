@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from mdi.kernels.arpa import COST_ZERO
+from mdi.kernels.memory import pick
 from mdi.kernels.trie import find_row
 from mdi.kernels.types import Array
 
@@ -72,16 +73,21 @@ def _cost(p):
 def _after(model, k, row):
     """(length, history) after the given row of order k: its last order - 1 words."""
     if k < model.order:
-        return k, np.int64(model.trie.as_hist[k][row])
+        return k, np.int64(pick(model.trie.as_hist, k)[row])
     if k == 1:
         return 0, np.int64(0)
-    return k - 1, np.int64(model.trie.as_hist[k - 1][model.trie.suffix[k][row]])
+    return k - 1, np.int64(pick(model.trie.as_hist, k - 1)[pick(model.trie.suffix, k)[row]])
+
+
+@njit(cache=True, nogil=True)
+def _row(model, j, h, w):
+    return find_row(pick(model.trie.begin, j + 1), pick(model.trie.word, j + 1), h, w)
 
 
 @njit(cache=True, nogil=True)
 def _is_leaf(model, j, h):
     """Whether nothing follows the history."""
-    return model.trie.begin[j + 1][h] == model.trie.begin[j + 1][h + 1]
+    return pick(model.trie.begin, j + 1)[h] == pick(model.trie.begin, j + 1)[h + 1]
 
 
 @njit(cache=True, nogil=True)
@@ -89,8 +95,8 @@ def _shorten(model, j, h):
     """A history that nothing follows only backs off: (cost of that, length, history)."""
     cost = 0.0
     while j > 0 and _is_leaf(model, j, h):
-        cost += _cost(model.bow[j][h])
-        h = np.int64(model.trie.back[j][h])
+        cost += _cost(pick(model.bow, j)[h])
+        h = np.int64(pick(model.trie.back, j)[h])
         j -= 1
     return cost, j, h
 
@@ -99,18 +105,18 @@ def _shorten(model, j, h):
 def _step(model, j, h, w):
     """(cost of w after the history, length and history after it): the model's own score, Eq. 1 of the paper."""
     cost = 0.0
-    while True:
-        row = find_row(model.trie.begin[j + 1], model.trie.word[j + 1], h, w)
-        if row >= 0:
-            cost += _cost(model.p[j + 1][row])
-            j, h = _after(model, j + 1, row)
-            shift, j, h = _shorten(model, j, h)
-            return cost + shift, j, h
-        if j == 0:
-            return COST_ZERO, 0, np.int64(0)
-        cost += _cost(model.bow[j][h])
-        h = np.int64(model.trie.back[j][h])
+    row = _row(model, j, h, w)
+    while row < 0 and j > 0:
+        cost += _cost(pick(model.bow, j)[h])
+        h = np.int64(pick(model.trie.back, j)[h])
         j -= 1
+        row = _row(model, j, h, w)
+    if row < 0:
+        return COST_ZERO, 0, np.int64(0)
+    cost += _cost(pick(model.p, j + 1)[row])
+    j, h = _after(model, j + 1, row)
+    shift, j, h = _shorten(model, j, h)
+    return cost + shift, j, h
 
 
 @njit(cache=True, nogil=True)
@@ -121,9 +127,9 @@ def _cheapest_step(model, j, h, w, residual, after):
     after[:] = np.inf
     best, best_j, best_h = np.inf, -1, np.int64(0)
     while True:
-        row = find_row(model.trie.begin[j + 1], model.trie.word[j + 1], h, w)
+        row = _row(model, j, h, w)
         if row >= 0:
-            cost = residual[j] + _cost(model.p[j + 1][row])
+            cost = residual[j] + _cost(pick(model.p, j + 1)[row])
             to, history = _after(model, j + 1, row)
             if to > best_j:
                 best_j, best_h = to, history
@@ -133,7 +139,7 @@ def _cheapest_step(model, j, h, w, residual, after):
                 best = cost
         if j == 0:
             break
-        h = np.int64(model.trie.back[j][h])
+        h = np.int64(pick(model.trie.back, j)[h])
         j -= 1
     if best_j < 0:  # not even a 1-gram
         after[0] = COST_ZERO
@@ -147,11 +153,11 @@ def _back_off_everywhere(model, length, history, residual):
     that nothing follows is left. Returns (common part, length, history)."""
     j, h = length, history
     while j > 0:
-        down = residual[j] + _cost(model.bow[j][h])
+        down = residual[j] + _cost(pick(model.bow, j)[h])
         if down < residual[j - 1]:
             residual[j - 1] = down
         leaf = _is_leaf(model, j, h)
-        h = np.int64(model.trie.back[j][h])
+        h = np.int64(pick(model.trie.back, j)[h])
         if leaf and j == length:
             residual[j] = np.inf
             length, history = j - 1, h
@@ -165,14 +171,14 @@ def _back_off_everywhere(model, length, history, residual):
 @njit(cache=True, nogil=True)
 def _start(model, cheapest, residual):
     """(cost, length, history) where every sentence begins, after <s>; fills `residual` for the cheapest-path walk."""
-    j, h = (1, np.int64(model.trie.as_hist[1][model.bos])) if model.order > 1 else (0, np.int64(0))
+    j, h = (1, np.int64(pick(model.trie.as_hist, 1)[model.bos])) if model.order > 1 else (0, np.int64(0))
     if not cheapest:
         return _shorten(model, j, h)
     residual[:] = np.inf
     residual[j] = 0.0
     if j == 0:
         return 0.0, 0, np.int64(0)
-    residual[0] = _cost(model.bow[1][h])
+    residual[0] = _cost(pick(model.bow, 1)[h])
     if not _is_leaf(model, 1, h):
         return 0.0, 1, h
     first_cost = residual[0]

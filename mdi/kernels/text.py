@@ -98,17 +98,14 @@ def fill_table(words):
 
 
 @njit(cache=True, nogil=True)
-def take_word(buf, begin, end, words):
-    """Id of buf[begin:end]; a new word joins a vocabulary that grows and is negative in another."""
-    at = find_word(buf, begin, end, words)
-    if at >= 0 or not words.grows:
-        return at
+def append_word(buf, begin, end, words, found):
+    """Adds buf[begin:end], of which `find_word` said `found`, to a vocabulary that has room for it. Returns its id."""
     w = words.size[0]
     start = words.offset[w]
     for i in range(end - begin):
         words.blob[start + i] = buf[begin + i]
     words.offset[w + 1] = start + end - begin
-    words.table[-1 - at] = w
+    words.table[-1 - found] = w
     words.size[0] = w + 1
     return w
 
@@ -117,11 +114,8 @@ def take_word(buf, begin, end, words):
 def has_room(words, more, size):
     """Whether so many more words of so many bytes in all can join."""
     n = words.size[0]
-    return (
-        n + more + 1 <= words.offset.shape[0]
-        and 2 * (n + more) <= words.table.shape[0]
-        and words.offset[n] + size <= words.blob.shape[0]
-    )
+    few = n + more + 1 <= words.offset.shape[0] and 2 * (n + more) <= words.table.shape[0]
+    return few and words.offset[n] + size <= words.blob.shape[0]
 
 
 @njit(cache=True, nogil=True)
@@ -260,7 +254,9 @@ def tokenize(buf, begin, end, words, markers, out):
         n += 1
         ended = False
         while a < stop:
-            w = take_word(buf, a, b, words)
+            w = find_word(buf, a, b, words)
+            if w < 0 and words.grows:
+                w = append_word(buf, a, b, words, w)
             if ended or (w == bos and n != first + 1):
                 return Tokenized(MARKER_INSIDE, i, first, lines, sentences, tokens, unknown)
             if w == eos:

@@ -291,10 +291,11 @@ def merge_level(a, hist_a, b, hist_b, with_b):
 @njit(cache=True, nogil=True)
 def find_rows(ids, trie, out):
     """out[i] = the row of the n-gram ids[i], or -1: prefix by prefix."""
+    begin, word, as_hist = trie.begin, trie.word, trie.as_hist
     for i in range(ids.shape[0]):
         row = np.int64(ids[i, 0])
         for k in range(2, ids.shape[1] + 1):
-            row = find_row(trie.begin[k], trie.word[k], trie.as_hist[k - 1][row], ids[i, k - 1])
+            row = find_row(begin[k], word[k], as_hist[k - 1][row], ids[i, k - 1])
             if row < 0:
                 break
         out[i] = row

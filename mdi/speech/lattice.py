@@ -104,11 +104,12 @@ def tidy(lattice: Lattice, start: int = 0, where: str = "") -> Lattice:
 
 
 def _path(lattice: Lattice, arcs: Array, penalty: float) -> LatticePath:
-    on, finals = taken(lattice.arcs, arcs), lattice.finals
-    words = on.label[on.label != 0]
-    end = on.dest[-1] if len(arcs) else 0
-    graph = float(on.graph.sum()) + float(finals.graph[end]) + penalty * len(words)
-    return LatticePath(arcs, words, graph, float(on.acoustic.sum()) + float(finals.acoustic[end]))
+    labels = lattice.arcs.label[arcs]
+    words = labels[labels != 0]
+    end = lattice.dest[arcs[-1]] if len(arcs) else 0
+    graph = float(lattice.arcs.graph[arcs].sum()) + float(lattice.finals.graph[end]) + penalty * len(words)
+    acoustic = float(lattice.arcs.acoustic[arcs].sum()) + float(lattice.finals.acoustic[end])
+    return LatticePath(arcs, words, graph, acoustic)
 
 
 def best_path(lattice: Lattice, lm_weight: float, penalty: float = 0.0) -> LatticePath:
