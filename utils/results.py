@@ -290,7 +290,7 @@ def notes(results: Results) -> list[str]:
                 "The speech is SYNTHETIC (text to speech): these WERs compare language models, and say nothing of "
                 "real speech."
             )
-    if "first.best" in models:
+    if "first.best" in models and "first.prior" not in models:  # libvosk decodes with the large models themselves
         out.append(
             "First pass: MDI has the n-grams of the default model and the marginals of the interpolated one (mdi "
             "match); Best is the best model below, cut down to that size (mdi prune) and matched to itself as it was."
