@@ -76,6 +76,11 @@ def test_importing_is_instant_and_pandas_waits() -> None:
         (lambda bg: mdi.train(IN_DOMAIN, order=0), "order=0; expected 1 to 8"),
         (lambda bg: mdi.perplexity(bg, "nowhere.txt"), "nowhere.txt: No such file"),
         (lambda bg: mdi.perplexity(bg, IN_DOMAIN, oov="x"), "oov='x'"),
+        (
+            lambda bg: mdi.perplexity(bg, "w001 w002"),
+            "expected a file, or a list of sentences: ['w001 w002']",
+        ),
+        (lambda bg: mdi.write_arpa("bg.arpa", "y.arpa"), "'bg.arpa' is to be written to y.arpa; expected a model"),
         (lambda bg: mdi.prune(bg, -1.0), "threshold=-1.0; expected a number of 0 or more"),
         (lambda bg: mdi.mix([bg, bg], [0.5, 0.6]), "sum to 1.1; expected 1"),
         (lambda bg: mdi.tune(bg, IN_DOMAIN, DEVELOPMENT, max_settings=0), "max_settings=0"),
@@ -101,6 +106,7 @@ def test_what_is_meant_is_accepted(background: mdi.NgramModel, tmp_path: Path) -
     assert mdi.read_arpa(tmp_path / "adapted.arpa.gz").trie.counts == one.model.trie.counts
     assert background == mdi.read_arpa(str(BACKGROUND))
     assert background != "a model"
+    assert mdi.perplexity(BACKGROUND, DEVELOPMENT).ppl == mdi.perplexity(background, DEVELOPMENT).ppl
 
 
 def test_sentences_do_instead_of_files(background: mdi.NgramModel, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     write_certificate(out, {**fields, "options": shared.options_of(args)}, time.monotonic() - started)
     _write_search(tuned, out)
     parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
-    say(f"search: {len(tuned.trials)} settings; ended: {tuned.ended}")
+    say(f"search: {len(tuned.trials)} settings; ended: {tuned.ended.replace('max_settings', '--max-settings')}")
     say(f"chosen: {tuned.setting}; mixed: {parts}")
     alone = ", ".join(f"{value:.2f}" for value in tuned.in_domain.values())
     say(

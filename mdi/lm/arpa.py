@@ -427,7 +427,10 @@ def write_arpa(model: NgramModel | HasModel, path: str | os.PathLike, keep: list
     With `keep` only the rows whose flags are set; those left out must be what backing off gives.
     """
     path = os.fspath(path)
-    model = model if isinstance(model, NgramModel) else model.model
+    if not isinstance(model, NgramModel):
+        if not isinstance(getattr(model, "model", None), NgramModel):
+            raise MdiError(f"{model!r} is to be written to {path}; expected a model, or what adapt or tune gives")
+        model = model.model
     trie = model.trie
     counts = trie.counts if keep is None else [int(part.sum()) for part in keep[1:]]
     progress = Progress(f"writing {path}", sum(trie.counts), "n-grams")

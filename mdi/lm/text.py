@@ -58,6 +58,8 @@ def text_sources(text: TextLike) -> list[str | Sentences]:
     """
     if isinstance(text, Sentences):
         return [text]
+    if isinstance(text, str) and re.search(r"[ \t]", text) and not os.path.exists(text):
+        raise MdiError(f"{text[:80]}: no such file; expected a file, or a list of sentences: [{text[:80]!r}]")
     if isinstance(text, str | os.PathLike):
         return [os.fspath(text)]
     if isinstance(text, bytes) or not isinstance(text, Iterable):
