@@ -287,6 +287,7 @@ assert min(outcomes.values()) > 5, outcomes
 """
 
 
+@pytest.mark.slow
 def test_no_file_makes_it_read_out_of_bounds(made: Path, tmp_path: Path) -> None:
     """Random edits of what a file holds, its checksum made good again, with numba's bounds checks on: an error message
     or a model, nothing else."""

@@ -253,6 +253,7 @@ def little_model(folder: Path) -> tuple[NgramModel, str]:
     return model, table(folder / "words.txt", ["w2", "<unk>", "w0", "w1"])
 
 
+@pytest.mark.slow
 def test_the_compiled_readers_never_read_out_of_bounds(tmp_path: Path) -> None:
     """With numba's bounds checks on, and with little memory: sizes in a file are never believed."""
     pywrapfst = pytest.importorskip("pywrapfst")

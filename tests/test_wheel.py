@@ -53,6 +53,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
     return work, {**os.environ, "PYTHONPATH": str(site), "NUMBA_CACHE_DIR": str(root / "cache")}
 
 
+@pytest.mark.slow
 def test_every_verb_works_outside_the_clone(installed: tuple[Path, dict[str, str]]) -> None:
     from mdi.cli import VERBS
 
