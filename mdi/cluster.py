@@ -76,17 +76,15 @@ class OnDask:
         from distributed import as_completed
 
         self.exchanged += nbytes(list(calls))
+        if label:  # some may have died, or come late
+            self.addresses = sorted(self.client.nthreads()) or self.addresses
         with _explained(label), configured({"distributed.admin.large-graph-warning-threshold": "1GB"}):
-            futures = [
-                self.client.submit(
-                    function, *call, pure=False, workers=[self.addresses[i % self.workers]], allow_other_workers=True,
-                    key=f"{function.__name__}-{i}-{os.urandom(6).hex()}",
-                )
-                for i, call in enumerate(calls)
-            ]  # fmt: skip
+            futures = [self._submit(i, function, call) for i, call in enumerate(calls)]
             try:
                 with Progress(label, len(calls), "shards") as progress:
-                    for done, (future, _) in enumerate(as_completed(futures, with_results=True), 1):
+                    for done, (future, _) in enumerate(
+                        as_completed(futures, loop=self.client.loop, with_results=True), 1
+                    ):
                         if label:
                             progress.update(done)
                             detail(f"{label}: {future.key.rsplit('-', 2)[1]} done ({done} of {len(calls)})")
@@ -96,6 +94,11 @@ class OnDask:
                     self.client.cancel([future for future in futures if not future.done()])
         self.exchanged += nbytes(found)
         return found
+
+    def _submit(self, i: int, function: Callable, call: tuple) -> Any:
+        at = self.addresses[i % len(self.addresses)]
+        key = f"{function.__name__}-{i}-{os.urandom(6).hex()}"
+        return self.client.submit(function, *call, key=key, pure=False, workers=[at], allow_other_workers=True)
 
 
 @contextlib.contextmanager

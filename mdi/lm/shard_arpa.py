@@ -43,15 +43,20 @@ class Words:
     counts: list[int]  # n-grams by order
     p: Array  # of the words
     weight: Array  # by word: rows that its shard has for it
+    own: Vocabulary  # the words of the file itself
 
 
-def read_head(path: str) -> Vocabulary:
-    """The words of an ARPA file."""
-    return arpa_sections(path).vocab
+def read_head(path: str) -> tuple[Vocabulary, int]:
+    """The words of an ARPA file, and its order."""
+    file = arpa_sections(path)
+    return file.vocab, file.order
 
 
-def cut_arpa(path: str, folder: str, name: str, vocab: Vocabulary | None = None, labels: Array | None = None) -> Words:
-    """Goes through an ARPA file and leaves its pieces. With `vocab` word w becomes labels[w] of that."""
+def cut_arpa(
+    path: str, folder: str, name: str, order: int = 0, vocab: Vocabulary | None = None, labels: Array | None = None
+) -> Words:
+    """Goes through an ARPA file and leaves its pieces. With `vocab` word w becomes labels[w] of that; in a model of a
+    higher `order` its longest n-grams are histories, too."""
     done = _words_file(folder, name)
     if done.exists():
         return _words(folder, name)
@@ -68,6 +73,8 @@ def cut_arpa(path: str, folder: str, name: str, vocab: Vocabulary | None = None,
         waiting: list[tuple[Array, Array, Array]] = []
         number = size = 0
         for ids, row_p, row_bow in file.spelled(k):
+            if k == file.order < order:
+                row_bow = np.ones(len(row_p))
             waiting.append((ids.copy() if labels is None else labels[ids], row_p.copy(), row_bow.copy()))
             size += len(row_p)
             if size >= PIECE:
@@ -77,11 +84,13 @@ def cut_arpa(path: str, folder: str, name: str, vocab: Vocabulary | None = None,
             _leave_piece(_piece(folder, name, k, number), waiting, weight)
             number += 1
         pieces.append(number)
+    pieces += [0] * (order - file.order)
     file.expect_end()
     with replacing(str(done), sync=False) as stream:
         write_arrays(stream, {}, {
             "vocab": [vocab.blob, vocab.offset, vocab.table], "p": [p], "bow": [bow], "weight": [weight],
             "counts": [np.array(file.counts)], "pieces": [np.array(pieces)],
+            "own": [file.vocab.blob, file.vocab.offset, file.vocab.table],
         })  # fmt: skip
     return _words(folder, name)
 
@@ -92,7 +101,8 @@ def _words_file(folder: str, name: str) -> Path:
 
 def _words(folder: str, name: str) -> Words:
     lists = read_kept(_words_file(folder, name))
-    return Words(Vocabulary(*lists["vocab"]), lists["counts"][0].tolist(), lists["p"][0], lists["weight"][0])
+    counts = lists["counts"][0].tolist()
+    return Words(Vocabulary(*lists["vocab"]), counts, lists["p"][0], lists["weight"][0], Vocabulary(*lists["own"]))
 
 
 def _leave_piece(path: Path, waiting: list[tuple[Array, Array, Array]], weight: Array) -> None:
@@ -129,7 +139,7 @@ class _Pieces:
             for part, whole in zip(parts, lists[name], strict=True):
                 part.append(np.array(whole[at]))
         *ids, value = (np.concatenate(part) if part else NONE for part in parts)
-        return ids, value
+        return ids, value.astype(float, copy=False)
 
 
 def build(shard: Shard, source: str, name: str) -> int:
@@ -139,7 +149,8 @@ def build(shard: Shard, source: str, name: str) -> int:
         return _lacking(shard.load(name).trie)
     lists = read_kept(_words_file(shard.folder, source))
     vocab, word_bow = Vocabulary(*lists["vocab"]), lists["bow"][0]
-    order, pieces = len(lists["counts"][0]), lists["pieces"][0].tolist()
+    pieces = lists["pieces"][0].tolist()
+    order = len(pieces) - 1
     hists = {k: _Pieces(shard, source, k, pieces[k]).take("hists", k - 1) for k in range(2, order)}
     trie = with_histories(unigram_trie(len(vocab)))
     p, bow = [NONE, np.array(lists["p"][0])], [np.ones(1)]
@@ -150,7 +161,7 @@ def build(shard: Shard, source: str, name: str) -> int:
     for k in range(2, order + 1):
         ids, row_p = _Pieces(shard, source, k, pieces[k]).take("rows", k - 2)
         hist = _hist_of(trie, ids[:-1])
-        lost = np.flatnonzero((hist < 0) | ~has_bow[np.maximum(hist, 0)])
+        lost = np.flatnonzero(~np.append(has_bow, False)[hist])  # -1: none at all
         if len(lost):
             raise MdiError(_no_prefix(vocab, ids, int(lost[0]), len(lost)))
         if k == order:

@@ -193,7 +193,7 @@ def settle(shard: Shard, source: str, name: str) -> None:
 
 def worst_gaps(shard: Shard, name: str) -> list[tuple[float, list[int]]]:
     """By length of the history: the largest |sum p - 1| over the shard's histories, and the history."""
-    return gaps_of(shard, shard.load(name))
+    return gaps_of(shard, with_suffixes(shard.load(name)))
 
 
 def gaps_of(shard: Shard, model: NgramModel) -> list[tuple[float, list[int]]]:
