@@ -94,12 +94,17 @@ def test_a_killed_worker_changes_nothing(where: str, client, files, tmp_path: Pa
     assert (tmp_path / "many.arpa").read_bytes() == (folder / "one.arpa").read_bytes()
 
 
+def _no_second_try(dask_scheduler) -> None:
+    dask_scheduler.allowed_failures = 0
+
+
 @pytest.mark.slow
 def test_a_worker_that_fails_says_why(client, files, tmp_path: Path) -> None:
     runner = OnDask(client)
     with pytest.raises(MdiError, match=r"/nowhere/a\.arpa: No such file"), job_folder(str(tmp_path / "a"), {}) as place:
         read_sharded("/nowhere/a.arpa", Job(place, runner))
     client.wait_for_workers(1, timeout=60)
+    client.run_on_scheduler(_no_second_try)
     with pytest.raises(MdiError, match=r"exit: its worker died, and so did those.*goes on from here"):
         runner.run(os._exit, [(3,)], "exit")
 

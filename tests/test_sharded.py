@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import tempfile
@@ -16,6 +17,7 @@ from random_models import random_model, random_text, write_model, write_text
 
 import mdi.lm.arpa
 import mdi.lm.shard_arpa
+import mdi.lm.sharded_train
 from mdi.adaptation.adapter import Adapter
 from mdi.cli import main
 from mdi.cluster import Here
@@ -131,6 +133,37 @@ def test_a_mixture_in_shards_is_that_in_one_piece(seed: int, orders: tuple[int, 
         one, many = (json.loads((folder / f"{out}.arpa.json").read_text()) for out in ("one", "many"))
         for field in ("weights", "ngrams", "development", "worst_sum_gap"):
             assert one[field] == many[field]
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1), order=st.integers(2, 4), n=st.integers(1, 4), known=st.booleans(),
+    smoothing=st.sampled_from(["kn", "kn-interpolated", "wb"]), least=st.sampled_from(["1", "1-1-2", "1-2-2", "2-3-2"]),
+    pack=st.booleans(),
+)  # fmt: skip
+def test_training_in_shards_is_that_in_one_piece(seed, order, n, known, smoothing, least, pack) -> None:
+    """From blocks of a few lines, with and without a vocabulary, and with n-grams that are left out."""
+    rng = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        folder = Path(name)
+        patch.setattr(mdi.lm.sharded_train, "BLOCK", int(rng.integers(5, 300)))
+        patch.setattr(mdi.lm.sharded_train, "PIECE", int(rng.integers(1, 20)))
+        text = write_text(random_text(rng, 8, 60), folder / "text")
+        if pack:
+            Path(text).write_bytes(gzip.compress(Path(text).read_bytes()))
+        (folder / "words").write_text("w0\nw1\nw2\nw3\nw4\nw5\n")
+        options = ["--order", str(order), "--smoothing", smoothing, "--min-counts", least]
+        options += ["--vocab", str(folder / "words"), "--oov", str(rng.choice(["map", "drop"]))] if known else []
+        codes = []
+        for out, more in (("one", []), ("many", ["--shards", str(n)])):
+            codes.append(main(["train", *options, *more, text, str(folder / f"{out}.arpa")]))
+        assert codes[0] == codes[1]
+        if codes[0] == 0:
+            assert same_bytes(folder / "one.arpa", folder / "many.arpa")
+            one, many = (json.loads((folder / f"{out}.arpa.json").read_text()) for out in ("one", "many"))
+            for told in (one, many):
+                del told["seconds"], told["peak_memory_mb"]
+            assert one == many
 
 
 class Stopping(Here):

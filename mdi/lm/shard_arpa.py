@@ -27,7 +27,7 @@ from mdi.kernels.arpa import WrittenOrder
 from mdi.lm.arpa import BLOCK, END, NO_FLAGS, arpa_sections, format_rows, head_of, title_of
 from mdi.lm.cache import model_of, write_arrays
 from mdi.lm.model import NgramModel
-from mdi.lm.shards import Shard, read_kept
+from mdi.lm.shards import Shard, by_last_word, by_owner, read_kept
 from mdi.lm.trie import NONE, Array, Trie, add_order, sort_rows, unigram_trie, with_histories
 from mdi.lm.vocabulary import Vocabulary
 
@@ -160,7 +160,7 @@ def build(shard: Shard, source: str, name: str) -> int:
     has_bow = np.ones(len(vocab), bool)
     for k in range(2, order + 1):
         ids, row_p = _Pieces(shard, source, k, pieces[k]).take("rows", k - 2)
-        hist = _hist_of(trie, ids[:-1])
+        hist = hist_of(trie, ids[:-1])
         lost = np.flatnonzero(~np.append(has_bow, False)[hist])  # -1: none at all
         if len(lost):
             raise MdiError(_no_prefix(vocab, ids, int(lost[0]), len(lost)))
@@ -176,7 +176,7 @@ def build(shard: Shard, source: str, name: str) -> int:
         n_words = np.int64(len(vocab))
         mine = hist.astype(np.int64) * n_words + ids[-1]
         as_hists = [hists[longer][0][:k] for longer in range(k, order)]
-        keys = [_hist_of(trie, one[:-1]).astype(np.int64) * n_words + one[-1] for one in as_hists]
+        keys = [hist_of(trie, one[:-1]).astype(np.int64) * n_words + one[-1] for one in as_hists]
         key = np.unique(np.concatenate([mine, *keys]))
         begin = trie_kernels.count_rows((key // n_words).astype(np.int32), trie.n_hist(k - 1))
         at = np.searchsorted(key, mine)
@@ -201,7 +201,7 @@ def _lacking(trie: Trie) -> int:
     return sum(int((trie.suffix[k] < 0).sum()) for k in range(3, trie.order + 1))
 
 
-def _hist_of(trie: Trie, columns: list[Array]) -> Array:
+def hist_of(trie: Trie, columns: list[Array]) -> Array:
     """The history that each line of the columns is, -1 for none. Lines with the same one often follow each other."""
     j = len(columns)
     if j == 1:
@@ -257,7 +257,6 @@ def export_weights(shard: Shard, shards: list[Shard], name: str) -> Exported:
     """Leaves the back-off weights of the shard's histories for those who write them."""
     model, keep = _with_flags(shard.kept(name))
     trie = model.trie
-    begins = np.array([other.first for other in shards])
     weights: dict[str, list[Array]] = {"bow": [NONE], "longer": [NONE], "offset": [NONE]}
     for j in range(1, trie.order):
         own = shard.own_hists(trie, j)
@@ -269,16 +268,10 @@ def export_weights(shard: Shard, shards: list[Shard], name: str) -> Exported:
             longer = before[begin[1:]] > before[begin[:-1]]
         if j == 1:
             words = bow, longer
-            owner = np.zeros(len(bow), np.int64)
-        else:
-            rows = trie.row_of_hist[j][own]
-            last = np.concatenate([[0], np.cumsum(np.bincount(trie.word[j - 1], minlength=trie.n_words))])
-            before_last = np.searchsorted(last, trie.hist_of_rows(j, rows), side="right") - 1
-            owner = np.searchsorted(begins, before_last, side="right") - 1
-        order = np.argsort(owner, kind="stable")
+        order, offset = by_owner(shard, shards, trie, j)
         weights["bow"].append(bow[order])
         weights["longer"].append(longer[order].astype(np.uint8))
-        weights["offset"].append(np.searchsorted(owner[order], np.arange(len(shards) + 1)))
+        weights["offset"].append(offset)
     shard.keep(f"{name}-weights", weights)
     own_rows = [shard.own_rows(trie, k) for k in range(2, trie.order + 1)]
     kept = [part.stop - part.start for part in own_rows]
@@ -357,8 +350,7 @@ def _written(
     )
     if top:
         return written
-    # every shard has sorted them by their last word, then as rows are sorted: so are they here
-    order = np.argsort(trie.word[k][own], kind="stable")
+    order = by_last_word(shard, trie, k)
     bows, longers = [], []
     for other in shards:
         lists = other.kept(f"{name}-weights")
