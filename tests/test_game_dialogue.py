@@ -7,13 +7,14 @@ import hashlib
 import io
 import os
 import struct
+import subprocess
 import wave
 from pathlib import Path
 
 import game_dialogue as game
 import numpy as np
 import pytest
-from recipe import run
+from recipe import environment, run
 
 from mdi.errors import MdiError
 from mdi.speech.data import DataFolder
@@ -200,20 +201,55 @@ def test_without_the_package_it_is_said_how_to_get_it(tmp_path, monkeypatch):
         game.find_game(str(tmp_path / "queen.1c"), Path("down"))
 
 
-@pytest.mark.parametrize(
-    ("lacking", "message"), [("npm", "--vosk-model DIR"), ("apt-get", "--game FILE")]
-)  # fmt: skip
-def test_the_recipe_names_what_it_lacks(tmp_path, lacking, message):
-    """Programs as they are here, without one of those that download."""
-    programs = tmp_path / "bin"
+def programs_without(lacking: str, folder: Path) -> Path:
+    """A folder with the programs that there are here, and those that download, without one of these."""
+    programs = folder / "bin"
     programs.mkdir()
-    for folder in os.environ["PATH"].split(os.pathsep):
-        for path in Path(folder).glob("*"):
-            if path.name != lacking and not (programs / path.name).exists():
-                (programs / path.name).symlink_to(path)
+    for path in os.environ["PATH"].split(os.pathsep):
+        for program in Path(path).glob("*"):
+            if program.name not in (lacking, "npm", "apt-get", "dpkg-deb") and not (programs / program.name).exists():
+                (programs / program.name).symlink_to(program)
+    for name in {"npm", "apt-get", "dpkg-deb"} - {lacking}:
+        (programs / name).write_text("#!/bin/sh\necho there is no network >&2\nexit 1\n")
+        (programs / name).chmod(0o755)
+    return programs
+
+
+@pytest.mark.parametrize(("lacking", "message"), [("npm", "--vosk-model DIR"), ("apt-get", "--game FILE")])
+def test_the_recipe_names_what_it_lacks(tmp_path, lacking, message):
+    programs = programs_without(lacking, tmp_path)
     done = run(tmp_path, "--corpus", "dialogue", "--dry-run", "true", PATH=str(programs))
     assert done.returncode == 1
     assert message in done.stdout + done.stderr
+    # nobody asked for it: said, and done without
+    done = run(tmp_path, "--dry-run", "true", PATH=str(programs))
+    assert done.returncode == 0, done.stderr
+    assert "run.sh: no recorded speech: no" in done.stderr
+    assert message in done.stderr
+    assert "stage 0: data (demo," in done.stderr
+
+
+def test_the_default_is_recorded_speech(tmp_path):
+    programs = programs_without("", tmp_path)
+    done = run(tmp_path, "--dry-run", "true", PATH=str(programs))
+    assert "stage 0: data (dialogue," in done.stderr
+    assert "run.sh: no recorded speech" not in done.stderr
+    # a download that fails is a reason to do without, too
+    root = Path(game.__file__).parent.parent
+    script = f"""set -euo pipefail
+      . {root}/utils/script_common.sh; . {root}/utils/experiment.sh
+      tiny=false dry_run=false vosk_model='' game=''; choose_demo; echo "corpus: $corpus" """
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env=environment() | {"PATH": str(programs)},
+        capture_output=True,
+        text=True,
+    )
+    assert "corpus: demo" in done.stdout, done.stderr
+    assert "there is no network" in done.stderr
+    assert "give its folder with --vosk-model" in done.stderr
+    assert "it cannot be downloaded (see above)" in done.stderr
 
 
 def test_with_both_at_hand_speech_is_recorded(tmp_path):

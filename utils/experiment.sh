@@ -128,9 +128,11 @@ left_out() {
 # has_speech: is there a test set to be recognised?
 has_speech() { [[ ${#spoken[@]} -gt 0 ]] || ! echo "no speech in $data/speech: perplexities only" >&2; }
 
-# baseline: what the models for rescoring are compared with
-baseline() {
-  if [[ -d $exp/rescore/interpolated ]]; then echo "$exp/rescore/interpolated"; else echo "$exp/decode/default"; fi
+# baselines PASS: what the models of the first pass (decode), or those for rescoring (rescore), are compared with
+baselines() {
+  if [[ $1 == decode ]]; then echo "$exp/decode/default"; fi
+  if [[ $1 == rescore || $backend == vosk ]] && [[ -d $exp/$1/interpolated ]]; then echo "$exp/$1/interpolated"; fi
+  if [[ $1 == rescore && ($backend == vosk || ! -d $exp/rescore/interpolated) ]]; then echo "$exp/decode/default"; fi
 }
 
 # words_of_lattices: their symbol table
@@ -214,16 +216,19 @@ first_pass() {
   fi
 }
 
-# score SYSTEM SET BASELINE: the first set chooses LM weight and penalty, the others are scored there
+# score SYSTEM SET BASELINE...: the first set chooses LM weight and penalty, the others are scored there
 score() {
-  local of=$data/speech/$2 options=()
+  local of=$data/speech/$2 options=() baseline compared=()
   # of a model that is left out
   if [[ $1 != "$exp/decode/default" && ! -d $1 ]] && ! there "$1/$2/num_jobs"; then return; fi
   if [[ -n $recipe ]]; then mapfile -t options < <(scoring_options); fi
   # its own data folder, where its script finds more than text
   if [[ -n $recipe && $backend == kaldi ]]; then of=$egs_dir/$(of_set "$2" "$set_data"); fi
   [[ $2 == "${sets[0]}" ]] || options+=(--tuned-on "$1/${sets[0]}")
-  [[ $1 == "$3" ]] || options+=(--compare-with "$3/$2")
+  for baseline in "${@:3}"; do
+    if [[ $1 != "$baseline" ]]; then compared+=("$baseline/$2"); fi
+  done
+  [[ ${#compared[@]} -eq 0 ]] || options+=(--compare-with "$(IFS=, && echo "${compared[*]}")")
   make_once "$1/$2/scoring_kaldi/best_wer" from "$1/$2/num_jobs" "$data/speech/$2/text" by "$steps/score.sh" \
     --backend "$backend" --cmd "$cmd" --words "$(words_of_lattices)" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" \
     --word-ins-penalty "$word_ins_penalty" ${options[@]+"${options[@]}"} "$of" "$1/$2"

@@ -28,6 +28,39 @@ find_problems() {
   fi
 }
 
+# choose_demo: recorded speech, unless a program, a package or a download that it needs cannot be had (corpus)
+choose_demo() {
+  local why options=(--dialogue true --vosk-model "$vosk_model" --game "$game") folder=data/dialogue
+  corpus=demo
+  if [[ $tiny == true ]]; then return; fi
+  if [[ ! -e $folder/prepared ]]; then
+    if ! why=$(mdi_log=none "$mdi_root/local/prepare_data.sh" --dry-run true "${options[@]}" "$folder" 2>&1); then
+      why=${why//local\/prepare_data.sh: /}
+    elif [[ $dry_run == true ]]; then
+      why=""
+    # each by itself, so that a failure ends nothing
+    elif [[ -n $(lacking_packages dialogue) ]] \
+      && ! bash -euo pipefail -c '. "$1/utils/setup.sh" dialogue' bash "$mdi_root"; then
+      why="its packages cannot be installed (see above)"
+    elif ! download_dialogue "${options[@]}" "$folder"; then
+      why="it cannot be downloaded (see above)"
+    fi
+    if [[ -n $why ]]; then
+      echo "$script_name: no recorded speech: $why" >&2
+      echo "$script_name: the synthetic demo runs instead (--corpus demo); once this is settled: --corpus dialogue" >&2
+      return
+    fi
+  fi
+  corpus=dialogue
+}
+
+# download_dialogue OPTION... DIR: what local/prepare_data.sh will need
+download_dialogue() (
+  # shellcheck source=utils/setup.sh
+  [[ -z $(lacking_packages dialogue) ]] || . "$mdi_root/utils/setup.sh" dialogue
+  mdi_log=none "$mdi_root/local/prepare_data.sh" --only-downloads true "$@"
+)
+
 # show_problems: all of them, as one message
 show_problems() {
   local problem
