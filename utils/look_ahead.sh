@@ -38,12 +38,8 @@ choose_demo() {
       why=${why//local\/prepare_data.sh: /}
     elif [[ $dry_run == true ]]; then
       why=""
-    # each by itself, so that a failure ends nothing
-    elif [[ -n $(lacking_packages dialogue) ]] \
-      && ! bash -euo pipefail -c '. "$1/utils/setup.sh" dialogue' bash "$mdi_root"; then
-      why="its packages cannot be installed (see above)"
     elif ! download_dialogue "${options[@]}" "$folder"; then
-      why="it cannot be downloaded (see above)"
+      why="packages or files cannot be downloaded (see above)"
     fi
     if [[ -n $why ]]; then
       echo "$script_name: no recorded speech: $why" >&2
@@ -54,12 +50,13 @@ choose_demo() {
   corpus=dialogue
 }
 
-# download_dialogue OPTION... DIR: what local/prepare_data.sh will need
-download_dialogue() (
-  # shellcheck source=utils/setup.sh
-  [[ -z $(lacking_packages dialogue) ]] || . "$mdi_root/utils/setup.sh" dialogue
-  mdi_log=none "$mdi_root/local/prepare_data.sh" --only-downloads true "$@"
-)
+# download_dialogue OPTION... DIR: packages, and what local/prepare_data.sh will need; by itself, so that a failure ends
+# nothing
+download_dialogue() {
+  # shellcheck disable=SC2016  # another shell expands them
+  mdi_log=none bash -euo pipefail -c '[[ -z $1 ]] || . "$0/utils/setup.sh" dialogue
+    exec "$0/local/prepare_data.sh" "${@:2}"' "$mdi_root" "$(lacking_packages dialogue)" --only-downloads true "$@"
+}
 
 # show_problems: all of them, as one message
 show_problems() {
