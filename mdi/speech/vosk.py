@@ -22,6 +22,7 @@ from mdi.errors import MdiError
 from mdi.fst.formats import read_lm, write_lm
 from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.lm.model import NgramModel
+from mdi.progress import shown_as
 
 CERTIFICATE = "mdi.json"
 _BEAM = re.compile(r"^--lattice-beam=(.*)$", re.MULTILINE)
@@ -118,7 +119,8 @@ def new_folder(source: VoskFolder, out: Path, lattice_beam: float | None = None)
         shutil.copytree(source.path, made.path, copy_function=_link_or_copy)
         if lattice_beam is not None:
             exchange_beam(made, lattice_beam)
-        yield made
+        with shown_as(str(made.path), str(out)):
+            yield made
         if out.exists():
             out.rename(scratch / "old")
         made.path.rename(out)
