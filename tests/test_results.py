@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from datetime import datetime
 
+import draw_results
 import pytest
 import report
 import results
@@ -205,6 +206,25 @@ def test_latex_is_escaped_and_rectangular(ami, tmp_path):
         (tmp_path / "t.tex").write_text(document)
         done = subprocess.run(["pdflatex", "-interaction=batchmode", "t.tex"], cwd=tmp_path, capture_output=True)
         assert done.returncode == 0, (tmp_path / "t.log").read_text()
+
+
+# ---- a picture
+
+
+def test_a_picture_of_perplexities_or_wers(ami, tmp_path, capsys):
+    table, out = tmp_path / "table.csv", tmp_path / "out.svg"
+    found = results.collect("ami", [ami])
+    table.write_text(results.as_csv(found))
+    assert draw_results.main([str(table), "eval", str(out)]) == 0
+    picture = out.read_text()
+    assert all(text in picture for text in ("Interpolation", "79.2", "perplexity"))
+    # no first pass in this table
+    assert draw_results.main(["--measure", "wer", str(table), "eval", str(out)]) == 1
+    assert "no WERs of the first pass of the test set eval" in capsys.readouterr().err
+    found.frame["model"] = "first." + found.frame.model
+    table.write_text(results.as_csv(found))
+    assert draw_results.main(["--measure", "wer", str(table), "eval", str(out)]) == 0
+    assert all(text in out.read_text() for text in ("20.0", "19.0", "WER in %, 95% interval"))
 
 
 # ---- the page
