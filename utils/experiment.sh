@@ -79,7 +79,7 @@ enter() {
   small=(default mdi best) large=(interpolated "${swept[@]}" prior best)
   if [[ $backend == vosk ]]; then # decodes with models of any size
     small=(default interpolated prior best)
-    if [[ $full == true ]]; then small=(default "${large[@]}"); fi
+    if [[ $full == true ]]; then small+=("${swept[@]}"); fi
   fi
 }
 
@@ -194,6 +194,10 @@ graph_of() {
 # vosk_folder MODEL: a Vosk model with this language model
 vosk_folder() { if [[ $1 == default ]]; then echo "$data/vosk-model"; else echo "$exp/graph/$1"; fi; }
 
+# beam_with MODEL: of the lattices. MDI without a prior has weights so extreme that libvosk takes ten times as long to
+# determinise the usual lattices.
+beam_with() { if [[ $1 == mdi.* && $(printf '%.0f' "$lattice_beam") -gt 4 ]]; then echo 4; else echo "$lattice_beam"; fi; }
+
 # first_pass MODEL SET: its lattices, by decoding, or from those of another system, which come with the data
 first_pass() {
   local lm out=$exp/decode/$1/$2 ready=$data/lattices/$2
@@ -207,7 +211,7 @@ first_pass() {
     [[ $dry_run == true ]] || touch "$out/rescored" # for the table
   elif [[ $backend == vosk ]]; then
     make_once "$out/num_jobs" from "$lm" "$data/speech/$2/wav.scp" by "$steps/decode.sh" --backend vosk --nj "$nj" \
-      --lattice-beam "$lattice_beam" "$(vosk_folder "$1")" "$data/speech/$2" "$out"
+      --lattice-beam "$(beam_with "$1")" "$(vosk_folder "$1")" "$data/speech/$2" "$out"
   elif [[ $backend == kaldi ]]; then
     decode_in_recipe "$1" "$2"
   else
