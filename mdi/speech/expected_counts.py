@@ -163,18 +163,27 @@ def expected_counts(
                     for lattice in read_lattices(archive):
                         tally.add(from_lattice(lattice, acoustic_scale, lm_scale, penalty), word_of)
                         progress.update(tally.graphs)
-        if spelled:
-            word_of = words_of(labels.of, vocab, oov, ", ".join(spelled))
-            for path, graphs in spelled.items():
-                if not graphs:
-                    raise MdiError(f"{path}: no words in it; expected at least one")
-                for graph in graphs:
-                    tally.add(graph, word_of)
-                    progress.update(tally.graphs)
+        for path, graphs in spelled.items():
+            if not graphs:
+                raise MdiError(f"{path}: no words in it; expected at least one")
+            word_of = words_of(labels.of, vocab, oov, path)
+            for graph in graphs:
+                tally.add(graph, word_of)
+                progress.update(tally.graphs)
     if not texts:
         return tally.counts()
     plain = count_text(texts, vocab, order, oov)
     return add_counts(plain, tally.counts()) if tally.graphs else plain
+
+
+def graph_counts(
+    graphs: Iterable[WordGraph], labels: Labels, vocab: Vocabulary, order: int, oov: str = "map"
+) -> Counts:
+    """Expected counts over graphs with words of `labels`."""
+    tally, word_of = Tally(vocab, order), words_of(labels.of, vocab, oov, "the hypotheses")
+    for graph in graphs:
+        tally.add(graph, word_of)
+    return tally.counts()
 
 
 def _all_words(symbols: SymbolTable | None, labels: Labels, texts: list[Path]) -> Vocabulary:
