@@ -3,8 +3,9 @@
 
 The game may be given away freely, but not sold by itself; Debian's package of it (flight-of-the-amazon-queen, 35 MB)
 needs no root to be downloaded and unpacked. DIR gets train.txt.gz, dev.txt.gz and eval.txt.gz, and for the last two
-Kaldi data folders speech/dev and speech/eval with 16 kHz sound. The sets are drawn by scene, evaluation and development
-set have no line in common with any other set, and no line twice. Every choice is seeded.
+Kaldi data folders speech/dev and speech/eval with 16 kHz sound; also speech/train with --train-spoken. The sets are
+drawn by scene, evaluation and development set have no line in common with any other set, and no line twice. Every
+choice is seeded.
 """
 
 from __future__ import annotations
@@ -215,10 +216,10 @@ def to_wav(sound: bytes) -> bytes:
 
 
 def write_data_folder(folder: Path, lines: list[Line]) -> float:
-    """text, utt2spk, spk2utt, wav.scp and wav/; the seconds of speech."""
+    """text, utt2spk, spk2utt, utt2scene, wav.scp and wav/; the seconds of speech."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "wav").mkdir(parents=True)
-    tables: dict[str, list[str]] = {"text": [], "utt2spk": [], "wav.scp": []}
+    tables: dict[str, list[str]] = {"text": [], "utt2spk": [], "utt2scene": [], "wav.scp": []}
     of_speaker: dict[str, list[str]] = {}
     size = 0
     with Progress(f"sound of {folder.name}", len(lines), "utterances") as progress:
@@ -230,6 +231,7 @@ def write_data_folder(folder: Path, lines: list[Line]) -> float:
             size += len(wav)
             tables["text"].append(f"{name} {' '.join(words)}")
             tables["utt2spk"].append(f"{name} {utterance.speaker}")
+            tables["utt2scene"].append(f"{name} {utterance.scene}")
             tables["wav.scp"].append(f"{name} {path.resolve()}")
             of_speaker.setdefault(utterance.speaker, []).append(name)
             progress.update(i + 1)
@@ -281,9 +283,11 @@ def _unpacked(package: Path, downloads: Path) -> Path:
         return Path(shutil.move(Path(scratch) / ARCHIVE, downloads / "queen.1c"))
 
 
-def prepare(folder: Path, words: str, game: str | None, downloads: Path, spoken: int, seed: int) -> None:
+def prepare(
+    folder: Path, words: str, game: str | None, downloads: Path, spoken: int, seed: int, train_spoken: int = 0
+) -> None:
     """Everything from the archive to DIR. `spoken`: utterances of the evaluation set to recognise, and half as many of
-    the development set; 0 for all."""
+    the development set; 0 for all. `train_spoken`: also so many of the training text."""
     from mdi.fst.symbols import read_symbols
 
     path = find_game(game, downloads)
@@ -301,9 +305,10 @@ def prepare(folder: Path, words: str, game: str | None, downloads: Path, spoken:
         unknown = sum(word not in known for _, words in chosen for word in words)
         total = sum(len(words) for _, words in chosen)
         note = ""
-        if name != "train":
+        if name != "train" or train_spoken:
             heard = sorted(chosen, key=lambda line: hashlib.sha256(f"{seed} {line[0].name}".encode()).digest())
-            heard = heard[: spoken if name == "eval" else spoken // 2] if spoken else heard
+            number = {"train": train_spoken, "dev": spoken // 2, "eval": spoken}[name]
+            heard = heard[:number] if number else heard
             seconds = write_data_folder(folder / "speech" / name, heard)
             note = f"; to be recognised {len(heard):,}, {seconds / 60:.1f} minutes"
         say(f"{name}: {len({u.scene for u, _ in chosen})} scenes, {len(chosen):,} lines, {total:,} words, "
@@ -319,9 +324,10 @@ def main(argv: list[str] | None = None) -> int:
     add("--game", metavar="FILE", help="queen.1c, or Debian's package (it is downloaded)")
     add("--downloads", default="data/downloads", metavar="DIR", help="what was downloaded, kept (data/downloads)")
     add("--spoken", type=int, default=0, metavar="N", help="utterances of the evaluation set (0: all; half of dev)")
+    add("--train-spoken", type=int, default=0, metavar="N", help="utterances of the training text, as sound (0: none)")
     add("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
     args = parser.parse_args(argv)
-    given = (Path(args.out), args.words, args.game, Path(args.downloads), args.spoken, args.seed)
+    given = (Path(args.out), args.words, args.game, Path(args.downloads), args.spoken, args.seed, args.train_spoken)
     return exit_code("local/game_dialogue.py", lambda: prepare(*given))
 
 

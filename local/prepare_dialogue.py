@@ -32,7 +32,7 @@ def prepare(args: argparse.Namespace) -> None:
         raise MdiError(
             f"{model.path}: a static graph; expected one with HCLr.fst and Gr.fst, such as {vosk_model.NAME}"
         )
-    game_dialogue.prepare(folder, str(model.words), args.game, downloads, args.spoken, args.seed)
+    game_dialogue.prepare(folder, str(model.words), args.game, downloads, args.spoken, args.seed, args.train_spoken)
     symbols, own = model.symbols(), model.read(model.first_pass)
     write_lm(own, str(folder / "background.arpa.gz"))
     link(folder / "background.arpa.gz", folder / "default.arpa.gz")
@@ -50,6 +50,7 @@ def main(argv: list[str] | None = None) -> int:
     add("--downloads", default="data/downloads", metavar="DIR", help="what was downloaded, kept (data/downloads)")
     add("--only-downloads", type=boolean, default=False, metavar="true|false", help="and nothing else (false)")
     add("--spoken", type=int, default=0, metavar="N", help="utterances of the evaluation set (0: all; half of dev)")
+    add("--train-spoken", type=int, default=0, metavar="N", help="utterances of the training text, as sound (0: none)")
     add("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
     args = parser.parse_args(argv)
     return exit_code("local/prepare_data.sh", lambda: prepare(args))

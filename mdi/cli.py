@@ -31,6 +31,7 @@ VERBS = {
     "graph": "HCLG.fst for the built-in acoustic model, from a lexicon and a language model",
     "decode": "first-pass decoding of a Kaldi data folder to lattices",
     "rescore": "exchange the language model in lattices, exactly",
+    "recordings": "adapt to each recording's own lattices, without transcripts, and rescore them",
     "vosk": "adapt the models in a Vosk folder, decode with libvosk",
     "score": "WER over LM weights and insertion penalties, confidence, significance, oracle",
     "check": "look a model over: format, closure, sums, what Kaldi would stumble on",

@@ -18,7 +18,7 @@ import pytest
 from recipe import environment, run
 
 from mdi.errors import MdiError
-from mdi.speech.data import DataFolder
+from mdi.speech.data import DataFolder, read_groups
 
 HEADER = b"AmBk" + bytes(16)
 
@@ -177,6 +177,12 @@ def test_from_the_archive_to_the_folder(little, tmp_path, monkeypatch, capsys):
     texts = {name: gzip.decompress((out / f"{name}.txt.gz").read_bytes()).decode().splitlines() for name in game.SETS}
     assert "it's a twenty four hour store" in texts["train"]
     assert sorted(texts["eval"]) == sorted(" ".join(w) for w in DataFolder(out / "speech" / "eval").text().values())
+    assert not (out / "speech" / "train").exists()
+    assert game.main([*command, "--train-spoken", "1", str(out)]) == 0
+    heard = DataFolder(out / "speech" / "train").text()
+    assert len(heard) == 1
+    assert {" ".join(words) for words in heard.values()} <= set(texts["train"])
+    assert set(read_groups(out / "speech" / "train" / "utt2scene")) == set(heard)
 
 
 @pytest.mark.parametrize(

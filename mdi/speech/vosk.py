@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,13 +164,18 @@ def exchange_beam(folder: VoskFolder, beam: float) -> None:
 
 
 @contextmanager
-def with_lattice_beam(folder: VoskFolder, beam: float | None) -> Iterator[VoskFolder]:
-    """The model with another lattice beam, for as long as it is needed."""
-    if beam is None:
+def changed(
+    folder: VoskFolder, beam: float | None = None, models: Mapping[str, NgramModel] | None = None
+) -> Iterator[VoskFolder]:
+    """The model with another lattice beam and other language models in these places, for as long as it is needed."""
+    if beam is None and not models:
         yield folder
         return
     with tempfile.TemporaryDirectory(prefix="mdi-vosk-") as scratch:
         made = VoskFolder(Path(scratch) / "model")
         shutil.copytree(folder.path.resolve(), made.path, copy_function=os.symlink)
-        exchange_beam(made, beam)
+        if beam is not None:
+            exchange_beam(made, beam)
+        for place, model in (models or {}).items():
+            exchange_lm(made, made.path / place, model)
         yield made
