@@ -140,8 +140,9 @@ def read_lines(path: str) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def _replacing(path: str) -> Iterator[BinaryIO]:
-    """A stream to a temporary name in the same folder, synced, then renamed; plain for '-', the standard output."""
+def replacing(path: str, sync: bool = True) -> Iterator[BinaryIO]:
+    """A stream to a temporary name in the same folder, synced, then renamed; plain for '-', the standard output. What
+    can be made again need not be synced."""
     if path == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -155,7 +156,8 @@ def _replacing(path: str) -> Iterator[BinaryIO]:
         with os.fdopen(handle, "wb") as raw:
             yield raw
             raw.flush()
-            os.fsync(raw.fileno())
+            if sync:
+                os.fsync(raw.fileno())
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path)
     except OSError as error:
@@ -171,7 +173,7 @@ def writing(path: str) -> Iterator[BinaryIO]:
 
     If anything fails on the way, what was there under that name before is still there, and nothing else is left.
     """
-    with _replacing(path) as raw:
+    with replacing(path) as raw:
         if path.endswith(".gz"):
             with igzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=GZIP_LEVEL, mtime=0) as stream:
                 yield cast(BinaryIO, stream)
@@ -184,7 +186,7 @@ def writing_blocks(path: str, threads: int) -> Iterator[Callable[..., None]]:
     """Like `writing`, for blocks that threads make: put(make, ...) has make(...) called by one of them, which also
     packs what comes back, maybe a buffer of its own, if the name ends in .gz (one gzip member a block). Blocks are
     written in the order in which they were put."""
-    with _replacing(path) as raw, ThreadPoolExecutor(threads) as pool:
+    with replacing(path) as raw, ThreadPoolExecutor(threads) as pool:
         jobs: deque = deque()
 
         def work(make: Callable[..., bytes], *args: Any) -> bytes:

@@ -10,7 +10,6 @@ import numpy as np
 from mdi.adaptation.adapted import Adapted
 from mdi.errors import MdiError
 from mdi.files import read_lines, writing
-from mdi.lm.normalise import worst_sum
 from mdi.lm.text import TextLike
 from mdi.lm.vocabulary import to_str
 
@@ -34,7 +33,7 @@ def certificate(adapted: Adapted) -> dict[str, Any]:
         }
         for k in range(1, problem.constraints.order + 1)
     ]
-    worst, where = worst_sum(adapted.whole)
+    worst, where = adapted.worst_sum()
     return {
         "converged": solution.converged,
         "message": solution.message,

@@ -177,6 +177,15 @@ def up_and_down(lo, hi, hist, scale, sums):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def up_and_down_all(bounds, hist, scale, sums, totals):
+    """All blocks of a part, one after the other: totals[b] becomes what `up_and_down` returns."""
+    for b in range(totals.shape[0]):
+        shifted = Sums(sums.z, sums.g, sums.total, sums.n_words, b * sums.n_words, sums.other_shift)
+        found = up_and_down(bounds[b], bounds[b + 1], hist, scale, shifted)
+        totals[b, 0], totals[b, 1], totals[b, 2] = found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_to_parents(parent, value):
     """value[parent[i]] += value[i], from the longest n-grams to the shortest (parents come first)."""
     for i in range(parent.shape[0] - 1, -1, -1):
