@@ -212,7 +212,7 @@ def _compare(args: argparse.Namespace) -> None:
         found = BestPaths({AS_RECOGNISED: read_text(folder / "text")})
         write_scores(str(folder), found, data.text(), data.speakers(), "strict")
         print((folder / "scoring_kaldi" / "best_wer").read_text(), end="")
-    print(compare(str(after), str(before), data.text(), "strict"), end="")
+    print(compare(str(after), [str(before)], data.text(), "strict"), end="")
 
 
 def _put(args: argparse.Namespace) -> None:
