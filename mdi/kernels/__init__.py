@@ -33,7 +33,7 @@ def _is_mine(folder: str) -> bool:
 
 
 def start_lightly() -> None:
-    """Loads numba without what it would look for as its first kernel is loaded: a BLAS, in scipy.linalg, and cffi, which
+    """Loads numba without what it would look for as its first kernel is loaded: a BLAS, in scipy.linalg, and cffi. That
     takes as long as an adaptation, and no kernel here uses them. For processes that are this package's alone: others
     may."""
     modules: dict[str, Any] = sys.modules
