@@ -61,9 +61,9 @@ def _give_memory_back() -> None:
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 23)
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
     """Runs one command. Returns 0 when done, 1 for the user's data or a model that did not converge; argparse exits
-    with 2."""
+    with 2. In a process of its own it starts sooner."""
     argv = sys.argv[1:] if argv is None else argv
     verb = _parser().parse_args(argv[:1]).verb
     command = importlib.import_module(f"mdi.commands.{verb}")
@@ -73,6 +73,10 @@ def main(argv: list[str] | None = None) -> int:
     command.add_arguments(parser)
     args = parser.parse_intermixed_args(argv[1:])
     _give_memory_back()
+    if own_process:
+        from mdi.kernels import start_lightly
+
+        start_lightly()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # commands say it in their own words
@@ -106,4 +110,4 @@ def boolean(text: str) -> bool:
 
 def entry_point() -> None:
     gc.set_threshold(100_000)  # starting makes many objects and leaves no garbage: a tenth of the time
-    sys.exit(main())
+    sys.exit(main(own_process=True))
