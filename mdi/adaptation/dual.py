@@ -84,8 +84,9 @@ class Dual:
         is."""
         return len(self.word_p) + len(self.histories.cell)
 
+    @np.errstate(all="ignore")
     def evaluate(self, mu: Array) -> Evaluation:
-        """Cell marginals and log normalisers at mu."""
+        """Cell marginals and log normalisers at mu; not finite where the model has no probability for the text."""
         scale = np.exp(mu)
         n_words, n_blocks = len(self.word_p), len(self.bounds) - 1
         z0 = self.word_fixed + float((self.word_p * scale[:n_words]).sum())
@@ -101,13 +102,18 @@ class Dual:
 
         parts = list((self.pool.map if self.pool else map)(block, range(n_blocks)))
         log_z, weight, slack = np.array(parts).reshape(n_blocks, 3).sum(axis=0)
-        weight += self.mass0 / z0
+        weight += np.float64(self.mass0) / z0
         cells = scale * total[max(0, n_blocks - 1) * n_words :] if n_blocks else np.zeros(len(mu))
         words = total[: n_blocks * n_words].reshape(n_blocks, n_words).sum(axis=0)
         cells[:n_words] = scale[:n_words] * (weight * self.word_p + words)
         return Evaluation(
             cells, float(slack + weight * self.word_fixed), float(log_z + self.log_fixed + self.mass0 * np.log(z0))
         )
+
+    def rounding_error(self, mu: Array) -> float:
+        """About how far rounding may have moved the marginals at mu, as an L1 distance."""
+        self.evaluate(mu)
+        return float(kernels.rounding_error(self.histories, self.scratch[0]))
 
     def marginals(self, cells: Array) -> Array:
         """The marginal of each constraint from those of the cells."""
@@ -146,6 +152,9 @@ class SubsetDual(Dual):
     @property
     def entries(self) -> int:
         return self.whole.entries
+
+    def rounding_error(self, mu: Array) -> float:
+        return self.whole.rounding_error(np.append(mu, 0.0)[self.owner])
 
     def evaluate(self, mu: Array) -> Evaluation:
         found = self.whole.evaluate(np.append(mu, 0.0)[self.owner])

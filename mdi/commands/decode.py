@@ -63,7 +63,8 @@ def run(args: argparse.Namespace) -> None:
         for i in range(nj)
     ]
     total: Times = decode_jobs(jobs)
-    (folder / "num_jobs").write_text(f"{nj}\n")
+    with writing(str(folder / "num_jobs")) as stream:
+        stream.write(f"{nj}\n".encode())
     if total.unfinished:
         say(f"mdi decode: {len(total.unfinished)} utterances ended inside a word: {examples(total.unfinished)}")
     if total.utterances:

@@ -214,7 +214,7 @@ def _adapted(
     """(the model, fields for the certificate, whether it converged)"""
     from mdi.adaptation.adapter import adapt
     from mdi.adaptation.tune import tune
-    from mdi.lm.normalise import check_normalised, checked_sum
+    from mdi.lm.normalise import check_normalised
 
     check_normalised(path, own)
     sources = list(map(Path, texts))
@@ -222,7 +222,8 @@ def _adapted(
         tuned = tune(own, sources, args.dev, max_order=own.order, max_settings=args.max_settings, threads=args.threads)
         fields = shared.checked_fields(tuned.adapted, path)
         fields |= {
-            "worst_sum_gap": checked_sum(tuned.model), "ngrams": tuned.model.trie.counts, "setting": str(tuned.setting),
+            **shared.sum_fields(tuned.model, path, "ngram"), "ngrams": tuned.model.trie.counts,
+            "setting": str(tuned.setting),
             "weights": tuned.weights, "development_ppl": tuned.development.ppl,
             "interpolation_ppl": tuned.interpolation, "ended": tuned.ended,
         }  # fmt: skip
@@ -232,7 +233,7 @@ def _adapted(
         return tuned.model, fields, shared.say_result(tuned.adapted, path)
     sigma2 = shared.parse_variances(args.sigma2)
     adapted = adapt(own, sources, args.min_counts, sigma2=sigma2, threads=args.threads)
-    fields = shared.checked_fields(adapted, path)
+    fields = shared.checked_fields(adapted, path) | shared.sum_fields(adapted.model, path, "ngram")
     return adapted.model, fields, shared.say_result(adapted, path)
 
 
@@ -265,7 +266,7 @@ def _unknown_words(texts: list[str], own: NgramModel) -> list[tuple[str, int]]:
 def _decode(args: argparse.Namespace) -> None:
     import json
 
-    from mdi.files import make_folder, writing
+    from mdi.files import make_folder, same_file, writing
     from mdi.speech.data import DataFolder
     from mdi.speech.vosk import find_vosk_folder, with_lattice_beam
     from mdi.speech.vosk_decode import decode, read_results, write_outputs
@@ -280,6 +281,8 @@ def _decode(args: argparse.Namespace) -> None:
     if not data.has("wav.scp"):
         raise MdiError(f"{data_dir}/wav.scp: not there; expected a Kaldi data folder")
     utterances = data.utterances()
+    if same_file(data_dir, out_dir):
+        raise MdiError(f"{out_dir}: is also the data folder, whose text would be replaced; name another folder")
     out = make_folder(out_dir)
     settings = {
         "model": source.identity(), "utterances": utterances, "n_best": args.n_best, "lattice_beam": args.lattice_beam

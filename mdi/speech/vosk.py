@@ -138,7 +138,7 @@ def check_new_folder(out: Path, source: VoskFolder) -> None:
 
 def _link_or_copy(source: str, target: str) -> None:
     try:
-        os.link(source, target)
+        os.link(os.path.realpath(source), target)  # no links to links: what is written later would go through them
     except OSError:  # another file system, or one without links
         shutil.copy2(source, target)
 
