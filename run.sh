@@ -103,8 +103,7 @@ corpus=${corpus:-demo}
 [[ -n $conf || ! -f $mdi_root/local/conf/$corpus.conf ]] || conf=$mdi_root/local/conf/$corpus.conf
 if [[ -n $conf ]]; then
   need_files "$conf"
-  # shellcheck source=/dev/null
-  . "$conf"
+  read_settings "$conf"
   parse_options "$@"
 fi
 [[ -z $own || ($demo$dialogue != *true* && -z $recipe) ]] \

@@ -4,13 +4,16 @@ and outputs that appear whole or not at all."""
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import glob
 import hashlib
 import io
 import os
+import shutil
 import stat
 import sys
+import tempfile
 import threading
 import zlib
 from collections import deque
@@ -263,7 +266,7 @@ def _temporary(target: Path) -> tuple[int, str]:
     """(handle, name) of a new file beside the target. It is locked: those of runs that were killed are not, and are
     removed here."""
     prefix = f".{target.name[:50]}."
-    for old in target.parent.glob(f"{glob.escape(prefix)}*.tmp"):
+    for old in target.parent.glob(f"{glob.escape(prefix)}{'?' * 12}.tmp"):
         _remove_unlocked(old)
     while True:
         name = str(target.parent / f"{prefix}{os.urandom(6).hex()}.tmp")
@@ -342,6 +345,50 @@ def writing_blocks(path: str, threads: int) -> Iterator[Callable[..., None]]:
         finally:
             for job in jobs:
                 job.cancel()
+
+
+def scratch_folder(prefix: str, parent: str | None = None) -> tempfile.TemporaryDirectory:
+    """A temporary folder, locked as long as this process is there: those of processes that were killed are not, and are
+    removed here."""
+    where = parent or tempfile.gettempdir()
+    for old in Path(where).glob(f"{glob.escape(prefix)}????????.tmp"):
+        _remove_unlocked_folder(old)
+    while True:
+        folder = tempfile.TemporaryDirectory(prefix=prefix, suffix=".tmp", dir=where)
+        handle = os.open(folder.name, os.O_RDONLY | os.O_CLOEXEC)  # closed when the process ends
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.isdir(folder.name):  # no other process has removed it before it was locked
+            return folder
+
+
+def _remove_unlocked_folder(path: Path) -> None:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if os.fstat(handle).st_uid == os.getuid():
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
+
+
+_RENAME_EXCHANGE, _HERE = 2, -100  # of linux/fs.h and fcntl.h
+
+
+def exchange_folder(made: str, path: str) -> None:
+    """Gives a folder its name at once; what was there before gets the other one's, and goes with it."""
+    if not os.path.exists(path):
+        os.rename(made, path)
+        return
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None or rename(_HERE, os.fsencode(made), _HERE, os.fsencode(path), _RENAME_EXCHANGE):
+        os.rename(path, f"{made}.old")  # a file system that cannot exchange: for a moment nothing is there
+        os.rename(made, path)
 
 
 def make_folder(path: str) -> Path:

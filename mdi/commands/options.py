@@ -146,7 +146,7 @@ def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary
         assert believed is not None
         counts = believed if weight == 1.0 else scaled_counts(believed, weight)
     stats = counts.stats
-    if not args.counts and stats.oov > 0.5 * stats.words:
+    if stats.oov > 0.5 * stats.words:
         raise MdiError(
             f"{stats.oov:,} of {stats.words:,} in-domain words are outside the vocabulary, such as "
             f"{examples(stats.oov_examples)}; expected most of them in it. {why_unknown(stats)}"

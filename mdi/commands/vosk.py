@@ -10,9 +10,10 @@ graph was made with. With --dev thresholds, prior and mixture weights are search
 --min-counts 1 --sigma2 1. OUT_DIR has a certificate, mdi.json, and the words of the text that the model cannot
 recognise, unknown_words.txt; files that stay the same are links to those of MODEL_DIR.
 
-decode: 16 kHz, one channel. A decoding that was stopped goes on with the utterances that are missing. With --n-best the
-words are those of the best path, otherwise those of least expected error (both are libvosk's); lat.1.gz is for mdi
-rescore and mdi score, an LM weight of 10 being the one that decoded.
+decode: 16 kHz, one channel. A decoding that was stopped goes on with the utterances that are missing. As in Kaldi, a
+line of wav.scp that ends in '|' is a command, which is run in a shell: decode only data that you trust, or with
+--allow-pipes false. With --n-best the words are those of the best path, otherwise those of least expected error (both
+are libvosk's); lat.1.gz is for mdi rescore and mdi score, an LM weight of 10 being the one that decoded.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mdi.cli import boolean
 from mdi.commands import options as shared
 from mdi.errors import MdiError, OptionError, check_positive, examples
 from mdi.progress import say, set_verbose
@@ -52,6 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
     add = parser.add_argument_group("decode").add_argument
     add("--nj", type=int, default=1, metavar="N", help="threads (1)")
+    add("--allow-pipes", type=boolean, default=True, metavar="true|false",
+        help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (true)")  # fmt: skip
     add("--n-best", type=int, default=0, metavar="N",
         help="also the N best sequences of each utterance, with scores, as a list and as lattices (0)")  # fmt: skip
 
@@ -280,6 +284,8 @@ def _decode(args: argparse.Namespace) -> None:
         raise OptionError("n_best", args.n_best, "a number of sequences, or 0")
     if not data.has("wav.scp"):
         raise MdiError(f"{data_dir}/wav.scp: not there; expected a Kaldi data folder")
+    if not args.allow_pipes:
+        data.check_no_pipes()
     utterances = data.utterances()
     if same_file(data_dir, out_dir):
         raise MdiError(f"{out_dir}: is also the data folder, whose text would be replaced; name another folder")

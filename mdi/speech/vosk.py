@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from mdi.errors import MdiError
+from mdi.files import exchange_folder, scratch_folder
 from mdi.fst.formats import read_lm, write_lm
 from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.lm.model import NgramModel
@@ -112,18 +112,13 @@ def new_folder(source: VoskFolder, out: Path, lattice_beam: float | None = None)
     """A folder under a temporary name with the files of `source`, as links where the file system has them, into which
     others are written; it gets the name `out` when all is done. What was made here before is replaced, nothing else."""
     check_new_folder(out, source)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
-        made = VoskFolder(scratch / "model")
+    with scratch_folder(f".{out.name}.", str(out.parent)) as scratch:
+        made = VoskFolder(Path(scratch) / "model")
         shutil.copytree(source.path, made.path, copy_function=_link_or_copy)
         if lattice_beam is not None:
             exchange_beam(made, lattice_beam)
         yield made
-        if out.exists():
-            out.rename(scratch / "old")
-        made.path.rename(out)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        exchange_folder(str(made.path), str(out))
 
 
 def check_new_folder(out: Path, source: VoskFolder) -> None:
@@ -167,7 +162,7 @@ def with_lattice_beam(folder: VoskFolder, beam: float | None) -> Iterator[VoskFo
     if beam is None:
         yield folder
         return
-    with tempfile.TemporaryDirectory(prefix="mdi-vosk-") as scratch:
+    with scratch_folder("mdi-vosk-") as scratch:
         made = VoskFolder(Path(scratch) / "model")
         shutil.copytree(folder.path.resolve(), made.path, copy_function=os.symlink)
         exchange_beam(made, beam)
