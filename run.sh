@@ -104,8 +104,7 @@ corpus=${corpus:-$(known_corpus ${egs_dir:+"$egs_dir"} "$mdi_root")}
 [[ -n $conf || ! -f $mdi_root/local/conf/$corpus.conf ]] || conf=$mdi_root/local/conf/$corpus.conf
 if [[ -n $conf ]]; then
   need_files "$conf"
-  # shellcheck source=/dev/null
-  . "$conf"
+  read_settings "$conf"
   parse_options "$@"
 fi
 [[ -z $own || ($demo$dialogue != *true* && -z $recipe) ]] \

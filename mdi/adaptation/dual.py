@@ -211,12 +211,18 @@ class Dual:
         is."""
         return len(self.empty.word_p) + len(self.part.histories.cell)
 
+    @np.errstate(all="ignore")
     def evaluate(self, mu: Array) -> Evaluation:
-        """Cell marginals and log normalisers at mu."""
+        """Cell marginals and log normalisers at mu; not finite where the model has no probability for the text."""
         scale = np.exp(mu)
         z0 = self.empty.z(scale)
         sums = self.part.sums(scale, z0, self.threads)
         return self.empty.joined(scale, z0, [sums], sums.cells)
+
+    def rounding_error(self, mu: Array) -> float:
+        """About how far rounding may have moved the marginals at mu, as an L1 distance."""
+        self.evaluate(mu)
+        return float(kernels.rounding_error(self.part.histories, self.part._scratch()[0]))
 
     def marginals(self, cells: Array) -> Array:
         """The marginal of each constraint from those of the cells."""
@@ -259,6 +265,9 @@ class SubsetDual(Dual):
     @property
     def entries(self) -> int:
         return self.whole.entries
+
+    def rounding_error(self, mu: Array) -> float:
+        return self.whole.rounding_error(np.append(mu, 0.0)[self.owner])
 
     def evaluate(self, mu: Array) -> Evaluation:
         found = self.whole.evaluate(np.append(mu, 0.0)[self.owner])

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from mdi.certificate import write_certificate
 from mdi.cli import boolean
-from mdi.commands.options import add_model_arguments, check_model_output, read_model, warn_of_unknown, write_model
+from mdi.commands.options import (
+    add_model_arguments,
+    check_model_output,
+    read_model,
+    sum_fields,
+    warn_of_unknown,
+    write_model,
+)
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
@@ -48,6 +55,7 @@ def run(args: argparse.Namespace) -> None:
 
     from mdi.adaptation.delta import apply_delta
     from mdi.errors import MdiError
+    from mdi.files import together
     from mdi.lm.mix import check_weights, mix, over_one_vocabulary
     from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import checked_sum, warn_unless_normalised
@@ -62,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError(
             f"one model only ({args.lms[0]}) and the output {args.out}; expected two models or more, then the output"
         )
-    check_model_output(args.out, args, args.lms, texts)
+    check_model_output(args.out, args, args.lms)
     weights = np.zeros(0) if texts else check_weights(_numbers(args.weights), len(names))
     models = []
     for path in args.lms:
@@ -79,13 +87,15 @@ def run(args: argparse.Namespace) -> None:
         weights, tuning = _tune(models, ids)
         fields["tuning"] = {"texts": texts, **tuning}
     model = mix(models, weights)
-    fields |= {"weights": weights, "ngrams": model.trie.counts, "worst_sum_gap": checked_sum(model)}
+    checked_sum(model)
+    fields |= {"weights": weights, "ngrams": model.trie.counts, **sum_fields(model, args.out, args.format)}
     if texts:
         result = perplexity_of(with_suffixes(model), [ids], stats)
         fields["development"] = result.as_dict()
         say(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
-    write_model(model, args.out, args, args.lms)
-    write_certificate(args.out, fields, time.monotonic() - started)
+    with together():
+        write_model(model, args.out, args, args.lms)
+        write_certificate(args.out, fields, time.monotonic() - started)
     parts = ", ".join(f"{weight:.6f} {path}" for weight, path in zip(weights, names, strict=True))
     say(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams = {parts}")
 

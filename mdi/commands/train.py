@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from mdi.certificate import write_certificate
-from mdi.commands.options import add_model_arguments, check_model_output, write_model
+from mdi.commands.options import add_model_arguments, check_model_output, sum_fields, write_model
 from mdi.errors import MdiError, examples
 from mdi.progress import say
 
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.files import check_output
+    from mdi.files import together
     from mdi.lm.counts import read_counts, stream_text, writing_counts
     from mdi.lm.estimate import checked, default_min_counts, estimate
     from mdi.lm.normalise import TOLERANCE, worst_sum
@@ -68,10 +68,7 @@ def run(args: argparse.Namespace) -> None:
     if args.min_counts:  # those of orders beyond the model's have nothing to do, as with SRILM's -gt3min
         min_counts = parse_thresholds(args.min_counts, MAX_ORDER)[: args.order]
     memory = max(asked - PROGRAM, asked // 8)
-    inputs = [*args.texts, *filter(None, (args.counts, args.vocab))]
-    check_model_output(args.out, args, [], inputs)
-    if args.counts_out:
-        check_output(args.counts_out, inputs)
+    check_model_output(args.out, args, [], *filter(None, [args.counts_out]))
     vocab = model_vocabulary(read_words(args.vocab), args.oov != "drop") if args.vocab else GrowingVocabulary(SPECIAL)
     with ExitStack() as stack:
         if args.counts:
@@ -92,19 +89,21 @@ def run(args: argparse.Namespace) -> None:
     gap, where = worst_sum(model)
     if not gap <= TOLERANCE:
         raise MdiError(f"the model sums to one only within {gap:.2g} (after {where}); nothing was written")
-    write_model(model, args.out, args, [])
-    write_certificate(args.out, {
-        "command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab, "order": args.order,
-        "smoothing": args.smoothing, "min_counts": min_counts, "sentences": counts.stats.sentences,
-        "words": counts.stats.words,
-        "oov": counts.stats.oov, "oov_handling": args.oov if args.vocab else None, "ngrams": model.trie.counts,
-        "discounts": [discount.as_dict() for discount in estimated.discounts],
-        "left_over": {"probability": estimated.left_over, "words": estimated.sharing},
-        "worst_sum_gap": gap, "worst_sum_history": where,
-    }, time.monotonic() - started)  # fmt: skip
+    sums = sum_fields(model, args.out, args.format)
+    with together():
+        write_model(model, args.out, args, [])
+        write_certificate(args.out, {
+            "command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab, "order": args.order,
+            "smoothing": args.smoothing, "min_counts": min_counts, "sentences": counts.stats.sentences,
+            "words": counts.stats.words,
+            "oov": counts.stats.oov, "oov_handling": args.oov if args.vocab else None, "ngrams": model.trie.counts,
+            "discounts": [discount.as_dict() for discount in estimated.discounts],
+            "left_over": {"probability": estimated.left_over, "words": estimated.sharing},
+            **sums,
+        }, time.monotonic() - started)  # fmt: skip
     say(
-        f"mdi train: {', '.join(f'{n:,}' for n in model.trie.counts)} n-grams; sums to one within {gap:.1g} -> "
-        f"{args.out}"
+        f"mdi train: {', '.join(f'{n:,}' for n in model.trie.counts)} n-grams; sums to one within "
+        f"{sums['worst_sum_gap']:.1g} -> {args.out}"
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mdi.kernels.model import ModelLevel
+from mdi.kernels.model import ROUNDING, ModelLevel
 from mdi.kernels.types import Array
 
 
@@ -183,6 +183,23 @@ def up_and_down_all(bounds, hist, scale, sums, totals):
         shifted = Sums(sums.z, sums.g, sums.total, sums.n_words, b * sums.n_words, sums.other_shift)
         found = up_and_down(bounds[b], bounds[b + 1], hist, scale, shifted)
         totals[b, 0], totals[b, 1], totals[b, 2] = found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rounding_error(hist, z):
+    """About how far rounding moves the marginals, in all: Z(h) is a difference of parts as large as bow(h) Z(h'), so
+    its relative error is
+
+        e(h) = bow(h) Z(h') / Z(h) (e(h') + rounding) + rounding,
+
+    and a history with mass p~(h) adds p~(h) e(h)."""
+    error = np.zeros(z.shape[0])
+    total = 0.0
+    for h in range(1, z.shape[0]):
+        weight = abs(hist.bow[h] * z[hist.back[h]] / z[h])
+        error[h] = weight * (error[hist.back[h]] + ROUNDING) + ROUNDING
+        total += hist.mass[h] * error[h]
+    return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
