@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import wave
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -250,6 +251,15 @@ def test_another_beam_for_a_while(dynamic):
         assert (folder.path / "graph" / "Gr.fst").samefile(dynamic / "graph" / "Gr.fst")
     assert VoskFolder(dynamic).lattice_beam == 2.0
     assert not folder.path.exists()
+
+
+def test_another_model_for_a_while(dynamic):
+    own = dynamic / "graph" / "Gr.fst"
+    before, model = own.read_bytes(), VoskFolder(dynamic).read(own)
+    other = replace(model, p=[model.p[0], *(p[::-1].copy() for p in model.p[1:2]), *model.p[2:]])
+    with changed(VoskFolder(dynamic), None, {"graph/Gr.fst": other}) as folder:
+        assert folder.first_pass.read_bytes() != before
+    assert own.read_bytes() == before
 
 
 def answer(*alternatives: tuple[str, float]) -> dict:
