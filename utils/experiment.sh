@@ -54,7 +54,7 @@ data_inputs() {
 
 # data_options: what local/prepare_data.sh is told, one per line
 data_options() {
-  local name names=(nj demo dialogue vosk_model game utterances tiny speech in_text background_text background_lm
+  local name names=(nj demo recorded vosk_model game prompts utterances tiny speech in_text background_text background_lm
     dev_text eval_text vocab vocab_size case data_dir lexicon lattice_dir words default_lm)
   [[ -z $recipe ]] || names+=(egs_dir train_data set_data lang decode_dirs lang_from data_from model_from)
   for name in "${names[@]}"; do printf '%s\n' "--${name//_/-}" "${!name}"; done
@@ -64,11 +64,11 @@ data_options() {
 enter() {
   part=$1 data=data/$corpus${1:+/$1} exp=exp/$corpus${1:+/$1}
   background=$exp/lm/background.arpa.gz
-  if [[ -n $background_lm || $dialogue == true || -e $data/background.arpa.gz ]]; then
+  if [[ -n $background_lm || -n $recorded || -e $data/background.arpa.gz ]]; then
     background=$data/background.arpa.gz
   fi
   default=$exp/first/default.arpa.gz
-  if [[ -n $default_lm || $dialogue == true || -e $data/default.arpa.gz ]]; then default=$data/default.arpa.gz; fi
+  if [[ -n $default_lm || -n $recorded || -e $data/default.arpa.gz ]]; then default=$data/default.arpa.gz; fi
   find_sets
   dev=$data/${sets[0]:-dev}.txt.gz
   texts=(${sets[@]+"${sets[@]/#/$data/}"})
@@ -94,8 +94,8 @@ find_sets() {
     done
   elif [[ $dry_run == true ]]; then # what stage 0 will find, as far as one can see
     sets=(dev)
-    if [[ -n $eval_text || $data_dir == *,* || $demo$dialogue == *true* ]]; then sets+=(eval); fi
-    if [[ -n $data_dir || $demo$dialogue == *true* ]]; then spoken=("${sets[@]}"); fi
+    if [[ -n $eval_text || $data_dir == *,* || $demo == true || -n $recorded ]]; then sets+=(eval); fi
+    if [[ -n $data_dir || $demo == true || -n $recorded ]]; then spoken=("${sets[@]}"); fi
     if [[ -n $recipe ]]; then
       sets=()
       for pair in $set_data; do sets+=("${pair%%=*}"); done
