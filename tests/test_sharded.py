@@ -18,6 +18,7 @@ from mdi.adaptation.adapter import Adapter
 from mdi.errors import MdiError
 from mdi.lm.arpa import read_arpa, write_arpa
 from mdi.lm.normalise import worst_sum
+from mdi.lm.perplexity import token_probs
 from mdi.lm.sharded import Job, cut, read_sharded
 
 
@@ -60,6 +61,9 @@ def test_a_model_goes_through_shards_unchanged(seed: int, order: int, closed: bo
             assert counts == whole.trie.counts
             assert members(folder / f"one{suffix}") == members(folder / f"shards{at}{suffix}")
             assert found.worst_sum() == worst_sum(whole)
+            ids = rng.integers(-1, len(whole.vocab), 60).astype(np.int32)
+            for mine, theirs in zip(token_probs(whole, ids), token_probs(found, ids), strict=True):
+                assert np.array_equal(mine, theirs)
 
 
 def _made(folder: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,15 +18,20 @@ from mdi.adaptation.history import History
 from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto
 from mdi.adaptation.sharded import ShardedAdapted, ShardedGround, ShardedProblem
 from mdi.adaptation.solver import Step
+from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
+from mdi.files import make_folder
 from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.identity import identity
 from mdi.lm.model import NgramModel
-from mdi.lm.sharded import ShardedModel
+from mdi.lm.sharded import Job, ShardedModel, build_shards, cut, cut_files
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
 from mdi.lm.trie import NONE, Array
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 TARGETS = ("ml", "smoothed")
 Ground = ExtendedBackground | ShardedGround
@@ -229,7 +235,7 @@ class Adapter:
 
 
 def adapt(
-    background: NgramModel | str | os.PathLike,
+    background: NgramModel | ShardedModel | str | os.PathLike,
     text: TextLike | Counts,
     min_counts: Thresholds = "2",
     *,
@@ -242,6 +248,8 @@ def adapt(
     max_iters: int = 200,
     start: dict[str, float] | Adapted | Delta | None = None,
     threads: int = 2,
+    cluster: Client | None = None,
+    shards: str | os.PathLike | None = None,
 ) -> Adapted:
     """Adapts a background model so that it meets the marginals of in-domain text and stays closest to itself in KL.
 
@@ -253,12 +261,38 @@ def adapt(
     "drop" or "error", for words that the background lacks. `solver`: "partition", "gis", "lbfgs" or "paper" (which
     diverges). `tolerance`: L1 distance between targets and marginals to stop at; a solver that does not get there in
     `max_iters` iterations gives a `ConvergenceWarning` and a model that is valid. `start`: an earlier result on the
-    same text, a delta of any text, or lambda by n-gram. `threads`: results do not depend on it.
+    same text, a delta of any text, or lambda by n-gram. `threads`: results do not depend on it. `cluster`: a Dask
+    client whose workers hold the background, cut into shards, and do the work; `shards`: an empty folder for these that
+    all workers see. The result is then to be written: `mdi.write_arpa`.
     """
+    if cluster is not None:
+        background, text = _in_shards(background, text, oov, cluster, shards)
     adapter = Adapter(background, text, oov=oov, targets=targets, history=history, threads=threads)
     return adapter.adapt(
         min_counts, sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=start
     )
+
+
+def _in_shards(
+    background: NgramModel | ShardedModel | str | os.PathLike,
+    text: TextLike | Counts,
+    oov: str,
+    client: Client,
+    folder: str | os.PathLike | None,
+) -> tuple[ShardedModel, Counts]:
+    """The background in shards, cut where the dual of this text has its blocks."""
+    if folder is None:
+        raise MdiError("cluster without shards; expected a folder that all workers see: shards='/shared/job'")
+    job = Job(str(make_folder(os.fspath(folder)).resolve()), OnDask(client))
+    if isinstance(background, str | os.PathLike):
+        path = os.fspath(background)
+        words = cut_files([path], job)
+        counts = text if isinstance(text, Counts) else count_text(text, words[0].vocab, len(words[0].counts), oov)
+        return build_shards([path], job, words, History(counts).cuts)[0], counts
+    if isinstance(background, ShardedModel):
+        raise MdiError("cluster and a background in shards; expected one of them: shards have their workers")
+    counts = text if isinstance(text, Counts) else count_text(text, background.vocab, background.order, oov)
+    return cut(background, job, History(counts).cuts), counts
 
 
 def as_model(model: NgramModel | str | os.PathLike, role: str) -> NgramModel:

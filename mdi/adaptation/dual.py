@@ -108,6 +108,10 @@ class Part:
             cells = scale[n_words:] * total[n_blocks * n_words :]
         return PartSums(self.numbers.tolist(), total[: n_blocks * n_words].reshape(n_blocks, n_words), totals, cells)
 
+    def rounding_error(self) -> float:
+        """About how far rounding may have moved the marginals of the last evaluation, as an L1 distance."""
+        return float(kernels.rounding_error(self.histories, self._scratch()[0]))
+
     def _scratch(self) -> tuple[Array, Array, Array]:
         """Of every evaluation: Z, G, and the sums of the cells, for those of order 1 once a block."""
         if "scratch" not in self.__dict__:
@@ -222,7 +226,7 @@ class Dual:
     def rounding_error(self, mu: Array) -> float:
         """About how far rounding may have moved the marginals at mu, as an L1 distance."""
         self.evaluate(mu)
-        return float(kernels.rounding_error(self.part.histories, self.part._scratch()[0]))
+        return self.part.rounding_error()
 
     def marginals(self, cells: Array) -> Array:
         """The marginal of each constraint from those of the cells."""

@@ -11,13 +11,12 @@ certificate, OUT.json, says what was done.
 from __future__ import annotations
 
 import argparse
-import re
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
 from mdi.certificate import write_certificate
-from mdi.commands.options import add_model_arguments, check_model_output, sum_fields, write_model
+from mdi.commands.options import add_model_arguments, check_model_output, parse_size, sum_fields, write_model
 from mdi.errors import MdiError, examples
 from mdi.progress import say
 
@@ -63,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError("expected TEXT OUT, or --counts COUNTS OUT")
     if not 1 <= args.order <= MAX_ORDER:
         raise MdiError(f"--order {args.order}; expected 1 to {MAX_ORDER}")
-    asked = _bytes(args.memory)
+    asked = parse_size("memory", args.memory)
     min_counts = default_min_counts(args.order)
     if args.min_counts:  # those of orders beyond the model's have nothing to do, as with SRILM's -gt3min
         min_counts = parse_thresholds(args.min_counts, MAX_ORDER)[: args.order]
@@ -114,11 +113,3 @@ def _say_text(counts, args: argparse.Namespace) -> None:
         done = "mapped to <unk>" if args.oov == "map" else "left out with the n-grams around them"
         text += f"; {stats.oov:,} words outside it, such as {examples(stats.oov_examples)}: {done}"
     say(text)
-
-
-def _bytes(text: str) -> int:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)B?", text, re.IGNORECASE)
-    size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else 0
-    if size < 1 << 20:
-        raise MdiError(f"--memory {text}; expected at least 1M, such as 500M or 2G")
-    return size

@@ -473,6 +473,8 @@ def write_arpa(model: NgramModel | HasModel, path: str | os.PathLike, keep: list
     """
     path = os.fspath(path)
     if not isinstance(model, NgramModel):
+        if hasattr(model, "write"):  # in shards
+            return model.write(path)
         if not isinstance(getattr(model, "model", None), NgramModel):
             raise MdiError(f"{model!r} is to be written to {path}; expected a model, or what adapt or tune gives")
         model = model.model

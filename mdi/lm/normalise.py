@@ -125,7 +125,12 @@ def warn_unless_normalised(path: str, model: NgramModel) -> None:
 
 def check_normalised(path: str, model: NgramModel, renormalize: bool = False) -> None:
     """A model to adapt is refused on the way in if it is not a probability model."""
-    gap, where = worst_sum(model)
+    check_gap(path, worst_sum(model), renormalize)
+
+
+def check_gap(path: str, worst: tuple[float, str], renormalize: bool) -> None:
+    """The same of a model of which the worst sum is known."""
+    gap, where = worst
     if gap > SUM_ERROR and not renormalize:
         raise MdiError(
             f"{path}: p(.|h) sums to one only within {gap:.2g} (after {where}); expected {SUM_ERROR:g}. "

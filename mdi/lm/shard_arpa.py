@@ -45,72 +45,86 @@ class Words:
     weight: Array  # by word: rows that its shard has for it
 
 
-def cut_arpa(path: str, folder: str) -> Words:
-    """Goes through an ARPA file and leaves its pieces."""
-    done = Path(folder) / "words.mdi"
+def read_head(path: str) -> Vocabulary:
+    """The words of an ARPA file."""
+    return arpa_sections(path).vocab
+
+
+def cut_arpa(path: str, folder: str, name: str, vocab: Vocabulary | None = None, labels: Array | None = None) -> Words:
+    """Goes through an ARPA file and leaves its pieces. With `vocab` word w becomes labels[w] of that."""
+    done = _words_file(folder, name)
     if done.exists():
-        return read_words_of(folder)
+        return _words(folder, name)
     file = arpa_sections(path)
-    n_words = len(file.vocab)
-    weight = np.zeros(n_words, np.int64)
+    p, bow = file.p, file.bow
+    if vocab is not None and labels is not None:
+        p, bow = np.zeros(len(vocab)), np.ones(len(vocab))
+        p[labels], bow[labels] = file.p, file.bow
+    else:
+        vocab = file.vocab
+    weight = np.zeros(len(vocab), np.int64)
     pieces = [0, 0]
     for k in range(2, file.order + 1):
         waiting: list[tuple[Array, Array, Array]] = []
         number = size = 0
-        for rows in file.spelled(k):
-            waiting.append(tuple(part.copy() for part in rows))  # type: ignore[arg-type]
-            size += len(rows[1])
+        for ids, row_p, row_bow in file.spelled(k):
+            waiting.append((ids.copy() if labels is None else labels[ids], row_p.copy(), row_bow.copy()))
+            size += len(row_p)
             if size >= PIECE:
-                _leave_piece(folder, k, number, waiting, weight)
+                _leave_piece(_piece(folder, name, k, number), waiting, weight)
                 number, size = number + 1, 0
         if size:
-            _leave_piece(folder, k, number, waiting, weight)
+            _leave_piece(_piece(folder, name, k, number), waiting, weight)
             number += 1
         pieces.append(number)
     file.expect_end()
     with replacing(str(done), sync=False) as stream:
         write_arrays(stream, {}, {
-            "vocab": [file.vocab.blob, file.vocab.offset, file.vocab.table], "p": [file.p], "bow": [file.bow],
-            "weight": [weight], "counts": [np.array(file.counts)], "pieces": [np.array(pieces)],
+            "vocab": [vocab.blob, vocab.offset, vocab.table], "p": [p], "bow": [bow], "weight": [weight],
+            "counts": [np.array(file.counts)], "pieces": [np.array(pieces)],
         })  # fmt: skip
-    return read_words_of(folder)
+    return _words(folder, name)
 
 
-def read_words_of(folder: str) -> Words:
-    lists = read_kept(Path(folder) / "words.mdi")
+def _words_file(folder: str, name: str) -> Path:
+    return Path(folder) / f"{name}-words.mdi"
+
+
+def _words(folder: str, name: str) -> Words:
+    lists = read_kept(_words_file(folder, name))
     return Words(Vocabulary(*lists["vocab"]), lists["counts"][0].tolist(), lists["p"][0], lists["weight"][0])
 
 
-def _leave_piece(folder: str, k: int, number: int, waiting: list[tuple[Array, Array, Array]], weight: Array) -> None:
+def _leave_piece(path: Path, waiting: list[tuple[Array, Array, Array]], weight: Array) -> None:
     ids = np.concatenate([rows[0] for rows in waiting], axis=1)
     p, bow = (np.concatenate([rows[i] for rows in waiting]) for i in (1, 2))
     waiting.clear()
     lists: dict[str, list[Array]] = {}
-    for name, column, value in (("rows", k - 2, p), ("hists", k - 1, bow)):
+    for name, column, value in (("rows", len(ids) - 2, p), ("hists", len(ids) - 1, bow)):
         if not len(value):  # the highest order has no weights
             continue
         order = np.argsort(ids[column], kind="stable")
         lists[name] = [*(part[order] for part in ids), value[order]]
         weight += np.bincount(ids[column], minlength=len(weight))
-    with replacing(str(_piece(folder, k, number)), sync=False) as stream:
+    with replacing(str(path), sync=False) as stream:
         write_arrays(stream, {}, lists)
 
 
-def _piece(folder: str, k: int, number: int) -> Path:
-    return Path(folder) / f"piece.{k}.{number}.mdi"
+def _piece(folder: str, name: str, k: int, number: int) -> Path:
+    return Path(folder) / f"{name}-piece.{k}.{number}.mdi"
 
 
 class _Pieces:
     """The rows of one order that a shard takes from all pieces."""
 
-    def __init__(self, shard: Shard, k: int, pieces: int) -> None:
-        self.shard, self.k, self.pieces = shard, k, pieces
+    def __init__(self, shard: Shard, source: str, k: int, pieces: int) -> None:
+        self.shard, self.source, self.k, self.pieces = shard, source, k, pieces
 
     def take(self, name: str, column: int) -> tuple[list[Array], Array]:
         """(a column a word, values) of the rows whose word in this column is the shard's."""
         parts: list[list[Array]] = [[] for _ in range(self.k + 1)]
         for number in range(self.pieces):
-            lists = read_kept(_piece(self.shard.folder, self.k, number))
+            lists = read_kept(_piece(self.shard.folder, self.source, self.k, number))
             at = slice(*np.searchsorted(lists[name][column], (self.shard.first, self.shard.end)))
             for part, whole in zip(parts, lists[name], strict=True):
                 part.append(np.array(whole[at]))
@@ -118,14 +132,15 @@ class _Pieces:
         return ids, value
 
 
-def build(shard: Shard, name: str) -> int:
-    """Leaves the shard's model, as far as its own n-grams go; returns how many suffixes these lack."""
+def build(shard: Shard, source: str, name: str) -> int:
+    """Leaves the shard's model from the pieces of `source`, as far as its own n-grams go; returns how many suffixes
+    these lack."""
     if shard.has(name):
         return _lacking(shard.load(name).trie)
-    lists = read_kept(Path(shard.folder) / "words.mdi")
+    lists = read_kept(_words_file(shard.folder, source))
     vocab, word_bow = Vocabulary(*lists["vocab"]), lists["bow"][0]
     order, pieces = len(lists["counts"][0]), lists["pieces"][0].tolist()
-    hists = {k: _Pieces(shard, k, pieces[k]).take("hists", k - 1) for k in range(2, order)}
+    hists = {k: _Pieces(shard, source, k, pieces[k]).take("hists", k - 1) for k in range(2, order)}
     trie = with_histories(unigram_trie(len(vocab)))
     p, bow = [NONE, np.array(lists["p"][0])], [np.ones(1)]
     weight = np.ones(len(vocab))
@@ -133,7 +148,7 @@ def build(shard: Shard, name: str) -> int:
     bow.append(weight)
     has_bow = np.ones(len(vocab), bool)
     for k in range(2, order + 1):
-        ids, row_p = _Pieces(shard, k, pieces[k]).take("rows", k - 2)
+        ids, row_p = _Pieces(shard, source, k, pieces[k]).take("rows", k - 2)
         hist = _hist_of(trie, ids[:-1])
         lost = np.flatnonzero((hist < 0) | ~has_bow[np.maximum(hist, 0)])
         if len(lost):
@@ -209,8 +224,8 @@ def _no_prefix(vocab: Vocabulary, ids: list[Array], i: int, number: int) -> str:
     )
 
 
-def remove_pieces(folder: str) -> None:
-    for path in Path(folder).glob("piece.*.mdi"):
+def remove_pieces(folder: str, source: str) -> None:
+    for path in Path(folder).glob(f"{source}-piece.*.mdi"):
         path.unlink()
 
 

@@ -15,13 +15,14 @@ import numpy as np
 
 from mdi.cluster import Here, Runner
 from mdi.errors import MdiError
-from mdi.files import make_folder
+from mdi.files import make_folder, replacing
 from mdi.lm import shard_arpa, shards
+from mdi.lm.cache import write_arrays
 from mdi.lm.model import NgramModel
 from mdi.lm.shard_arpa import Words
 from mdi.lm.shards import Shard, ranges
 from mdi.lm.trie import NONE, Array, Trie, unigram_trie
-from mdi.lm.vocabulary import Vocabulary
+from mdi.lm.vocabulary import Vocabulary, join_vocabularies
 from mdi.progress import say
 
 # Bytes that the busiest moment of a shard takes for each of its rows, from measurements, and those of the program.
@@ -40,7 +41,17 @@ class Job:
     n_shards: int | None = None
 
     def ranges(self, weight: Array, cuts: Array | Sequence[int] = ()) -> list[Shard]:
-        """Shards of words with so many rows each."""
+        """Shards of words with so many rows each; those that an interrupted job has left, if it has."""
+        known = Path(self.folder) / "ranges.mdi"
+        if not known.exists():
+            begins = np.array([one.first for one in self._ranges(weight, cuts)])
+            with replacing(str(known), sync=False) as stream:
+                write_arrays(stream, {}, {"begins": [begins]})
+        begins = shards.read_kept(known)["begins"][0].tolist()
+        ends = [*begins[1:], len(weight)]
+        return [Shard(self.folder, i, a, b) for i, (a, b) in enumerate(zip(begins, ends, strict=True))]
+
+    def _ranges(self, weight: Array, cuts: Array | Sequence[int]) -> list[Shard]:
         if self.n_shards or self.memory is None:
             return ranges(self.folder, weight, self.n_shards or self.runner.workers, cuts)
         room = (self.memory - PROGRAM) // BYTES_PER_ROW
@@ -88,6 +99,20 @@ class ShardedModel:
         """As mdi.lm.normalise.worst_sum."""
         return worst_of(self.vocab, self.run(shards.worst_gaps, [(one, self.name) for one in self.shards], "checking"))
 
+    def token_probs(self, ids: Array) -> tuple[Array, Array]:
+        """As mdi.lm.perplexity.token_probs: every event goes to the shard of the last word of its history."""
+        events = shards.Events.of(ids, self.order, self.vocab.bos)
+        begins = np.array([one.first for one in self.shards])
+        owner = np.searchsorted(begins, events.last, side="right") - 1
+        calls = []
+        for i, one in enumerate(self.shards):
+            calls.append((one, self.name, np.ascontiguousarray(events.ids[owner == i])))
+        prob, used = np.zeros(len(ids)), np.zeros(len(ids), np.int8)
+        for i, found in enumerate(self.run(shards.score, calls)):
+            prob[events.at[owner == i]], used[events.at[owner == i]] = found
+        prob[events.first], used[events.first] = self.p[1][ids[events.first]], 1  # nothing before them
+        return prob, used
+
     def write(self, path: str) -> list[int]:
         """Writes the model as `write_arpa` would, byte for byte; returns its n-grams by order."""
         everybody = self.shards
@@ -117,32 +142,56 @@ def worst_of(vocab: Vocabulary, found: list[list[tuple[float, list[int]]]]) -> t
 
 def read_sharded(path: str, job: Job, cuts: Array | Sequence[int] = (), quiet: bool = False) -> ShardedModel:
     """Cuts an ARPA file into shards, without the whole in memory anywhere."""
-    return build_shards(path, job, read_words(path, job), cuts, quiet)
+    words = cut_files([path], job)
+    return build_shards([path], job, words, cuts, quiet)[0]
 
 
-def read_words(path: str, job: Job) -> Words:
-    """The words of an ARPA file; its n-grams are left in pieces. What an interrupted job has left is used again."""
-    if path == "-":
+def cut_files(paths: Sequence[str], job: Job) -> list[Words]:
+    """The words of ARPA files, over one vocabulary; their n-grams are left in pieces. What an interrupted job has left
+    is used again."""
+    if "-" in paths:
         raise MdiError("a model from standard input; expected a file, which workers can read")
-    (words,) = job.runner.run(shard_arpa.cut_arpa, [(os.path.abspath(path), job.folder)], f"reading {path}")
-    _check_order(len(words.counts), path)
+    files = [(os.path.abspath(path), job.folder, f"m{i}") for i, path in enumerate(paths)]
+    labels: list[Array | None] = [None] * len(paths)
+    vocab = None
+    if len(paths) > 1:
+        heads = job.runner.run(shard_arpa.read_head, [file[:1] for file in files], "reading words")
+        vocab, found = join_vocabularies(heads)
+        labels = list(found)
+    calls = [(*file, vocab, part) for file, part in zip(files, labels, strict=True)]
+    words = job.runner.run(shard_arpa.cut_arpa, calls, f"reading {' '.join(paths)}")
+    for path, one in zip(paths, words, strict=True):
+        if len(one.counts) < 2:
+            raise MdiError(f"{path}: words only; expected n-grams of two words and more, which shards are made of. "
+                           f"Leave out --cluster and --memory")  # fmt: skip
     return words
 
 
 def build_shards(
-    path: str, job: Job, words: Words, cuts: Array | Sequence[int] = (), quiet: bool = False
-) -> ShardedModel:
-    """The pieces to shards, which begin at some of `cuts` if there are enough of them."""
-    parts = job.ranges(words.weight, cuts)
-    lacking = sum(job.runner.run(shard_arpa.build, [(one, "read") for one in parts], f"{path}: building shards"))
-    if lacking and not quiet:
-        say(f"{path}: {lacking:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
-            f"probabilities")  # fmt: skip
-    name = "closed" if lacking else "read"
-    if lacking:
-        _close(job, parts, "read", name)
-    shard_arpa.remove_pieces(job.folder)
-    return ShardedModel(job, parts, name, words.vocab, len(words.counts), [NONE, np.array(words.p)])
+    paths: Sequence[str],
+    job: Job,
+    words: list[Words],
+    cuts: Array | Sequence[int] = (),
+    quiet: bool = False,
+    closed: bool = True,
+) -> list[ShardedModel]:
+    """The pieces of models over one vocabulary to shards, which begin at some of `cuts` if there are enough of them.
+    With `closed` false suffixes that the files lack stay missing."""
+    parts = job.ranges(sum(one.weight for one in words), cuts)  # type: ignore[arg-type]
+    models = []
+    for i, (path, one) in enumerate(zip(paths, words, strict=True)):
+        name, source = f"read{i}", f"m{i}"
+        calls = [(part, source, name) for part in parts]
+        lacking = sum(job.runner.run(shard_arpa.build, calls, f"{path}: building shards"))
+        if lacking and closed:
+            if not quiet:
+                say(f"{path}: {lacking:,} suffixes of n-grams are missing (a pruned model); added with their "
+                    f"backed-off probabilities")  # fmt: skip
+            _close(job, parts, name, f"closed{i}")
+            name = f"closed{i}"
+        shard_arpa.remove_pieces(job.folder, source)
+        models.append(ShardedModel(job, parts, name, one.vocab, len(one.counts), [NONE, np.array(one.p)]))
+    return models
 
 
 def _close(job: Job, parts: list[Shard], source: str, name: str) -> None:
@@ -155,19 +204,12 @@ def _close(job: Job, parts: list[Shard], source: str, name: str) -> None:
     job.runner.run(shards.settle, [(one, f"{name}-{turn}", name) for one in parts])
 
 
-def _check_order(order: int, path: str) -> None:
-    if order < 2:
-        raise MdiError(f"{path}: words only; expected n-grams of two words and more, which shards are made of. Leave "
-                       f"out --cluster")  # fmt: skip
-
-
 def cut(model: NgramModel, job: Job, cuts: Array | Sequence[int] = ()) -> ShardedModel:
     """A model that is in memory, in shards."""
-    _check_order(model.order, "the model")
     parts = job.ranges(shards.weights_by_word(model.trie), cuts)
     for one in parts:
-        shards.cut_model(model, one, "read")
-    return ShardedModel(job, parts, "read", model.vocab, model.order, [NONE, model.p[1]])
+        shards.cut_model(model, one, "cut")
+    return ShardedModel(job, parts, "cut", model.vocab, model.order, [NONE, model.p[1]])
 
 
 @contextlib.contextmanager

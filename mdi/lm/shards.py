@@ -23,9 +23,10 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import replacing
+from mdi.kernels.perplexity import score_tokens
 from mdi.lm.cache import model_lists, model_of, read_arrays, write_arrays
-from mdi.lm.model import NgramModel, extend, without
-from mdi.lm.normalise import sum_gaps
+from mdi.lm.model import NgramModel, extend, with_suffixes, without
+from mdi.lm.normalise import Reader, sum_gaps
 from mdi.lm.trie import NONE, Array, Trie, from_ngrams, kept_rows, locate, missing_suffixes
 
 
@@ -195,8 +196,8 @@ def worst_gaps(shard: Shard, name: str) -> list[tuple[float, list[int]]]:
     return gaps_of(shard, shard.load(name))
 
 
-def gaps_of(shard: Shard, model: NgramModel) -> list[tuple[float, list[int]]]:
-    gaps = sum_gaps(model)
+def gaps_of(shard: Shard, model: NgramModel, reader: Reader | None = None) -> list[tuple[float, list[int]]]:
+    gaps = sum_gaps(model, reader)
     worst: list[tuple[float, list[int]]] = [(float(gaps[0][0]), [])]
     for j in range(1, model.order):
         own = shard.own_hists(model.trie, j)
@@ -204,3 +205,42 @@ def gaps_of(shard: Shard, model: NgramModel) -> list[tuple[float, list[int]]]:
         h = int(part.argmax()) + own.start if len(part) else -1
         worst.append((float(gaps[j][h]), model.trie.words_of_hist(j, h)) if h >= 0 else (0.0, []))
     return worst
+
+
+# -- look-ups
+
+
+@dataclass(frozen=True)
+class Events:
+    """Tokens with what comes before them: `ids` has a line for each that has a history, its words right-aligned behind
+    fillers of -1, and the word; `at` says which token it is. `first`: tokens that have none."""
+
+    ids: Array
+    at: Array
+    last: Array  # the last word of each history
+    first: Array
+
+    @staticmethod
+    def of(ids: Array, order: int, bos: int) -> Events:
+        before = np.full((len(ids), order), -1, np.int32)
+        before[:, order - 1] = ids
+        inside = np.ones(len(ids), bool)
+        for back in range(1, order):
+            shifted = np.concatenate([np.full(min(back, len(ids)), -1, np.int32), ids[: max(0, len(ids) - back)]])
+            inside &= shifted >= 0
+            before[inside, order - 1 - back] = shifted[inside]
+            inside &= shifted != bos
+        predicted = (ids >= 0) & (ids != bos)
+        known = before[:, order - 2] >= 0
+        at = np.flatnonzero(predicted & known)
+        return Events(before[at], at, before[at, order - 2], np.flatnonzero(predicted & ~known))
+
+
+def score(shard: Shard, name: str, events: Array) -> tuple[Array, Array]:
+    """(probability, order of the n-gram used) of each event, its history being the shard's."""
+    model = with_suffixes(shard.load(name))
+    stream = np.concatenate([np.full((len(events), 1), -1, np.int32), events], axis=1)
+    prob, used = np.empty(stream.size), np.empty(stream.size, np.int8)
+    score_tokens(stream.reshape(-1), model.arrays(), prob, used)
+    width = stream.shape[1]
+    return prob[width - 1 :: width], used[width - 1 :: width]
