@@ -113,7 +113,7 @@ def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str
     from mdi.lm.model import NgramModel
     from mdi.lm.normalise import check_gap, check_normalised
 
-    background_path, *texts, _ = args.files
+    background_path, *texts = args.files if args.delta else args.files[:-1]
     sets, sigma2 = list(named), shared.parse_variances(args.sigma2)
     targets = shared.read_model(args.targets_lm, args) if args.targets_lm else args.targets
     longest = targets.order if args.targets_lm else 1
