@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from collections import Counter
@@ -149,6 +150,44 @@ def test_kaldi_lattices_agree_with_their_n_best_lists() -> None:
     covered = np.exp(np.logaddexp.reduce(weight)) / np.exp(-_total_cost(graph))
     assert covered > 0.9
     np.testing.assert_allclose(found, expected, atol=2 * (1 - covered) + 1e-9)
+
+
+@pytest.mark.parametrize(("acoustic_scale", "lm_scale"), [("0.1", "1"), ("0.05", "0.7")])
+def test_posteriors_and_counts_are_those_of_kaldi(acoustic_scale: str, lm_scale: str) -> None:
+    """lattice-arc-post --acoustic-scale=A --lm-scale=L 'ark:gunzip -c lats.txt.gz|' - | gzip -9n > arc-post.A.L.gz: one
+    arc per line, utterance, first frame, frames, posterior, word; not those below 1e-4 (its default)."""
+    with gzip.open(LAT / f"arc-post.{acoustic_scale}.{lm_scale}.gz", "rt") as stream:
+        rows = [line.split("\t") for line in stream]
+    kaldi: dict[tuple[str, int, int, int], list[float]] = {}
+    for utterance, first, length, posterior, word in rows:
+        kaldi.setdefault((utterance, int(first), int(length), int(word)), []).append(float(posterior))
+    ours: dict[tuple[str, int, int, int], list[float]] = {}
+    for lattice in lattices("lats").values():
+        graph = from_lattice(lattice, float(acoustic_scale), float(lm_scale), 0.0)
+        length = lattice.arcs.stop - lattice.arcs.first
+        time = np.zeros(graph.n_states, int)
+        for arc in range(graph.n_arcs):
+            time[graph.dest[arc]] = time[graph.source[arc]] + length[arc]
+        posteriors = word_posteriors(graph)
+        for arc in np.flatnonzero(posteriors > 1e-4).tolist():
+            key = (lattice.utterance, int(time[graph.source[arc]]), int(length[arc]), int(graph.label[arc]))
+            ours.setdefault(key, []).append(float(posteriors[arc]))
+    assert len(rows) > 2000
+    assert ours.keys() == kaldi.keys()
+    for key, found in kaldi.items():
+        assert sorted(ours[key]) == pytest.approx(sorted(found), rel=1e-5), key
+    # how often a word was said: the posteriors of its arcs, but for those that Kaldi has left out
+    counts = expected_counts(
+        LAT / "lats.txt.gz", None, 1, words=WORDS, acoustic_scale=float(acoustic_scale), lm_scale=float(lm_scale)
+    )
+    names = {int(number): word for word, number in (line.split() for line in Path(WORDS).read_text().splitlines())}
+    said: Counter[str] = Counter()
+    for (*_, word), found in kaldi.items():
+        said[names[word]] += math.fsum(found)
+    del said["<eps>"]
+    for word, number in said.items():
+        assert counts.count[1][counts.vocab.id(word)] == pytest.approx(number, abs=0.02), word
+    assert counts.stats.words == pytest.approx(sum(said.values()), abs=1)
 
 
 def _total_cost(graph: WordGraph) -> float:

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from datetime import datetime
 
+import draw_results
 import pytest
 import report
 import results
@@ -75,10 +76,33 @@ def test_kaldis_own_comparison_is_understood(ami):
     text = "Set1: %WER 20.00 95% Conf Interval [ 18, 22 ]\nSet2: %WER 19.00 95% Conf Interval [ 17, 21 ]\n"
     path = folder / "scoring_kaldi" / "wer_details" / "comparison"
     path.write_text(f"{text}Probability of Set2 improving Set1: 98.50\n")
-    assert results.read_wer(folder).p == pytest.approx(0.03)  # two-sided: 2 x 1.5%
-    assert results.read_wer(folder).mark == "+"
+    assert results.read_wer(folder).comparisons[0].p == pytest.approx(0.03)  # two-sided: 2 x 1.5%
+    assert results.read_wer(folder).comparisons[0].mark == "+"
     path.write_text(f"{text}Probability of Set2 improving Set1: 90.00\n")
-    assert results.read_wer(folder).mark == ""
+    assert results.read_wer(folder).comparisons[0].mark == ""
+
+
+def test_two_baselines_have_a_table_of_their_own(ami):
+    assert results.comparison_cells(results.collect("ami", [ami])).empty
+    folder = ami / "rescore" / "mdi.6-4-3" / "eval"
+    (folder / "scoring_kaldi" / "wer_details" / "comparison").write_text(
+        "".join(
+            f"Set1: %WER {old} 95% Conf Interval [ 1, 2 ]\nSet2: %WER 19.00 95% Conf Interval [ 1, 2 ]\n"
+            f"Difference of the WERs: {19 - old:+.2f}, p = {p} (paired permutation test, two-sided)\n"
+            f"Set1 is exp/ami/{where}/eval, Set2 is {folder}\n"
+            for old, p, where in ((20.0, "0.0600", "rescore/interpolated"), (25.0, "0.0001", "decode/default"))
+        )
+    )
+    found = results.collect("ami", [ami])
+    row = found.frame.set_index(["test_set", "model"]).loc["eval", "mdi.6-4-3"]
+    assert (row.difference, row.p, row.mark) == (-1.0, 0.06, "")  # the first is the group's baseline
+    assert (row.difference_default, row.p_default) == (-6.0, 0.0001)
+    table = results.comparison_cells(found).loc["ami"]
+    assert table.index.get_level_values(1).to_list() == ["MDI (6-4-3)"]
+    shown = ["-6.0 (-24.0%)", "0.0001", "-1.0 (-5.0%)", "0.0600"]
+    assert table["eval"].iloc[0].to_list() == shown
+    for text in (results.as_text(found), results.as_markdown(found), results.as_latex(found).replace("\\%", "%")):
+        assert all(cell in text for cell in shown)
 
 
 def test_the_note_says_how_words_were_counted_and_drawn(ami):
@@ -132,9 +156,8 @@ def test_the_paper_and_the_differences(ami):
 
 
 def test_significance_needs_a_small_p():
-    assert results.Wer(19.0, 18.0, 20.0, -1.0, 0.06).mark == ""
-    assert results.Wer(21.0, 20.0, 22.0, 1.0, 0.01).mark == "-"
-    assert results.Wer(21.0).mark == ""
+    assert results.Comparison(-1.0, 0.06, "test").mark == ""
+    assert results.Comparison(1.0, 0.01, "test").mark == "-"
 
 
 @pytest.mark.parametrize("kind", list(results.FORMATS))
@@ -183,6 +206,25 @@ def test_latex_is_escaped_and_rectangular(ami, tmp_path):
         (tmp_path / "t.tex").write_text(document)
         done = subprocess.run(["pdflatex", "-interaction=batchmode", "t.tex"], cwd=tmp_path, capture_output=True)
         assert done.returncode == 0, (tmp_path / "t.log").read_text()
+
+
+# ---- a picture
+
+
+def test_a_picture_of_perplexities_or_wers(ami, tmp_path, capsys):
+    table, out = tmp_path / "table.csv", tmp_path / "out.svg"
+    found = results.collect("ami", [ami])
+    table.write_text(results.as_csv(found))
+    assert draw_results.main([str(table), "eval", str(out)]) == 0
+    picture = out.read_text()
+    assert all(text in picture for text in ("Interpolation", "79.2", "perplexity"))
+    # no first pass in this table
+    assert draw_results.main(["--measure", "wer", str(table), "eval", str(out)]) == 1
+    assert "no WERs of the first pass of the test set eval" in capsys.readouterr().err
+    found.frame["model"] = "first." + found.frame.model
+    table.write_text(results.as_csv(found))
+    assert draw_results.main(["--measure", "wer", str(table), "eval", str(out)]) == 0
+    assert all(text in out.read_text() for text in ("20.0", "19.0", "WER in %, 95% interval"))
 
 
 # ---- the page

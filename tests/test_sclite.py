@@ -73,7 +73,7 @@ def test_comparison_is_paired_by_speaker(tmp_path, capsys):
     # each at its own best weight, 13 and 12 (the first of equals): 33 errors and 29, of 408 words
     one = sclite.read_report(first / "ascore_13/dev.ctm.filt.raw")
     two = sclite.read_report(second / "ascore_12/dev.ctm.filt.raw")
-    wer = results.read_wer(second)
+    (wer,) = results.read_wer(second).comparisons
     assert wer.difference == pytest.approx(100 * (29 - 33) / 408, abs=0.005)
     assert wer.p == pytest.approx(sign_flip_p(one, two), abs=1e-4)
     assert wer.test == "paired permutation test"

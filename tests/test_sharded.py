@@ -22,7 +22,9 @@ from mdi.adaptation.adapter import Adapter
 from mdi.cli import main
 from mdi.cluster import Here
 from mdi.errors import MdiError
+from mdi.kernels.arpa import as_written
 from mdi.lm.arpa import read_arpa, write_arpa
+from mdi.lm.model import with_suffixes
 from mdi.lm.normalise import worst_sum
 from mdi.lm.perplexity import token_probs
 from mdi.lm.sharded import BYTES_PER_ROW, PROGRAM, Job, cut, job_folder, read_sharded
@@ -111,7 +113,8 @@ def test_adaptation_in_shards_is_that_in_one_piece(seed, order, closed, n, prior
             write_arpa(mine.whole, folder / "one.arpa", mine.problem.keep)
             theirs.write(str(folder / "many.arpa"))
             assert same_bytes(folder / "one.arpa", folder / "many.arpa")
-            assert theirs.worst_sum() == mine.worst_sum()
+            # of the file, after its digits are rounded
+            assert theirs.worst_sum() == worst_sum(with_suffixes(mine.whole), as_written)
             assert theirs.counts == mine.counts
             assert theirs.kl == pytest.approx(mine.kl, abs=1e-9)
 

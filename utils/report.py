@@ -23,7 +23,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
-from results import FORMATS, Results, cells, collect, corpora, model_path, notes, paper_cells
+from results import (
+    FORMATS,
+    Results,
+    cells,
+    collect,
+    comparison_cells,
+    corpora,
+    data_folder,
+    model_path,
+    notes,
+    paper_cells,
+    scored_folder,
+)
 
 from mdi import charts
 from mdi.cli import boolean
@@ -191,6 +203,26 @@ def moved(results: Results, part: Path, corpus: str, out: Path) -> dict | None:
     return {"about": f"{about}.", "table": html(shown), "href": relative(found[model], out)}
 
 
+# ---- what was heard
+
+
+def listen(results: Results, part: Path, corpus: str) -> Iterator[dict]:
+    """Utterances of every test set but the development set that are understood differently, if there is speech."""
+    frame = results.frame[(results.frame.corpus == corpus) & results.frame.wer.notna()]
+    if frame.empty:
+        return
+    from listen import examples
+
+    in_first_pass = "first.interpolated" in set(frame.model)  # libvosk decodes with the large models
+    models = ["first.default", *(f"first.{m}" if in_first_pass else m for m in ("interpolated", "prior", "best"))]
+    for test_set in list(frame.test_set.unique())[1:] or [frame.test_set.iloc[0]]:
+        of_set = frame[frame.test_set == test_set].set_index("model")
+        systems = {of_set.label[m]: scored_folder(part, m, test_set) for m in models if m in of_set.index}
+        found, differ, total = examples(data_folder(part) / "speech" / test_set, systems)
+        if found:
+            yield {"test_set": test_set, "examples": found, "differ": differ, "total": total}
+
+
 # ---- charts
 
 
@@ -276,6 +308,7 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
                 ]}
                 for at, (title, note, figures) in enumerate(sections)
             ],
+            "listen": list(listen(results, part, corpus)),
             "moved": moved(results, part, corpus, out),
             "certificates": certificate_table(part, out),
             "whole": [
@@ -285,7 +318,7 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    published = paper_cells(results)
+    published, compared = paper_cells(results), comparison_cells(results)
     return environment.get_template("report.html.j2").render(
         corpus=results.corpus,
         gains=[gains(results, part, corpus, out) for corpus, part in names.items()],
@@ -296,6 +329,7 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
         sizes=[size for corpus, part in names.items() for size in sizes(results, part, corpus)],
         files=FILES.values(),
         table=html_table(results),
+        compared=html(compared.rename(index=escape, columns=escape)) if len(compared) else "",
         paper=html(published.rename(index=escape, columns=escape)) if len(published) else "",
         notes=notes(results),
         parts=described,

@@ -14,7 +14,7 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,10 @@ from mdi.files import read_lines
 
 SIGNIFICANT = 0.05
 WHOLE = ("ngrams", "words", "oov")
-NUMBERS = ("ppl", "wer", "wer_low", "wer_high", "difference", "p", "paper_ppl", "paper_wer")
+# what the WERs are compared with, and how the table calls it
+BASELINES = {"default": "default", "interpolated": "interpolation"}
+COMPARED = tuple(f"{what}_{baseline}" for baseline in BASELINES for what in ("difference", "p"))
+NUMBERS = ("ppl", "wer", "wer_low", "wer_high", "difference", "p", *COMPARED, "paper_ppl", "paper_wer")
 TEXTS = ("mark", "scorer", "unit", "test")  # of the WER, as in class Wer
 COLUMNS = ("corpus", "test_set", "model", "group", "label", *WHOLE, *NUMBERS, *TEXTS)
 
@@ -59,22 +62,40 @@ PAPER: dict[str, dict[str, list[tuple[float, float | None]]]] = {
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """With another system on the same data."""
+
+    difference: float
+    p: float
+    test: str  # what p comes from
+    baseline: str = ""  # its name, where the file has it
+
+    @property
+    def mark(self) -> str:
+        """+ significantly better, - significantly worse."""
+        if self.p >= SIGNIFICANT or self.difference == 0:
+            return ""
+        return "+" if self.difference < 0 else "-"
+
+
+@dataclass(frozen=True)
 class Wer:
     rate: float
     low: float | None = None
     high: float | None = None
-    difference: float | None = None  # to the baseline: interpolation, or in the first pass the default model
-    p: float | None = None
+    comparisons: tuple[Comparison, ...] = ()  # the first: interpolation, or in the first pass the default model
     scorer: str = "compute-wer"
     unit: str = "utterances"  # what the bootstrap draws
-    test: str = ""  # what p comes from
 
-    @property
-    def mark(self) -> str:
-        """+ significantly better than the baseline, - significantly worse."""
-        if self.p is None or self.difference is None or self.p >= SIGNIFICANT or self.difference == 0:
-            return ""
-        return "+" if self.difference < 0 else "-"
+    def row(self) -> dict:
+        """Its columns of the frame."""
+        found = {"wer": self.rate, "wer_low": self.low, "wer_high": self.high, "scorer": self.scorer, "unit": self.unit}
+        for one in self.comparisons[:1]:
+            found |= {"difference": one.difference, "p": one.p, "mark": one.mark, "test": one.test}
+        for one in self.comparisons:
+            if one.baseline in BASELINES:
+                found |= {f"difference_{one.baseline}": one.difference, f"p_{one.baseline}": one.p}
+        return found
 
 
 @dataclass(frozen=True)
@@ -150,24 +171,28 @@ def read_wer(folder: Path) -> Wer | None:
     details = folder / "scoring_kaldi" / "wer_details"
     report = re.search(r"(_o\d+)?\.ctm\.filt\.sys$", line.strip())  # asclite's name the number of overlapping speakers
     scorer = ("asclite" if report[1] else "sclite") if report else Wer.scorer
-    unit, test = "speakers" if report else Wer.unit, ""
-    low = high = difference = p = None
+    low = high = None
     if (details / "wer_bootci").exists():
         interval = re.search(r"\[ ([\d.-]+), ([\d.-]+) \]", (details / "wer_bootci").read_text())
         low, high = (float(interval[1]), float(interval[2])) if interval else (None, None)
+    comparisons: tuple[Comparison, ...] = ()
     if (details / "comparison").exists():
-        text = (details / "comparison").read_text()
-        tested = re.search(r"Difference of the WERs: ([+-][\d.]+), p = ([\d.]+)", text)
-        means, better = re.findall(r"%WER ([\d.]+)", text), re.search(r"improving Set1: ([\d.]+)", text)
+        comparisons = tuple(read_comparisons((details / "comparison").read_text()))
+    return Wer(float(match[1]), low, high, comparisons, scorer, "speakers" if report else Wer.unit)
+
+
+def read_comparisons(text: str) -> Iterator[Comparison]:
+    """One for each other system, in the order of the file."""
+    for block in re.split(r"(?<=\n)(?=Set1: )", text):
+        tested = re.search(r"Difference of the WERs: ([+-][\d.]+), p = ([\d.]+)", block)
+        means, better = re.findall(r"%WER ([\d.]+)", block), re.search(r"improving Set1: ([\d.]+)", block)
+        named = re.search(r"^Set1 is (.+), Set2 is ", block, re.MULTILINE)
+        baseline = Path(named[1]).parent.name if named else ""  # .../decode/default/eval
         if tested:
-            difference, p, test = float(tested[1]), float(tested[2]), "paired permutation test"
+            yield Comparison(float(tested[1]), float(tested[2]), "paired permutation test", baseline)
         elif better and len(means) == 2:  # Kaldi's compute-wer-bootci: how often of 100 the second was better
-            difference, p = (
-                float(means[1]) - float(means[0]),
-                min(1.0, 2 * min(float(better[1]), 100 - float(better[1])) / 100),
-            )
-            test = "paired bootstrap"
-    return Wer(float(match[1]), low, high, difference, p, scorer, unit, test)
+            p = min(1.0, 2 * min(float(better[1]), 100 - float(better[1])) / 100)
+            yield Comparison(float(means[1]) - float(means[0]), p, "paired bootstrap", baseline)
 
 
 def read_ngrams(model: Path) -> int | None:
@@ -200,8 +225,7 @@ def collect(corpus: str, parts: list[Path], synthetic: bool = False) -> Results:
                     published = dict(zip(PAPER_COLUMNS, PAPER[corpus][test_set], strict=True))
                     row["paper_ppl"], row["paper_wer"] = published.get(model, (None, None))
                 if wer := read_wer(scored_folder(part, model, test_set)):
-                    row |= {"wer": wer.rate, "wer_low": wer.low, "wer_high": wer.high, "p": wer.p, "mark": wer.mark}
-                    row |= {"difference": wer.difference, "scorer": wer.scorer, "unit": wer.unit, "test": wer.test}
+                    row |= wer.row()
                 rows.append(row)
     if not rows:
         raise MdiError(f"{', '.join(map(str, parts))}: no ppl/*.jsonl; stage 7 makes them: run ./run.sh --stage 7")
@@ -240,6 +264,22 @@ def cells(
     table = wide(results, {measure: style(measure, texts) for measure, texts in measures.items()})
     table["", "n-grams"] = _written(frame.groupby(["corpus", "group", "label"]).ngrams.first(), amount)
     return table
+
+
+def comparison_cells(results: Results) -> pd.DataFrame:
+    """WERs less those of each baseline, in points and in per cent of the baseline's, and p. Empty where no model was
+    compared with more than one."""
+    frame = results.frame
+    if not frame[[f"p_{baseline}" for baseline in BASELINES]].notna().all(axis=1).any():
+        return pd.DataFrame()
+    measures = {}
+    for baseline, name in BASELINES.items():
+        difference, p = frame[f"difference_{baseline}"], frame[f"p_{baseline}"]
+        relative = 100 * difference / (frame.wer - difference)
+        measures[f"against {name}"] = _written(difference, "{:+.1f}") + _written(relative, " ({:+.1f}%)")
+        measures[f"p ({name})"] = _written(p, "{:.4f}")
+    table = wide(results, measures)
+    return table[(table != "").any(axis=1)]
 
 
 def paper_cells(results: Results) -> pd.DataFrame:
@@ -318,7 +358,7 @@ def notes(results: Results) -> list[str]:
 
 
 def _tables(results: Results) -> list[pd.DataFrame]:
-    return [table for table in (cells(results), paper_cells(results)) if len(table)]
+    return [table for table in (cells(results), comparison_cells(results), paper_cells(results)) if len(table)]
 
 
 def as_text(results: Results) -> str:

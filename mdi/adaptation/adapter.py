@@ -41,12 +41,12 @@ class Adapter:
     """One background and one in-domain text, ready to be adapted with any thresholds.
 
     `background`: a model, also one in shards, or the file of one. `text`: a file, files or sentences (see
-    `mdi.lm.text.text_sources`), or counts over the background's vocabulary. `oov`: words outside it are mapped to
-    <unk> ("map"), break the n-grams around them ("drop") or are an error ("error"). `targets`: "ml" (relative
-    frequencies), "smoothed" (marginals of an interpolated Kneser-Ney model of the same text), or a model whose
-    marginals they are. `history`: p~(h) by this back-off model instead of by the text. `threads`: results do not depend
-    on it. `spend`: one adaptation only, in which the background's arrays are used up and its extension becomes the
-    result: less than half the memory.
+    `mdi.lm.text.text_sources`), or counts over the background's vocabulary. `oov`: words outside it are mapped to <unk>
+    ("map"), break the n-grams around them ("drop") or are an error ("error"). `targets`: "ml" (relative frequencies),
+    "smoothed" (marginals of an interpolated Kneser-Ney model of the same text), or a model whose marginals they are.
+    `history`: p~(h) by this back-off model instead of by the text. `threads`: results do not depend on it. `spend`: one
+    adaptation only, in which the background's arrays are used up and its extension becomes the result: less than half
+    the memory.
     """
 
     def __init__(

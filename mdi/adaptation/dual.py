@@ -110,6 +110,10 @@ class Part:
         kernels.add_exactly(total[: n_blocks * n_words].reshape(n_blocks, n_words), *words)
         return PartSums(self.numbers.tolist(), words, totals, cells)
 
+    def rounding_error(self) -> float:
+        """About how far rounding may have moved the marginals of the last evaluation, as an L1 distance."""
+        return float(kernels.rounding_error(self.histories, self._scratch()[0]))
+
     def _scratch(self) -> tuple[Array, Array, Array]:
         """Of every evaluation: Z, G, and the sums of the cells, for those of order 1 once a block."""
         if "scratch" not in self.__dict__:
@@ -215,12 +219,18 @@ class Dual:
         is."""
         return len(self.empty.word_p) + len(self.part.histories.cell)
 
+    @np.errstate(all="ignore")
     def evaluate(self, mu: Array) -> Evaluation:
-        """Cell marginals and log normalisers at mu."""
+        """Cell marginals and log normalisers at mu; not finite where the model has no probability for the text."""
         scale = np.exp(mu)
         z0 = self.empty.z(scale)
         sums = self.part.sums(scale, z0, self.threads)
         return self.empty.joined(scale, z0, [sums], sums.cells)
+
+    def rounding_error(self, mu: Array) -> float:
+        """About how far rounding may have moved the marginals at mu, as an L1 distance."""
+        self.evaluate(mu)
+        return self.part.rounding_error()
 
     def marginals(self, cells: Array) -> Array:
         """The marginal of each constraint from those of the cells."""
@@ -263,6 +273,9 @@ class SubsetDual(Dual):
     @property
     def entries(self) -> int:
         return self.whole.entries
+
+    def rounding_error(self, mu: Array) -> float:
+        return self.whole.rounding_error(np.append(mu, 0.0)[self.owner])
 
     def evaluate(self, mu: Array) -> Evaluation:
         found = self.whole.evaluate(np.append(mu, 0.0)[self.owner])

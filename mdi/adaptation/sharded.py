@@ -25,6 +25,7 @@ from mdi.adaptation.history import History, move_mass
 from mdi.adaptation.problem import Problem, needed_rows
 from mdi.errors import MdiError
 from mdi.files import replacing
+from mdi.kernels.arpa import as_written
 from mdi.kernels.dual import Histories
 from mdi.lm.cache import model_lists, read_arrays, write_arrays
 from mdi.lm.model import NgramModel, extend, rescaled
@@ -116,6 +117,12 @@ def evaluate(shard: Shard, name: str, words: Array, rest: Array, z0: float, thre
     return _part(shard, name).sums(np.concatenate([words, rest]), z0, threads)
 
 
+def rounding_error(shard: Shard, name: str, words: Array, rest: Array, z0: float, threads: int) -> float:
+    """What the shard's histories add to `Dual.rounding_error`."""
+    evaluate(shard, name, words, rest, z0, threads)
+    return _part(shard, name).rounding_error()
+
+
 @dataclass(frozen=True)
 class Scaling:
     """What makes one shard of the ground one of an adapted model."""
@@ -130,8 +137,8 @@ class Scaling:
 def adapt_shard(
     shard: Shard, source: str, name: str, asked: Scaling
 ) -> tuple[list[tuple[float, list[int]]], list[int]]:
-    """Leaves the adapted model under `name`. Returns the worst sums over its histories (see `shards.worst_gaps`), and
-    how many of its rows are to be written, by order from 2 on."""
+    """Leaves the adapted model under `name`. Returns the worst sums over its histories (see `shards.worst_gaps`) in the
+    file that will be written, and how many of its rows are to be written, by order from 2 on."""
     model = shard.load(source)
     trie = model.trie
     rows = [NONE, asked.words, *map(trie.find, asked.chosen)]
@@ -142,7 +149,7 @@ def adapt_shard(
         lists["keep"] = [(~part).view(np.uint8) for part in spare]
         counts = [int((~spare[k][shard.own_rows(trie, k)]).sum()) for k in range(2, trie.order + 1)]
     shard.keep(name, lists)
-    return gaps_of(shard, model), counts
+    return gaps_of(shard, model, as_written), counts
 
 
 # -- what is done here
@@ -278,15 +285,24 @@ class ShardedDual(Dual):
             known.write(found)
         return found
 
-    def _evaluate(self, mu: Array) -> Evaluation:
-        ground, scale = self.ground, np.exp(mu)
-        n_words, z0 = len(self.empty.word_p), self.empty.z(scale)
-        calls = [
+    def _calls(self, scale: Array, z0: float) -> list[tuple]:
+        """For `evaluate`."""
+        ground, n_words = self.ground, len(self.empty.word_p)
+        return [
             (one, ground.model.name, scale[:n_words], np.concatenate([NONE, *(scale[part] for part in at)]), z0,
              self.threads)
             for one, at in zip(ground.background.shards, ground.slices, strict=True)
         ]  # fmt: skip
-        sums: list[PartSums] = ground.background.run(evaluate, calls)
+
+    def rounding_error(self, mu: Array) -> float:
+        scale = np.exp(mu)
+        return sum(self.ground.background.run(rounding_error, self._calls(scale, self.empty.z(scale))))
+
+    @np.errstate(all="ignore")
+    def _evaluate(self, mu: Array) -> Evaluation:
+        ground, scale = self.ground, np.exp(mu)
+        n_words, z0 = len(self.empty.word_p), self.empty.z(scale)
+        sums: list[PartSums] = ground.background.run(evaluate, self._calls(scale, z0))
         rest = np.zeros(len(mu))
         for part, at in zip(sums, ground.slices, strict=True):
             _scatter(rest, part.cells, at)

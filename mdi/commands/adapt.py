@@ -25,7 +25,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from mdi.certificate import check_outputs, write_certificate
+from mdi.certificate import certificate_of, write_certificate
 from mdi.commands import options as shared
 from mdi.commands.counts import add_lattice_arguments
 from mdi.errors import MdiError, check_positive
@@ -64,12 +64,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mdi.files import check_output
+    from mdi.fst.formats import check_form, words_for
 
     started = time.monotonic()
-    if args.delta:
-        args.files.append(args.delta)
-    background_path, *texts, out = args.files if len(args.files) > 1 else (*args.files, "")
+    files = [*args.files, *filter(None, [args.delta])]
+    background_path, *texts, out = files if len(files) > 1 else (*files, "")
     if not out or not (texts or args.counts or args.lattices) or (args.counts and args.lattices):
         raise MdiError("expected BACKGROUND TEXT OUT, or --counts COUNTS or --lattices IN before BACKGROUND [TEXT] OUT")
     shared.check_options(args)
@@ -84,13 +83,11 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError(
             "several --min-counts need {} in the output's name (and in --constraints-out), and no --init or --start"
         )
-    for model_path, table in named.values():
-        if args.delta:
-            check_outputs(model_path, [background_path, *texts])
-        else:
-            shared.check_model_output(model_path, args, [background_path], texts)
-        if table:
-            check_output(table, [background_path, *texts])
+    made = [path for pair in named.values() for path in pair if path]
+    beside = [path for model, _ in named.values() for path in certificate_of(model) if not args.delta]
+    shared.check_outputs(args, *made, beside=beside)  # a delta has its certificate inside
+    if not args.delta:
+        check_form(out, args.format, words_for(args.words, background_path))
 
     if args.estimate:
         from mdi.cost import adapt_cost
@@ -111,11 +108,12 @@ def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str
     from mdi.adaptation.delta import delta_of, read_delta, write_delta
     from mdi.adaptation.sharded import ShardedAdapted
     from mdi.adaptation.table import read_lambda, write_constraints
+    from mdi.files import together
     from mdi.lm.identity import identity
     from mdi.lm.model import NgramModel
     from mdi.lm.normalise import check_gap, check_normalised
 
-    background_path, *texts, _ = args.files
+    background_path, *texts = args.files if args.delta else args.files[:-1]
     sets, sigma2 = list(named), shared.parse_variances(args.sigma2)
     targets = shared.read_model(args.targets_lm, args) if args.targets_lm else args.targets
     longest = targets.order if args.targets_lm else 1
@@ -152,25 +150,36 @@ def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str
         thresholds = adapted.problem.min_counts
         model_path, table = named[thresholds]
         fields = shared.checked_fields(adapted, model_path)
-        model = adapted.sharded if isinstance(adapted, ShardedAdapted) else adapted.whole
+        why = f": {adapted.solution.message}"
+        model: NgramModel | ShardedModel
+        if isinstance(adapted, ShardedAdapted):
+            model = adapted.sharded
+            fields |= shared.gap_fields(adapted.worst_sum(), "arpa", why)
+        else:
+            model = adapted.whole
+            fields |= shared.sum_fields(model, model_path, args.format, why)
         if args.delta:
             made = {**inputs, "sigma2": args.sigma2, "count_weight": args.count_weight, "mdi": __version__}
             about = {name: value for name, value in fields.items() if name not in ("steps", "ngrams")}
             delta = delta_of(adapted, identified, about, made)
-            write_delta(delta, model_path)
             model = delta.apply(background) if args.ppl else model
         fields["perplexity"] = _perplexities(model, args.ppl)
-        if not args.delta:
-            if isinstance(model, NgramModel):
-                shared.write_model(model, model_path, args, [background_path], adapted.problem.keep)
+        with together():
+            if args.delta:
+                write_delta(delta, model_path)
             else:
-                model.write(model_path)
-                model.remove()
-            chosen = {**shared.options_of(args), "min_counts": thresholds}
-            seconds += time.monotonic() - begun
-            write_certificate(model_path, {"command": "adapt", **inputs, "options": chosen, **fields}, seconds)
-        if table:
-            write_constraints(adapted, table)
+                if isinstance(model, NgramModel):
+                    shared.write_model(model, model_path, args, [background_path], adapted.problem.keep)
+                else:
+                    model.write(model_path)
+                chosen = {**shared.options_of(args), "min_counts": thresholds}
+                seconds += time.monotonic() - begun
+                write_certificate(model_path, {"command": "adapt", **inputs, "options": chosen, **fields}, seconds)
+            if table:
+                write_constraints(adapted, table)
+        if not isinstance(model, NgramModel):
+            model.remove()
+        shared.say_result(adapted, model_path, bool(args.delta))
         return "".join(f"{thresholds}\t{path}\t{found['ppl']:.7g}\n" for path, found in fields["perplexity"].items())
 
     converged = True
@@ -188,7 +197,7 @@ def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str
         begun = time.monotonic()
         for adapted in results:
             pending.append(pool.submit(write, adapted, common + time.monotonic() - begun))
-            converged &= shared.say_result(adapted, named[adapted.problem.min_counts][0], bool(args.delta))
+            converged &= adapted.solution.converged
             begun = time.monotonic()
         for written in pending:
             print(written.result(), end="", flush=True)

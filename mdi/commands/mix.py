@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,10 @@ from mdi.commands.options import (
     add_cluster_arguments,
     add_model_arguments,
     check_model_output,
+    gap_fields,
     read_model,
     sharding,
+    sum_fields,
     warn_of_unknown,
     write_model,
 )
@@ -69,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError(
             f"one model only ({args.lms[0]}) and the output {args.out}; expected two models or more, then the output"
         )
-    check_model_output(args.out, args, args.lms, texts)
+    check_model_output(args.out, args, args.lms)
     weights = np.zeros(0) if texts else check_weights(_numbers(args.weights), len(names))
     with sharding(args, args.out, [*args.lms, *texts], args.memory) as job:
         mixed = _Mixed(args, names, started)
@@ -104,12 +106,16 @@ class _Mixed:
             self.fields["development"] = result.as_dict()
             say(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
 
-    def finish(self, weights: Array, counts: list[int], gap: float) -> None:
+    def finish(self, weights: Array, write: Callable[[], list[int]], sums: dict[str, Any]) -> None:
+        """`write` writes the model and returns its n-grams by order."""
+        from mdi.files import together
         from mdi.progress import say
 
         out = self.args.out
-        self.fields |= {"weights": weights, "ngrams": counts, "worst_sum_gap": gap}
-        write_certificate(out, self.fields, time.monotonic() - self.started)
+        with together():
+            counts = write()
+            self.fields |= {"weights": weights, "ngrams": counts, **sums}
+            write_certificate(out, self.fields, time.monotonic() - self.started)
         parts = ", ".join(f"{weight:.6f} {path}" for weight, path in zip(weights, self.names, strict=True))
         say(f"{out}: {' / '.join(f'{n:,}' for n in counts)} n-grams = {parts}")
 
@@ -131,10 +137,15 @@ def _mix_here(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
     models = over_one_vocabulary(models)
     weights = mixed.tune(models, weights)
     model = mix(models, weights)
-    gap = checked_sum(model)
+    checked_sum(model)
+    sums = sum_fields(model, args.out, args.format)
     mixed.score(with_suffixes(model))
-    write_model(model, args.out, args, args.lms)
-    mixed.finish(weights, model.trie.counts, gap)
+
+    def write() -> list[int]:
+        write_model(model, args.out, args, args.lms)
+        return model.trie.counts
+
+    mixed.finish(weights, write, sums)
 
 
 def _mix_shards(args: argparse.Namespace, job: Job, mixed: _Mixed, weights: Array) -> None:
@@ -151,10 +162,11 @@ def _mix_shards(args: argparse.Namespace, job: Job, mixed: _Mixed, weights: Arra
     for path, model in zip(args.lms, models, strict=True):
         warn_of_gap(path, model.worst_sum())
     weights = mixed.tune(models, weights)
-    found, worst = mix_sharded(models, weights, "mixed")
-    gap = check_sum(worst)
+    found, worst, rounded = mix_sharded(models, weights, "mixed")
+    check_sum(worst)
+    sums = gap_fields(rounded, "arpa")
     mixed.score(found)
-    mixed.finish(weights, found.write(args.out), gap)
+    mixed.finish(weights, lambda: found.write(args.out), sums)
 
 
 def _numbers(text: str) -> list[float]:

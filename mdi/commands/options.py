@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # A higher share of words outside the vocabulary than this makes perplexities look better than they are.
 MUCH_UNKNOWN = 0.05
+# Marginals that rounding may have moved by more than this, as an L1 distance, are not certified.
+MAX_ROUNDING = 1e-6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -116,15 +118,31 @@ def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> Ngra
     return read_lm(path, args.words, closed=closed)
 
 
-def check_model_output(
-    path: str, args: argparse.Namespace, sources: list[str], inputs: list[str] | None = None
-) -> None:
-    """Refuses, before any work is done, an output that cannot be written, would replace an input, or has a form for
-    which the numbers of words are missing."""
-    from mdi.certificate import check_outputs
+def check_outputs(args: argparse.Namespace, *named: str, beside: Iterable[str] = ()) -> None:
+    """Refuses, before any work is done, outputs that cannot be written, that are the same file, or that are an input:
+    whatever is named on the command line, by an option or not, and is no output. `beside`: what else is written."""
+    from mdi.files import check_output, is_stream, same_file
+
+    values = (value for name in vars(args).values() for value in (name if isinstance(name, list) else [name]))
+    inputs = [value for value in values if isinstance(value, str)]
+    outputs = [*named, *beside]
+    for out in named:
+        if out in inputs:
+            inputs.remove(out)
+    inputs += [str(part) for source in inputs if Path(source).is_dir() for part in Path(source).glob("lat.*.gz")]
+    for i, out in enumerate(outputs):
+        check_output(out, inputs)
+        if any(same_file(out, other) and not is_stream(out) for other in outputs[:i]):
+            raise MdiError(f"{out}: is to be written twice, as two outputs; give each a name of its own")
+
+
+def check_model_output(path: str, args: argparse.Namespace, sources: list[str], *others: str) -> None:
+    """The same for a model, its certificate and other outputs; refuses a form for which the numbers of words are
+    missing."""
+    from mdi.certificate import certificate_of
     from mdi.fst.formats import check_form, words_for
 
-    check_outputs(path, [*sources, *(inputs or []), *([args.words] if args.words else [])])
+    check_outputs(args, path, *others, beside=certificate_of(path))
     check_form(path, args.format, words_for(args.words, *sources))
 
 
@@ -184,7 +202,7 @@ def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary
         assert believed is not None
         counts = believed if weight == 1.0 else scaled_counts(believed, weight)
     stats = counts.stats
-    if not args.counts and stats.oov > 0.5 * stats.words:
+    if stats.oov > 0.5 * stats.words:
         raise MdiError(
             f"{stats.oov:,} of {stats.words:,} in-domain words are outside the vocabulary, such as "
             f"{examples(stats.oov_examples)}; expected most of them in it. {why_unknown(stats)}"
@@ -270,19 +288,42 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
-    """The certificate's fields; an error instead of a model that is not one."""
-    from mdi.adaptation.table import certificate
+def sum_fields(model: NgramModel, out: str, form: str | None = None, why: str = "") -> dict[str, Any]:
+    """How far from one the probabilities sum to in the file that will be written, after its digits are rounded; an
+    error where that is no model."""
+    from mdi.fst.formats import format_of, reader_of
+    from mdi.lm.model import with_suffixes
+    from mdi.lm.normalise import worst_sum
+
+    form = form or format_of(out)
+    return gap_fields(worst_sum(with_suffixes(model), reader_of(form)), form, why)
+
+
+def gap_fields(worst: tuple[float, str], form: str, why: str = "") -> dict[str, Any]:
+    """The same where the largest gap, and the history that has it, are known."""
     from mdi.lm.normalise import MAX_OUTPUT_GAP
+
+    gap, where = worst
+    if not gap <= MAX_OUTPUT_GAP[form == "arpa"]:
+        raise MdiError(
+            f"the model would sum to one only within {gap:.2g} (after {where}){why}. Nothing was written; raise "
+            f"--min-counts, use --targets smoothed or --sigma2, or look the input over with mdi check"
+        )
+    return {"worst_sum_gap": gap, "worst_sum_history": where}
+
+
+def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
+    """The certificate's fields; an error where they could not be computed."""
+    from mdi.adaptation.table import certificate
 
     for reason, number in adapted.problem.dropped.reasons.items():
         say(f"{out}: dropped {number:,} constraints, {reason}")
     fields = certificate(adapted)
-    if not fields["worst_sum_gap"] <= MAX_OUTPUT_GAP:
+    if not fields["rounding_error"] <= MAX_ROUNDING:
         raise MdiError(
-            f"the adapted model sums to one only within {fields['worst_sum_gap']:.2g} (after "
-            f"{fields['worst_sum_history']}): {adapted.solution.message}. Nothing was written; raise --min-counts, or "
-            f"use --targets smoothed or --sigma2"
+            f"the marginals are known only within {fields['rounding_error']:.2g}: back-off weights are so large that "
+            f"rounding leaves no digits ({adapted.solution.message}). Nothing was written; use --sigma2, raise "
+            f"--min-counts, or prune the background (mdi prune)"
         )
     return fields
 

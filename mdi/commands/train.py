@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdi.certificate import write_certificate
 from mdi.commands.options import (
     add_cluster_arguments,
     add_model_arguments,
     check_model_output,
+    gap_fields,
     parse_size,
     sharding,
+    sum_fields,
     write_model,
 )
 from mdi.errors import MdiError, examples
@@ -63,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.files import check_output
+    from mdi.files import together
     from mdi.lm.estimate import default_min_counts
     from mdi.lm.text import SPECIAL
     from mdi.lm.thresholds import parse_thresholds
@@ -80,40 +84,37 @@ def run(args: argparse.Namespace) -> None:
     if args.min_counts:  # those of orders beyond the model's have nothing to do, as with SRILM's -gt3min
         min_counts = parse_thresholds(args.min_counts, MAX_ORDER)[: args.order]
     memory = max(asked - PROGRAM, asked // 8)
-    inputs = [*args.texts, *filter(None, (args.counts, args.vocab))]
-    check_model_output(args.out, args, [], inputs)
-    if args.counts_out:
-        check_output(args.counts_out, inputs)
+    check_model_output(args.out, args, [], *filter(None, [args.counts_out]))
     vocab = model_vocabulary(read_words(args.vocab), args.oov != "drop") if args.vocab else GrowingVocabulary(SPECIAL)
-    with sharding(args, args.out, inputs) as job:
-        done = (
-            _train_here(args, vocab, min_counts, memory)
-            if job is None
-            else _train_shards(args, job, vocab, min_counts, memory)
-        )
-    write_certificate(args.out, {
-        "command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab, "order": args.order,
-        "smoothing": args.smoothing, "min_counts": min_counts, "sentences": done.stats.sentences,
-        "words": done.stats.words,
-        "oov": done.stats.oov, "oov_handling": args.oov if args.vocab else None, "ngrams": done.ngrams,
-        "discounts": [discount.as_dict() for discount in done.discounts],
-        "left_over": {"probability": done.left_over, "words": done.sharing},
-        "worst_sum_gap": done.gap, "worst_sum_history": done.where,
-    }, time.monotonic() - started)  # fmt: skip
-    ngrams = ", ".join(f"{n:,}" for n in done.ngrams)
-    say(f"mdi train: {ngrams} n-grams; sums to one within {done.gap:.1g} -> {args.out}")
+    with sharding(args, args.out, [*args.texts, *filter(None, [args.vocab])]) as job:
+        if job is None:
+            done = _train_here(args, vocab, min_counts, memory)
+        else:
+            done = _train_shards(args, job, vocab, min_counts, memory)
+        with together():
+            ngrams = done.write()
+            write_certificate(args.out, {
+                "command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab,
+                "order": args.order, "smoothing": args.smoothing, "min_counts": min_counts,
+                "sentences": done.stats.sentences, "words": done.stats.words, "oov": done.stats.oov,
+                "oov_handling": args.oov if args.vocab else None, "ngrams": ngrams,
+                "discounts": [discount.as_dict() for discount in done.discounts],
+                "left_over": {"probability": done.left_over, "words": done.sharing},
+                **done.sums,
+            }, time.monotonic() - started)  # fmt: skip
+    counts = ", ".join(f"{n:,}" for n in ngrams)
+    say(f"mdi train: {counts} n-grams; sums to one within {done.sums['worst_sum_gap']:.1g} -> {args.out}")
 
 
 class _Trained(NamedTuple):
-    """What there is to say about a model that was written."""
+    """What there is to say about a model that is ready; `write` writes it and returns its n-grams by order."""
 
     stats: TextStats
     discounts: list[Discount]
     left_over: float
     sharing: int
-    gap: float
-    where: str
-    ngrams: list[int]
+    sums: dict[str, Any]
+    write: Callable[[], list[int]]
 
 
 def _train_here(
@@ -136,10 +137,14 @@ def _train_here(
         if args.counts_out:
             counts = stack.enter_context(writing_counts(counts, args.counts_out))
         found = estimate(counts, args.smoothing, min_counts)
-    _check(found.discounts, worst := worst_sum(found.model))
-    write_model(found.model, args.out, args, [])
-    ngrams = found.model.trie.counts
-    return _Trained(counts.stats, found.discounts, found.left_over, found.sharing, *worst, ngrams)
+    _check(found.discounts, worst_sum(found.model))
+
+    def write() -> list[int]:
+        write_model(found.model, args.out, args, [])
+        return found.model.trie.counts
+
+    sums = sum_fields(found.model, args.out, args.format)
+    return _Trained(counts.stats, found.discounts, found.left_over, found.sharing, sums, write)
 
 
 def _train_shards(
@@ -154,8 +159,9 @@ def _train_shards(
     found = train_sharded(args.texts, job, args.order, fixed, args.smoothing, min_counts, args.oov, memory)
     _say_text(found.stats, len(found.model.vocab), args)
     _check(found.discounts, found.worst)
-    ngrams = found.model.write(args.out)
-    return _Trained(found.stats, found.discounts, found.left_over, found.sharing, *found.worst, ngrams)
+    sums = gap_fields(found.written, "arpa")
+    write = partial(found.model.write, args.out)
+    return _Trained(found.stats, found.discounts, found.left_over, found.sharing, sums, write)
 
 
 def _check(discounts: list[Discount], worst: tuple[float, str]) -> None:

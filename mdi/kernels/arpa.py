@@ -476,6 +476,24 @@ def _put_log10(out, n, value):
 
 
 @njit(cache=True, nogil=True)
+def as_written(value):
+    """What a reader finds for these probabilities or weights, whose logarithms are written with a few digits."""
+    found = np.empty(value.shape[0])
+    digits = np.empty(LINE_ROOM, np.uint8)
+    for i in range(value.shape[0]):
+        log10 = math.log(value[i]) / LN10 if value[i] > 0.0 else LOG10_ZERO
+        if 0.1 <= abs(log10) < 99.0:  # seven decimals
+            read = math.floor(abs(log10) * 1e7 + 0.5) / 1e7
+            found[i] = math.exp(math.copysign(read, log10) * LN10)
+        elif math.isfinite(log10):
+            read, _ = parse_number(digits, 0, _put_log10(digits, 0, value[i]))
+            found[i] = _from_log10(read)
+        else:
+            found[i] = value[i]
+    return found
+
+
+@njit(cache=True, nogil=True)
 def _any_kept(row, end, keep):
     """Whether there is a row that is written; no flags: all are."""
     while row < end and keep.shape[0] and not keep[row]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mdi.kernels.model import ModelLevel
+from mdi.kernels.model import ROUNDING, ModelLevel
 from mdi.kernels.types import Array
 
 
@@ -195,6 +195,23 @@ def add_exactly(value, high, low):
             added = total - high[i]
             low[i] += (high[i] - (total - added)) + (value[b, i] - added)
             high[i] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rounding_error(hist, z):
+    """About how far rounding moves the marginals, in all: Z(h) is a difference of parts as large as bow(h) Z(h'), so
+    its relative error is
+
+        e(h) = bow(h) Z(h') / Z(h) (e(h') + rounding) + rounding,
+
+    and a history with mass p~(h) adds p~(h) e(h)."""
+    error = np.zeros(z.shape[0])
+    total = 0.0
+    for h in range(1, z.shape[0]):
+        weight = abs(hist.bow[h] * z[hist.back[h]] / z[h])
+        error[h] = weight * (error[hist.back[h]] + ROUNDING) + ROUNDING
+        total += hist.mass[h] * error[h]
+    return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -108,19 +108,12 @@ def discount_of(n: Array) -> Discount:
 
 def checked(counts: Counts, path: str, smoothing: str) -> Counts:
     """The counts of a file, if a model can be estimated from them."""
-    vocab, trie = counts.vocab, counts.trie
+    trie = counts.trie
     for k in range(2, counts.order + 1):
         if not trie.rows(k):
             raise MdiError(
                 f"{path}: no {k}-grams; expected counts of all orders up to {counts.order}. Count again, or lower "
                 f"--order"
-            )
-        ended = trie.as_hist[k - 1][trie.word[k - 1] == vocab.eos]
-        bad = [*np.flatnonzero(trie.word[k] == vocab.bos), *trie.begin[k][ended[np.diff(trie.begin[k])[ended] > 0]]]
-        if bad:
-            ngram = vocab.spell(trie.ngrams(k, np.array(bad[:1]))[0])
-            raise MdiError(
-                f"{path}: the {k}-gram '{ngram}'; expected <s> only as a first word and </s> only as a last one"
             )
     if smoothing != "wb" and any(bool((c != np.floor(c)).any()) for c in counts.count[1:]):
         raise MdiError(f"{path}: counts that are not whole; Kneser-Ney needs counts of counts, use --smoothing wb")

@@ -17,6 +17,7 @@ from functools import reduce
 import numpy as np
 
 from mdi.errors import MdiError
+from mdi.kernels.arpa import as_written
 from mdi.kernels.model import backed_off
 from mdi.lm.model import NgramModel, over_vocabulary, with_suffixes
 from mdi.lm.normalise import backoff_model, closure
@@ -124,16 +125,20 @@ def _widened(model: NgramModel, trie: Trie, where: list[Array], k: int, lower_p:
     return backed_off(trie.level(k), bow, lower_p, known, own_p)
 
 
-def mix_sharded(models: Sequence[ShardedModel], weights: Array, name: str) -> tuple[ShardedModel, tuple[float, str]]:
-    """The same of models over one vocabulary, in the same shards; and the worst sum (as mdi.lm.normalise.worst_sum)."""
+def mix_sharded(
+    models: Sequence[ShardedModel], weights: Array, name: str
+) -> tuple[ShardedModel, tuple[float, str], tuple[float, str]]:
+    """The same of models over one vocabulary, in the same shards; and the worst sum (as mdi.lm.normalise.worst_sum),
+    and that of the file that will be written."""
     first = models[0]
     calls = [(one, [model.name for model in models], weights, name) for one in first.shards]
-    gaps, p = zip(*first.run(_mix_shard, calls, "mixing"), strict=True)
-    order = max(model.order for model in models)
-    return replace(first, name=name, order=order, p=[NONE, p[0]]), worst_of(first.vocab, list(gaps))
+    gaps, rounded, p = zip(*first.run(_mix_shard, calls, "mixing"), strict=True)
+    mixed = replace(first, name=name, order=max(model.order for model in models), p=[NONE, p[0]])
+    return mixed, worst_of(first.vocab, list(gaps)), worst_of(first.vocab, list(rounded))
 
 
-def _mix_shard(shard: Shard, names: list[str], weights: Array, name: str) -> tuple[list, Array]:
+def _mix_shard(shard: Shard, names: list[str], weights: Array, name: str) -> tuple[list, list, Array]:
     model = mix([shard.load(one) for one in names], weights)
     shard.save(name, model)
-    return gaps_of(shard, with_suffixes(model)), np.array(model.p[1])
+    whole = with_suffixes(model)
+    return gaps_of(shard, whole), gaps_of(shard, whole, as_written), np.array(model.p[1])

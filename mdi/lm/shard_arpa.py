@@ -11,7 +11,6 @@ sorted by who asks for them, in an order that both sides know.
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -423,4 +422,4 @@ def _written_words(words: NgramModel, exported: list[Exported]) -> WrittenOrder:
 
 def remove(folder: str) -> None:
     """The folder of a job that is done."""
-    shutil.rmtree(folder, ignore_errors=os.path.isdir(folder))
+    shutil.rmtree(folder, ignore_errors=True)

@@ -8,7 +8,7 @@ h'w is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from mdi.errors import MdiError
 from mdi.files import first_bytes, read_chunks, replacing
 from mdi.kernels import estimate as kernels
 from mdi.kernels import trie as trie_kernels
+from mdi.kernels.arpa import as_written
 from mdi.kernels.estimate import HistoryStatistics
 from mdi.lm.cache import model_of, write_arrays
 from mdi.lm.counts import MEMORY, stream_text
@@ -259,8 +260,9 @@ class Plan:
     p: Array  # of the words
 
 
-def estimate_shard(shard: Shard, shards: list[Shard], source: str, name: str, plan: Plan) -> list:
-    """Leaves the shard's model; the worst sums over its histories (see `shards.worst_gaps`)."""
+def estimate_shard(shard: Shard, shards: list[Shard], source: str, name: str, plan: Plan) -> tuple[list, list]:
+    """Leaves the shard's model; the worst sums over its histories (see `shards.worst_gaps`), and those in the file that
+    will be written."""
     lists = shard.kept(source)
     trie, vocab = model_of(lists).trie, Vocabulary(*lists["vocab"])
     keep = _kept(shard, shards, source, trie)
@@ -277,7 +279,7 @@ def estimate_shard(shard: Shard, shards: list[Shard], source: str, name: str, pl
         bow.append(weight)
     model = NgramModel(vocab, kept, p, bow)
     shard.save(name, model)
-    return gaps_of(shard, model)
+    return gaps_of(shard, model), gaps_of(shard, model, as_written)
 
 
 def _kept(shard: Shard, shards: list[Shard], source: str, trie: Trie) -> list[Array]:
@@ -313,7 +315,8 @@ class ShardedEstimate:
     left_over: float
     sharing: int
     stats: TextStats
-    worst: tuple[float, str] = field(default=(0.0, ""))
+    worst: tuple[float, str]  # sum
+    written: tuple[float, str]  # that of the file that will be written
 
 
 def train_sharded(
@@ -361,9 +364,11 @@ def train_sharded(
     for k in range(order, 1, -1):
         runner.run(mark, [(one, shards, "counts", k, least[k - 1]) for one in shards], f"choosing {k}-grams")
     plan = Plan(discounts, smoothing, least, p)
-    gaps = runner.run(estimate_shard, [(one, shards, "counts", "estimated", plan) for one in shards], "estimating")
+    found = runner.run(estimate_shard, [(one, shards, "counts", "estimated", plan) for one in shards], "estimating")
+    gaps, written = (list(part) for part in zip(*found, strict=True))
     model = ShardedModel(job, shards, "estimated", vocab, order, [NONE, p])
-    return ShardedEstimate(model, discounts, float(left_over), int(sharing), stats, worst_of(vocab, gaps))
+    return ShardedEstimate(model, discounts, float(left_over), int(sharing), stats, worst_of(vocab, gaps),
+                           worst_of(vocab, written))  # fmt: skip
 
 
 def _added(parts: list[TextStats]) -> TextStats:

@@ -26,7 +26,7 @@ from mdi.files import replacing
 from mdi.kernels.perplexity import score_tokens
 from mdi.lm.cache import model_lists, model_of, read_arrays, write_arrays
 from mdi.lm.model import NgramModel, extend, with_suffixes, without
-from mdi.lm.normalise import sum_gaps
+from mdi.lm.normalise import Reader, sum_gaps
 from mdi.lm.trie import NONE, Array, Trie, from_ngrams, kept_rows, locate, missing_suffixes
 
 
@@ -219,8 +219,8 @@ def worst_gaps(shard: Shard, name: str) -> list[tuple[float, list[int]]]:
     return gaps_of(shard, with_suffixes(shard.load(name)))
 
 
-def gaps_of(shard: Shard, model: NgramModel) -> list[tuple[float, list[int]]]:
-    gaps = sum_gaps(model)
+def gaps_of(shard: Shard, model: NgramModel, reader: Reader | None = None) -> list[tuple[float, list[int]]]:
+    gaps = sum_gaps(model, reader)
     worst: list[tuple[float, list[int]]] = [(float(gaps[0][0]), [])]
     for j in range(1, model.order):
         own = shard.own_hists(model.trie, j)
