@@ -28,6 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allow-pipes", type=boolean, default=True, metavar="true|false",
         help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (true)",
     )  # fmt: skip
+    parser.add_argument(
+        "--job",
+        type=int,
+        metavar="N",
+        help="only this one of the --nj jobs; when all are done, a call without it ends the decoding",
+    )
     parser.add_argument("--acwt", type=float, default=0.1, help="scale of the acoustic scores in the search (0.1)")
 
 
