@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 KINDS = "local:N, tcp://host:port, slurm:CONF or sge:CONF"
 # How long a batch system may take to start the first worker, and how long nobody may be left to work.
 PATIENCE = 600
+LOOK = 5  # seconds after which somebody looks whether they are
+AGAIN = "Started again, the same command goes on from here"
 
 
 class Runner(Protocol):
@@ -73,29 +75,47 @@ class OnDask:
 
     def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]:
         from dask.config import set as configured
-        from distributed import as_completed
 
         self.exchanged += nbytes(list(calls))
+        if label:  # some may have died, or come late
+            self.addresses = sorted(self.client.nthreads()) or self.addresses
         with _explained(label), configured({"distributed.admin.large-graph-warning-threshold": "1GB"}):
-            futures = [
-                self.client.submit(
-                    function, *call, pure=False, workers=[self.addresses[i % self.workers]], allow_other_workers=True,
-                    key=f"{function.__name__}-{i}-{os.urandom(6).hex()}",
-                )
-                for i, call in enumerate(calls)
-            ]  # fmt: skip
+            futures = [self._submit(i, function, call) for i, call in enumerate(calls)]
             try:
-                with Progress(label, len(calls), "shards") as progress:
-                    for done, (future, _) in enumerate(as_completed(futures, with_results=True), 1):
-                        if label:
-                            progress.update(done)
-                            detail(f"{label}: {future.key.rsplit('-', 2)[1]} done ({done} of {len(calls)})")
+                self._wait(futures, label)
                 found = [future.result() for future in futures]
             finally:
                 with contextlib.suppress(Exception):  # of a scheduler that has gone
                     self.client.cancel([future for future in futures if not future.done()])
         self.exchanged += nbytes(found)
         return found
+
+    def _wait(self, futures: list[Any], label: str) -> None:
+        """Until all are done or one has failed; an error if nobody has been there to work for long."""
+        from distributed import wait
+
+        left, alone = set(futures), 0.0
+        with Progress(label, len(futures), "shards") as progress, self.client.as_current():
+            while left:
+                try:
+                    done, _ = wait(list(left), timeout=LOOK, return_when="FIRST_COMPLETED")
+                except TimeoutError:
+                    alone = 0.0 if self.client.nthreads() else alone + LOOK
+                    if alone >= PATIENCE:
+                        raise MdiError(f"{label or 'a step'}: no worker is left; start some. {AGAIN}") from None
+                    continue
+                left -= done
+                if any(future.status != "finished" for future in done):
+                    return
+                if label:
+                    progress.update(len(futures) - len(left))
+                    for future in done:
+                        detail(f"{label}: shard {future.key.rsplit('-', 2)[1]} done")
+
+    def _submit(self, i: int, function: Callable, call: tuple) -> Any:
+        at = self.addresses[i % len(self.addresses)]
+        key = f"{function.__name__}-{i}-{os.urandom(6).hex()}"
+        return self.client.submit(function, *call, key=key, pure=False, workers=[at], allow_other_workers=True)
 
 
 @contextlib.contextmanager
@@ -105,24 +125,23 @@ def _explained(label: str) -> Iterator[None]:
     from distributed.comm import CommClosedError
     from distributed.scheduler import KilledWorker, NoValidWorkerError
 
-    again = "Started again, the same command goes on from here"
     what = label or "a step"
     try:
         yield
     except KilledWorker as error:
         raise MdiError(
             f"{what}: its worker died, and so did those that tried again ({error.last_worker.address}): killed, or out "
-            f"of memory. Give each more (--memory, or the queue's settings), or cut finer (--shards). {again}"
+            f"of memory. Give each more (--memory, or the queue's settings), or cut finer (--shards). {AGAIN}"
         ) from error
     except MemoryError as error:
         raise MdiError(
-            f"{what}: a worker is out of memory; give each more, or cut finer (--shards). {again}"
+            f"{what}: a worker is out of memory; give each more, or cut finer (--shards). {AGAIN}"
         ) from error
     except NoValidWorkerError as error:
-        raise MdiError(f"{what}: no worker is left; start some. {again}") from error
+        raise MdiError(f"{what}: no worker is left; start some. {AGAIN}") from error
     except (CancelledError, CommClosedError, TimeoutError) as error:
         raise MdiError(
-            f"{what}: the scheduler has gone or lost the job ({type(error).__name__}: {error}); start it. {again}"
+            f"{what}: the scheduler has gone or lost the job ({type(error).__name__}: {error}); start it. {AGAIN}"
         ) from error
 
 
@@ -171,9 +190,11 @@ def connected(spec: str | None, memory: int | None = None, log: str | None = Non
 def _local(workers: int, memory: int | None) -> Iterator[Any]:
     import logging
 
+    from dask.config import set as configured
     from distributed import LocalCluster
 
-    with LocalCluster(
+    # a worker that was killed is started again, however long that takes on a busy machine
+    with configured({"distributed.deploy.lost-worker-timeout": "1h"}), LocalCluster(
         n_workers=workers, threads_per_worker=1, memory_limit=memory or 0, dashboard_address="127.0.0.1:0",
         silence_logs=logging.ERROR, host="127.0.0.1",
     ) as cluster:  # fmt: skip

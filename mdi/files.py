@@ -219,12 +219,13 @@ def replacing(path: str, sync: bool = True) -> Iterator[BinaryIO]:
         handle, name = _temporary(target)
     except OSError as error:
         raise MdiError(f"{path}: cannot write here: {error.strerror}") from error
+    batch = _batch.waiting if sync else None  # what can be made again is needed at once
     raw: BinaryIO = os.fdopen(handle, "wb")  # holds the lock until it is closed
     waits = False
     try:
         if target.exists():
             os.fchmod(handle, stat.S_IMODE(target.stat().st_mode))
-        if _batch.waiting is None:
+        if batch is None:
             yield raw
         else:
             hashing = _Hashing(raw)
@@ -233,10 +234,10 @@ def replacing(path: str, sync: bool = True) -> Iterator[BinaryIO]:
         raw.flush()
         if sync:
             os.fsync(handle)
-        if _batch.waiting is None:
+        if batch is None:
             _rename(name, str(target))
         else:
-            _batch.waiting.append((raw, name, str(target)))
+            batch.append((raw, name, str(target)))
             waits = True
     except OSError as error:
         raise MdiError(f"{path}: cannot write: {error.strerror or error}") from error

@@ -64,7 +64,7 @@ class PartSums:
     """What an evaluation adds up over the histories of some words, block by block: `numbers` says which blocks."""
 
     numbers: list[int]
-    words: Array  # [block, constrained word]: sum_h G(h) a(h, i)
+    words: Array  # [2, constrained word]: sum_h G(h) a(h, i), rounded, and what rounding took from it
     totals: Array  # [block, 3]: sum of p~(h) log Z(h), G that goes to the empty history, marginal of the slack cell
     cells: Array  # R_i of the cells of order 2 and more
 
@@ -106,7 +106,9 @@ class Part:
         cells = np.zeros(self.n_cells - n_words)
         if n_blocks:
             cells = scale[n_words:] * total[n_blocks * n_words :]
-        return PartSums(self.numbers.tolist(), total[: n_blocks * n_words].reshape(n_blocks, n_words), totals, cells)
+        words = np.zeros((2, n_words))
+        kernels.add_exactly(total[: n_blocks * n_words].reshape(n_blocks, n_words), *words)
+        return PartSums(self.numbers.tolist(), words, totals, cells)
 
     def rounding_error(self) -> float:
         """About how far rounding may have moved the marginals of the last evaluation, as an L1 distance."""
@@ -151,11 +153,13 @@ class Empty:
         return self.fixed + float((self.word_p * scale[: len(self.word_p)]).sum())
 
     def joined(self, scale: Array, z0: float, sums: list[PartSums], rest: Array) -> Evaluation:
-        """The whole from its parts. Blocks are added in the order of their numbers, whichever part they come from."""
+        """The whole from its parts. Blocks are added in the order of their numbers, whichever part they come from;
+        words in any order, which makes no difference."""
         n_words = len(self.word_p)
-        words, totals = np.zeros(n_words), np.zeros(3)
-        for _, part in _in_order([(part.numbers, part.words) for part in sums]):
-            words += part
+        high, low, totals = np.zeros(n_words), np.zeros(n_words), np.zeros(3)
+        for one in sums:
+            kernels.add_exactly(one.words, high, low)
+        words = high + low
         for _, part in _in_order([(part.numbers, part.totals) for part in sums]):
             totals += part
         log_z, weight, slack = totals.tolist()

@@ -2,9 +2,9 @@
 
 What has the size of the in-domain text is here: counts, constraints, mu and the solver. What has the size of the model
 is in the shards: rows, and the entries of the dual (`Part` in mdi/adaptation/dual.py). An iteration sends a shard
-exp(mu) of the words and of its own cells, and gets back the marginals of its cells, and for each of its blocks a sum
-per word and three more. Shards keep no state of the solver, so a lost one is loaded again from its files and asked
-again. Evaluations are written down; a job that is started again repeats them from there.
+exp(mu) of the words and of its own cells, and gets back the marginals of its cells, a sum for each word in two numbers
+and three sums for each of its blocks. Shards keep no state of the solver, so a lost one is loaded again from its files
+and asked again. Evaluations are written down; a job that is started again repeats them from there.
 """
 
 from __future__ import annotations

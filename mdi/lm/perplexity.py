@@ -121,12 +121,12 @@ class Sentence:
     prob: Array
     used: Array
 
-    def perplexity(self, model: NgramModel) -> Perplexity:
+    def perplexity(self, model: NgramModel | ShardedModel) -> Perplexity:
         total = Perplexity(1, len(self.ids) - 2, int((self.ids < 0).sum()), unk_scored=model.vocab.unk >= 0)
         total.add(model, self.ids, self.prob, self.used)
         return total
 
-    def srilm_words(self, model: NgramModel) -> Iterator[str]:
+    def srilm_words(self, model: NgramModel | ShardedModel) -> Iterator[str]:
         """A line for each word as in `ngram -ppl -debug 2`."""
         shown = [model.vocab.word(w) if w >= 0 else UNKNOWN[0] for w in self.ids.tolist()]
         for i in range(1, len(shown)):

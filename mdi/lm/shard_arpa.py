@@ -11,7 +11,6 @@ sorted by who asks for them, in an order that both sides know.
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ from mdi.kernels.arpa import WrittenOrder
 from mdi.lm.arpa import BLOCK, END, NO_FLAGS, arpa_sections, format_rows, head_of, title_of
 from mdi.lm.cache import model_of, write_arrays
 from mdi.lm.model import NgramModel
-from mdi.lm.shards import Shard, read_kept
+from mdi.lm.shards import Shard, by_last_word, by_owner, read_kept
 from mdi.lm.trie import NONE, Array, Trie, add_order, sort_rows, unigram_trie, with_histories
 from mdi.lm.vocabulary import Vocabulary
 
@@ -43,15 +42,20 @@ class Words:
     counts: list[int]  # n-grams by order
     p: Array  # of the words
     weight: Array  # by word: rows that its shard has for it
+    own: Vocabulary  # the words of the file itself
 
 
-def read_head(path: str) -> Vocabulary:
-    """The words of an ARPA file."""
-    return arpa_sections(path).vocab
+def read_head(path: str) -> tuple[Vocabulary, int]:
+    """The words of an ARPA file, and its order."""
+    file = arpa_sections(path)
+    return file.vocab, file.order
 
 
-def cut_arpa(path: str, folder: str, name: str, vocab: Vocabulary | None = None, labels: Array | None = None) -> Words:
-    """Goes through an ARPA file and leaves its pieces. With `vocab` word w becomes labels[w] of that."""
+def cut_arpa(
+    path: str, folder: str, name: str, order: int = 0, vocab: Vocabulary | None = None, labels: Array | None = None
+) -> Words:
+    """Goes through an ARPA file and leaves its pieces. With `vocab` word w becomes labels[w] of that; in a model of a
+    higher `order` its longest n-grams are histories, too."""
     done = _words_file(folder, name)
     if done.exists():
         return _words(folder, name)
@@ -68,6 +72,8 @@ def cut_arpa(path: str, folder: str, name: str, vocab: Vocabulary | None = None,
         waiting: list[tuple[Array, Array, Array]] = []
         number = size = 0
         for ids, row_p, row_bow in file.spelled(k):
+            if k == file.order < order:
+                row_bow = np.ones(len(row_p))
             waiting.append((ids.copy() if labels is None else labels[ids], row_p.copy(), row_bow.copy()))
             size += len(row_p)
             if size >= PIECE:
@@ -77,11 +83,13 @@ def cut_arpa(path: str, folder: str, name: str, vocab: Vocabulary | None = None,
             _leave_piece(_piece(folder, name, k, number), waiting, weight)
             number += 1
         pieces.append(number)
+    pieces += [0] * (order - file.order)
     file.expect_end()
     with replacing(str(done), sync=False) as stream:
         write_arrays(stream, {}, {
             "vocab": [vocab.blob, vocab.offset, vocab.table], "p": [p], "bow": [bow], "weight": [weight],
             "counts": [np.array(file.counts)], "pieces": [np.array(pieces)],
+            "own": [file.vocab.blob, file.vocab.offset, file.vocab.table],
         })  # fmt: skip
     return _words(folder, name)
 
@@ -92,7 +100,8 @@ def _words_file(folder: str, name: str) -> Path:
 
 def _words(folder: str, name: str) -> Words:
     lists = read_kept(_words_file(folder, name))
-    return Words(Vocabulary(*lists["vocab"]), lists["counts"][0].tolist(), lists["p"][0], lists["weight"][0])
+    counts = lists["counts"][0].tolist()
+    return Words(Vocabulary(*lists["vocab"]), counts, lists["p"][0], lists["weight"][0], Vocabulary(*lists["own"]))
 
 
 def _leave_piece(path: Path, waiting: list[tuple[Array, Array, Array]], weight: Array) -> None:
@@ -129,7 +138,7 @@ class _Pieces:
             for part, whole in zip(parts, lists[name], strict=True):
                 part.append(np.array(whole[at]))
         *ids, value = (np.concatenate(part) if part else NONE for part in parts)
-        return ids, value
+        return ids, value.astype(float, copy=False)
 
 
 def build(shard: Shard, source: str, name: str) -> int:
@@ -139,7 +148,8 @@ def build(shard: Shard, source: str, name: str) -> int:
         return _lacking(shard.load(name).trie)
     lists = read_kept(_words_file(shard.folder, source))
     vocab, word_bow = Vocabulary(*lists["vocab"]), lists["bow"][0]
-    order, pieces = len(lists["counts"][0]), lists["pieces"][0].tolist()
+    pieces = lists["pieces"][0].tolist()
+    order = len(pieces) - 1
     hists = {k: _Pieces(shard, source, k, pieces[k]).take("hists", k - 1) for k in range(2, order)}
     trie = with_histories(unigram_trie(len(vocab)))
     p, bow = [NONE, np.array(lists["p"][0])], [np.ones(1)]
@@ -149,8 +159,8 @@ def build(shard: Shard, source: str, name: str) -> int:
     has_bow = np.ones(len(vocab), bool)
     for k in range(2, order + 1):
         ids, row_p = _Pieces(shard, source, k, pieces[k]).take("rows", k - 2)
-        hist = _hist_of(trie, ids[:-1])
-        lost = np.flatnonzero((hist < 0) | ~has_bow[np.maximum(hist, 0)])
+        hist = hist_of(trie, ids[:-1])
+        lost = np.flatnonzero(~np.append(has_bow, False)[hist])  # -1: none at all
         if len(lost):
             raise MdiError(_no_prefix(vocab, ids, int(lost[0]), len(lost)))
         if k == order:
@@ -165,7 +175,7 @@ def build(shard: Shard, source: str, name: str) -> int:
         n_words = np.int64(len(vocab))
         mine = hist.astype(np.int64) * n_words + ids[-1]
         as_hists = [hists[longer][0][:k] for longer in range(k, order)]
-        keys = [_hist_of(trie, one[:-1]).astype(np.int64) * n_words + one[-1] for one in as_hists]
+        keys = [hist_of(trie, one[:-1]).astype(np.int64) * n_words + one[-1] for one in as_hists]
         key = np.unique(np.concatenate([mine, *keys]))
         begin = trie_kernels.count_rows((key // n_words).astype(np.int32), trie.n_hist(k - 1))
         at = np.searchsorted(key, mine)
@@ -190,7 +200,7 @@ def _lacking(trie: Trie) -> int:
     return sum(int((trie.suffix[k] < 0).sum()) for k in range(3, trie.order + 1))
 
 
-def _hist_of(trie: Trie, columns: list[Array]) -> Array:
+def hist_of(trie: Trie, columns: list[Array]) -> Array:
     """The history that each line of the columns is, -1 for none. Lines with the same one often follow each other."""
     j = len(columns)
     if j == 1:
@@ -246,7 +256,6 @@ def export_weights(shard: Shard, shards: list[Shard], name: str) -> Exported:
     """Leaves the back-off weights of the shard's histories for those who write them."""
     model, keep = _with_flags(shard.kept(name))
     trie = model.trie
-    begins = np.array([other.first for other in shards])
     weights: dict[str, list[Array]] = {"bow": [NONE], "longer": [NONE], "offset": [NONE]}
     for j in range(1, trie.order):
         own = shard.own_hists(trie, j)
@@ -258,16 +267,10 @@ def export_weights(shard: Shard, shards: list[Shard], name: str) -> Exported:
             longer = before[begin[1:]] > before[begin[:-1]]
         if j == 1:
             words = bow, longer
-            owner = np.zeros(len(bow), np.int64)
-        else:
-            rows = trie.row_of_hist[j][own]
-            last = np.concatenate([[0], np.cumsum(np.bincount(trie.word[j - 1], minlength=trie.n_words))])
-            before_last = np.searchsorted(last, trie.hist_of_rows(j, rows), side="right") - 1
-            owner = np.searchsorted(begins, before_last, side="right") - 1
-        order = np.argsort(owner, kind="stable")
+        order, offset = by_owner(shard, shards, trie, j)
         weights["bow"].append(bow[order])
         weights["longer"].append(longer[order].astype(np.uint8))
-        weights["offset"].append(np.searchsorted(owner[order], np.arange(len(shards) + 1)))
+        weights["offset"].append(offset)
     shard.keep(f"{name}-weights", weights)
     own_rows = [shard.own_rows(trie, k) for k in range(2, trie.order + 1)]
     kept = [part.stop - part.start for part in own_rows]
@@ -346,8 +349,7 @@ def _written(
     )
     if top:
         return written
-    # every shard has sorted them by their last word, then as rows are sorted: so are they here
-    order = np.argsort(trie.word[k][own], kind="stable")
+    order = by_last_word(shard, trie, k)
     bows, longers = [], []
     for other in shards:
         lists = other.kept(f"{name}-weights")
@@ -420,4 +422,4 @@ def _written_words(words: NgramModel, exported: list[Exported]) -> WrittenOrder:
 
 def remove(folder: str) -> None:
     """The folder of a job that is done."""
-    shutil.rmtree(folder, ignore_errors=os.path.isdir(folder))
+    shutil.rmtree(folder, ignore_errors=True)

@@ -152,13 +152,11 @@ def cut_files(paths: Sequence[str], job: Job) -> list[Words]:
     if "-" in paths:
         raise MdiError("a model from standard input; expected a file, which workers can read")
     files = [(os.path.abspath(path), job.folder, f"m{i}") for i, path in enumerate(paths)]
-    labels: list[Array | None] = [None] * len(paths)
-    vocab = None
+    calls: list[tuple] = list(files)
     if len(paths) > 1:
-        heads = job.runner.run(shard_arpa.read_head, [file[:1] for file in files], "reading words")
-        vocab, found = join_vocabularies(heads)
-        labels = list(found)
-    calls = [(*file, vocab, part) for file, part in zip(files, labels, strict=True)]
+        vocabs, orders = zip(*job.runner.run(shard_arpa.read_head, [file[:1] for file in files]), strict=True)
+        vocab, labels = join_vocabularies(list(vocabs))
+        calls = [(*file, max(orders), vocab, part) for file, part in zip(files, labels, strict=True)]
     words = job.runner.run(shard_arpa.cut_arpa, calls, f"reading {' '.join(paths)}")
     for path, one in zip(paths, words, strict=True):
         if len(one.counts) < 2:
@@ -178,7 +176,7 @@ def build_shards(
     """The pieces of models over one vocabulary to shards, which begin at some of `cuts` if there are enough of them.
     With `closed` false suffixes that the files lack stay missing."""
     parts = job.ranges(sum(one.weight for one in words), cuts)  # type: ignore[arg-type]
-    models = []
+    models, order = [], max(len(one.counts) for one in words)
     for i, (path, one) in enumerate(zip(paths, words, strict=True)):
         name, source = f"read{i}", f"m{i}"
         calls = [(part, source, name) for part in parts]
@@ -190,7 +188,7 @@ def build_shards(
             _close(job, parts, name, f"closed{i}")
             name = f"closed{i}"
         shard_arpa.remove_pieces(job.folder, source)
-        models.append(ShardedModel(job, parts, name, one.vocab, len(one.counts), [NONE, np.array(one.p)]))
+        models.append(ShardedModel(job, parts, name, one.vocab, order, [NONE, np.array(one.p)]))
     return models
 
 

@@ -188,12 +188,35 @@ def settle(shard: Shard, source: str, name: str) -> None:
         path.unlink()
 
 
+# -- what two shards know of the same n-gram: that of its history's last word its row, that of its own last word its
+# history. Both sort what they have in common by the last word, then as rows are sorted.
+
+
+def by_owner(shard: Shard, shards: list[Shard], trie: Trie, j: int) -> tuple[Array, Array]:
+    """(order, offset): own histories of length j, sorted by the shard that has their rows; those of shard i are
+    offset[i] .. offset[i + 1]. The rows of single words are everybody's: the first shard's."""
+    own = shard.own_hists(trie, j)
+    owner = np.zeros(own.stop - own.start, np.int64)
+    if j > 1:
+        last = np.concatenate([[0], np.cumsum(np.bincount(trie.word[j - 1], minlength=trie.n_words))])
+        hists = trie.hist_of_rows(j, trie.row_of_hist[j][own])
+        begins = np.array([other.first for other in shards])
+        owner = np.searchsorted(begins, np.searchsorted(last, hists, side="right") - 1, side="right") - 1
+    order = np.argsort(owner, kind="stable")
+    return order, np.searchsorted(owner[order], np.arange(len(shards) + 1))
+
+
+def by_last_word(shard: Shard, trie: Trie, k: int) -> Array:
+    """Own rows of order k, sorted by the shard that has them as histories."""
+    return np.argsort(trie.word[k][shard.own_rows(trie, k)], kind="stable")
+
+
 # -- sums
 
 
 def worst_gaps(shard: Shard, name: str) -> list[tuple[float, list[int]]]:
     """By length of the history: the largest |sum p - 1| over the shard's histories, and the history."""
-    return gaps_of(shard, shard.load(name))
+    return gaps_of(shard, with_suffixes(shard.load(name)))
 
 
 def gaps_of(shard: Shard, model: NgramModel, reader: Reader | None = None) -> list[tuple[float, list[int]]]:
