@@ -100,11 +100,17 @@ def read_plain(path: str, most: int = 1 << 31) -> bytes:
 
 def read_ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """The same pieces, the next of which is being read and unpacked by another thread while one is used."""
-    with ThreadPoolExecutor(1) as pool:
+    pool, wait = ThreadPoolExecutor(1), True
+    try:
         coming = pool.submit(next, chunks, b"")
         while chunk := coming.result():
             coming = pool.submit(next, chunks, b"")
             yield chunk
+    except KeyboardInterrupt:
+        wait = False  # the thread may wait for input that never comes
+        raise
+    finally:
+        pool.shutdown(wait)
 
 
 class _Joined:

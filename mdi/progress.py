@@ -24,7 +24,7 @@ def say(message: str) -> None:
     with _lock:
         for bar in _bars:
             bar.clear()
-        sys.stderr.write(f"{message}\n")
+        sys.stderr.write(f"{message}\n".encode("utf-8", "backslashreplace").decode())  # names may be any bytes
         sys.stderr.flush()
         for bar in _bars:
             bar.refresh()
