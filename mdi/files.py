@@ -93,7 +93,10 @@ def read_plain(path: str, most: int = 1 << 31) -> bytes:
     try:
         with contextlib.ExitStack() as stack:
             raw: BinaryIO = sys.stdin.buffer if path == "-" else stack.enter_context(open(path, "rb"))
-            return raw.read(most)
+            pieces = [raw.read(CHUNK)]  # not all at once: memory follows the file, not the limit
+            while pieces[-1] and sum(map(len, pieces)) < most:
+                pieces.append(raw.read(CHUNK))
+            return b"".join(pieces)[:most]
     except OSError as error:
         raise MdiError(f"{path}: {error.strerror or error}") from error
 
