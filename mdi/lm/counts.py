@@ -167,7 +167,7 @@ def read_counts(path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oo
             f"{path}: no 1-grams; expected counts of all orders from 1 to {order}, as from ngram-count -write"
         )
     final = vocab.freeze()
-    if not sum(float(part.sum()) for part in number[0]) <= MOST_EVENTS:
+    if any(not (part <= MOST_EVENTS).all() or part.sum() > MOST_EVENTS for part in number[0]):
         raise MdiError(f"{path}: the counts sum to more than {MOST_EVENTS:g}; expected how often n-grams were seen")
     counts = counts_of(final, [np.concatenate(part) for part in ngrams], [np.concatenate(part) for part in number])
     _check_markers(counts, path)
