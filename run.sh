@@ -213,12 +213,19 @@ fi
 
     if at_stage 7 "scores, table, report"; then
       for set in ${spoken[@]+"${spoken[@]}"}; do
+        if [[ $backend == vosk ]]; then
+          mapfile -t compared < <(baselines heard)
+          for model in "${small[@]}"; do score_words "$model" "$set" "${compared[@]}"; done
+        fi
         mapfile -t compared < <(baselines decode)
         for model in "${small[@]}"; do score "$exp/decode/$model" "$set" "${compared[@]}"; done
         mapfile -t compared < <(baselines rescore)
         for model in "${large[@]}"; do score "$exp/rescore/$model" "$set" "${compared[@]}"; done
       done
-      for model in "${small[@]}"; do perplexities "first.$model" "$(small_lm "$model")"; done
+      for model in "${small[@]}"; do
+        perplexities "first.$model" "$(small_lm "$model")"
+        [[ $backend != vosk ]] || perplexities "weighted.$model" "$(small_lm "$model")"
+      done
       perplexities in "$in"
       perplexities background "$background"
       for model in "${large[@]}"; do perplexities "$model" "$(large_lm "$model")"; done

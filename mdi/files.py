@@ -93,18 +93,27 @@ def read_plain(path: str, most: int = 1 << 31) -> bytes:
     try:
         with contextlib.ExitStack() as stack:
             raw: BinaryIO = sys.stdin.buffer if path == "-" else stack.enter_context(open(path, "rb"))
-            return raw.read(most)
+            pieces = [raw.read(CHUNK)]  # not all at once: memory follows the file, not the limit
+            while pieces[-1] and sum(map(len, pieces)) < most:
+                pieces.append(raw.read(CHUNK))
+            return b"".join(pieces)[:most]
     except OSError as error:
         raise MdiError(f"{path}: {error.strerror or error}") from error
 
 
 def read_ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """The same pieces, the next of which is being read and unpacked by another thread while one is used."""
-    with ThreadPoolExecutor(1) as pool:
+    pool, wait = ThreadPoolExecutor(1), True
+    try:
         coming = pool.submit(next, chunks, b"")
         while chunk := coming.result():
             coming = pool.submit(next, chunks, b"")
             yield chunk
+    except KeyboardInterrupt:
+        wait = False  # the thread may wait for input that never comes
+        raise
+    finally:
+        pool.shutdown(wait)
 
 
 class _Joined:

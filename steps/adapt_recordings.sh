@@ -17,6 +17,7 @@ old_scores=cheapest  # how they got in: by decoding (cheapest), or by rescoring 
 min_counts=0.5  # constrain n-grams expected so often, by order
 sigma2=1  # variance of the prior
 count_weight=1  # factor of expected counts
+leave_out=true  # rescore each utterance with a model of the others of its recording
 acoustic_scale=0.1  # of the first pass: 1 / LM weight
 nj=2  # recordings at a time
 min_lmwt=7  # smallest LM weight
@@ -33,7 +34,7 @@ log_to "$to/log/adapt_recordings.log"
 need_mdi
 
 options=(--words "$words" --data "$data" --min-counts "$min_counts" --sigma2 "$sigma2" --count-weight "$count_weight"
-  --acoustic-scale "$acoustic_scale" --old-scores "$old_scores" --nj "$nj")
+  --acoustic-scale "$acoustic_scale" --old-scores "$old_scores" --leave-out "$leave_out" --nj "$nj")
 [[ -z $groups ]] || options+=(--groups "$groups")
 [[ -z $old_lm ]] || options+=(--old-lm "$old_lm")
 for file in ${texts[@]+"${texts[@]}"}; do options+=(--text "$file"); done

@@ -16,7 +16,7 @@ from lattice_data import LAT, WORDS, lattices, table
 
 from mdi.cli import main
 from mdi.errors import MdiError
-from mdi.lm.counts import Counts, add_counts, count_text, read_counts
+from mdi.lm.counts import Counts, add_counts, count_text, less, read_counts
 from mdi.lm.vocabulary import vocabulary
 from mdi.speech.expected_counts import Tally, expected_counts, word_posteriors
 from mdi.speech.lattice import n_best
@@ -281,6 +281,15 @@ def test_adding_counts() -> None:
     a, b = (count_text([line], VOCAB, 2) for line in (["a", "b"], ["a", "c"]))
     found = to_dict(add_counts(a, b, 0.5))
     assert (found[("<s>", "a")], found[("a", "c")], found[("a", "b")]) == (1.5, 0.5, 1)
+
+
+def test_taking_counts_away() -> None:
+    a, b = (count_text([line], VOCAB, 2) for line in (["a", "b"], ["a", "c"]))
+    both = add_counts(a, b)
+    found = less(both, b)
+    assert to_dict(found) == to_dict(a)
+    assert (found.stats.sentences, found.stats.words) == (1, 2)
+    assert to_dict(both)[("<s>", "a")] == 2  # what it was
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_the_same_as_one_by_one(decoded: Path, tmp_path: Path, text: bool) -> No
     out, in_domain = tmp_path / "out", tmp_path / "in.txt"
     in_domain.write_text("the government has not said so\n" * 3)
     more = ["--text", str(in_domain)] if text else []
-    assert main(arguments(decoded, out, "--nj", "2", "--count-weight", "0.8", *more)) == 0
+    assert main(arguments(decoded, out, "--leave-out", "false", "--nj", "2", "--count-weight", "0.8", *more)) == 0
     assert (out / "num_jobs").read_text() == "3\n"
     assert sorted(path.name for path in (out / "deltas").iterdir()) == ["anna.delta", "bert.delta", "cleo.delta"]
     by_name = lattices("lats")
@@ -78,6 +78,28 @@ def test_the_same_as_one_by_one(decoded: Path, tmp_path: Path, text: bool) -> No
         assert list(found) == list(expected)
         for utterance, lattice in found.items():
             np.testing.assert_array_equal(lattice.arcs.graph, expected[utterance].arcs.graph)
+
+
+def test_an_utterance_has_no_say_in_its_own_model(decoded: Path, tmp_path: Path) -> None:
+    """The lattice of the first utterance is what rescoring with an adaptation to the other five gives."""
+    out, every = tmp_path / "out", list(lattices("lats").values())
+    assert main(arguments(decoded, out)) == 0
+    for name, part in (("first", every[:1]), ("others", every[1:6])):
+        with lattice_writer(str(tmp_path / f"lat.{name}")) as write:
+            for lattice in part:
+                write(lattice)
+    delta, rescored = str(tmp_path / "x.delta"), str(tmp_path / "x.lat")
+    common = ["--min-counts", "0.5", "--sigma2", "1", "--tolerance", "1e-6", "--words", WORDS]
+    assert main(["adapt", *common, "--delta", delta, "--lattices", str(tmp_path / "lat.others"), LM]) == 0
+    command = ["rescore", "--words", WORDS, "--old-lm", LM, "--new-lm", LM, "--delta", delta]
+    assert main([*command, str(tmp_path / "lat.first"), rescored]) == 0
+    found, expected = next(read_lattices(str(out / "lat.1.gz"))), next(read_lattices(rescored))
+    assert found.utterance == expected.utterance
+    np.testing.assert_allclose(found.arcs.graph, expected.arcs.graph, atol=0.02)
+    # and not what the whole recording's adaptation gives
+    given = ["--delta", str(out / "deltas" / "anna.delta")]
+    assert main([*command[:-2], *given, str(tmp_path / "lat.first"), rescored]) == 0
+    assert np.abs(found.arcs.graph - next(read_lattices(rescored)).arcs.graph).max() > 0.5
 
 
 def test_a_stopped_run_goes_on(decoded: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -128,8 +128,9 @@ left_out() {
 # has_speech: is there a test set to be recognised?
 has_speech() { [[ ${#spoken[@]} -gt 0 ]] || ! echo "no speech in $data/speech: perplexities only" >&2; }
 
-# baselines PASS: what the models of the first pass (decode), or those for rescoring (rescore), are compared with
+# baselines PASS: what the models of the first pass (decode; heard), or those for rescoring (rescore), are compared with
 baselines() {
+  if [[ $1 == heard ]]; then printf '%s\n' "$exp/heard/default" "$exp/heard/interpolated"; fi
   if [[ $1 == decode ]]; then echo "$exp/decode/default"; fi
   if [[ $1 == rescore || $backend == vosk ]] && [[ -d $exp/$1/interpolated ]]; then echo "$exp/$1/interpolated"; fi
   if [[ $1 == rescore && ($backend == vosk || ! -d $exp/rescore/interpolated) ]]; then echo "$exp/decode/default"; fi
@@ -230,12 +231,25 @@ score() {
   if [[ -n $recipe && $backend == kaldi ]]; then of=$egs_dir/$(of_set "$2" "$set_data"); fi
   [[ $2 == "${sets[0]}" ]] || options+=(--tuned-on "$1/${sets[0]}")
   for baseline in "${@:3}"; do
-    if [[ $1 != "$baseline" ]]; then compared+=("$baseline/$2"); fi
+    # in the order of the models: interpolation is not scored when the default is
+    if [[ $1 != "$baseline" && $1 != */decode/default ]]; then compared+=("$baseline/$2"); fi
   done
   [[ ${#compared[@]} -eq 0 ]] || options+=(--compare-with "$(IFS=, && echo "${compared[*]}")")
   make_once "$1/$2/scoring_kaldi/best_wer" from "$1/$2/num_jobs" "$data/speech/$2/text" by "$steps/score.sh" \
     --backend "$backend" --cmd "$cmd" --words "$(words_of_lattices)" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" \
     --word-ins-penalty "$word_ins_penalty" ${options[@]+"${options[@]}"} "$of" "$1/$2"
+}
+
+# score_words MODEL SET BASELINE...: of what libvosk says with this model, at its own LM weight
+score_words() {
+  local baseline compared=() out=$exp/heard/$1/$2
+  for baseline in "${@:3}"; do
+    # in the order of the models: interpolation is not there when the default is scored
+    if [[ $baseline != "$exp/heard/$1" && $1 != default ]]; then compared+=("$baseline/$2"); fi
+  done
+  make_once "$out/scoring_kaldi/best_wer" from "$exp/decode/$1/$2/num_jobs" "$data/speech/$2/text" by \
+    "$steps/score.sh" --backend vosk --heard-in "$exp/decode/$1/$2" \
+    --compare-with "$(IFS=, && echo "${compared[*]-}")" "$data/speech/$2" "$out"
 }
 
 # perplexities NAME LM: of every test set

@@ -8,6 +8,10 @@ lattices with the adapted scores. LM is read once and never copied to disk; latt
 decoding folder like LATTICES, with one lat.N.gz per recording, in the order of the file that names them, and
 deltas/RECORDING.delta (see mdi adapt --delta, mdi deltas). A run that was stopped goes on with the recordings that are
 missing. --old-lm is the model whose scores are in the lattices, LM itself unless told otherwise.
+
+An utterance that has a say in its own model confirms its own errors: unless --leave-out is false, its lattice gets the
+scores of a model that is adapted to all others of the recording. That is one adaptation per utterance, a fraction of a
+second each; the delta is that of the whole recording.
 """
 
 from __future__ import annotations
@@ -15,13 +19,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mdi.cli import boolean
 from mdi.commands import options as shared
 from mdi.commands.counts import add_lattice_arguments
 from mdi.errors import MdiError, check_positive
@@ -48,6 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--count-weight", type=float, default=1.0, metavar="W", help="factor of the expected counts (1)")
     add("--min-counts", default="0.5", metavar="N-N-N", help="constrain n-grams expected so often, by order (0.5)")
     add("--sigma2", default="1", metavar="V[-V-V]", help="variance of the prior, or none (1)")
+    add("--leave-out", type=boolean, default=True, metavar="true|false",
+        help="rescore each utterance with a model of the others (true)")  # fmt: skip
     add("--old-lm", metavar="LM", help="the model whose scores are in the lattices (LM)")
     add("--old-scores", choices=("cheapest", "exact"), default="cheapest", help="as in mdi rescore (cheapest)")
     add("--oov", choices=("map", "drop"), default="map", help="words that LM lacks: as <unk>, or left out (map)")
@@ -69,52 +76,64 @@ class _Work:
     start: Delta | None  # the adaptation to the text alone
     out: Path
 
-    def adapted(self, name: str, counts: Counts, believed: Counts) -> Delta | None:
-        """The adaptation to these counts; None where no n-gram is expected often enough."""
+    def believed(self, lattices: list[Lattice]) -> Counts:
+        from mdi.speech.expected_counts import Tally
+        from mdi.speech.word_graph import from_lattice
+
+        args, tally = self.args, Tally(self.background.vocab, self.background.order)
+        for lattice in lattices:
+            tally.add(from_lattice(lattice, args.acoustic_scale, args.lm_scale, args.word_penalty), self.word_of)
+        return tally.counts()
+
+    def adapted(self, believed: Counts, start: Delta | None) -> Delta | None:
+        """The adaptation to these counts and the text; None where no n-gram is expected often enough."""
         from mdi.adaptation.adapter import Adapter
         from mdi.adaptation.constraints import select
+        from mdi.lm.counts import add_counts, scaled_counts
         from mdi.lm.thresholds import parse_thresholds
 
+        counts = scaled_counts(believed, self.args.count_weight)
+        if self.text is not None:
+            counts = add_counts(self.text, counts)
         if not select(counts, parse_thresholds(self.args.min_counts, self.background.order)).total:
             return None
-        delta = Adapter(self.background, counts, threads=1).delta(
-            self.args.min_counts, sigma2=self.sigma2, start=self.start
-        )
-        made = {
-            "recording": name, "background": self.args.lm, "in_domain": [*self.args.text, self.args.source],
-            "words": believed.stats.words, "sentences": believed.stats.sentences, "sigma2": self.args.sigma2,
-            "count_weight": self.args.count_weight,
-        }  # fmt: skip
-        return replace(delta, made=made)
+        adapter = Adapter(self.background, counts, threads=1)
+        return adapter.delta(self.args.min_counts, sigma2=self.sigma2, start=start)
+
+    def model(self, delta: Delta | None) -> LatticeModel:
+        if delta is None:
+            return self.plain
+        model = delta.apply(self.background)
+        return replace(self.plain, model=model, arrays=model.arrays())  # the same words
+
+    def rescored(self, lattices: list[Lattice], counts: Counts, delta: Delta | None) -> Iterator[Lattice]:
+        """With the model of the delta, or each with a model of all others."""
+        from mdi.lm.counts import less
+        from mdi.speech.rescore import rescored
+
+        whole = None if self.args.leave_out else self.model(delta)
+        for lattice in lattices:
+            others = whole or self.model(self.adapted(less(counts, self.believed([lattice])), delta))
+            yield rescored(lattice, self.old, others, self.args.old_scores)
 
     def recording(self, name: str, number: int, lattices: list[Lattice]) -> bool:
         """Adapts and rescores; the archive is written last, it says that the recording is done. Whether the solver
         converged."""
         from mdi.adaptation.delta import write_delta
-        from mdi.lm.counts import add_counts, scaled_counts
-        from mdi.speech.expected_counts import Tally
         from mdi.speech.lattice_files import lattice_writer
-        from mdi.speech.rescore import rescored
-        from mdi.speech.word_graph import from_lattice
 
-        args, delta = self.args, None
-        if lattices:
-            tally = Tally(self.background.vocab, self.background.order)
-            for lattice in lattices:
-                graph = from_lattice(lattice, args.acoustic_scale, args.lm_scale, args.word_penalty)
-                tally.add(graph, self.word_of)
-            believed = tally.counts()
-            own = scaled_counts(believed, args.count_weight)
-            counts = own if self.text is None else add_counts(self.text, own)
-            delta = self.adapted(name, counts, believed)
-        model = self.plain
+        counts = self.believed(lattices)
+        delta = self.adapted(counts, self.start) if lattices else None
         if delta is not None:
-            write_delta(delta, self.out / "deltas" / f"{name}.delta")
-            adapted = delta.apply(self.background)
-            model = replace(self.plain, model=adapted, arrays=adapted.arrays())
+            made = {
+                "recording": name, "background": self.args.lm, "in_domain": [*self.args.text, self.args.source],
+                "words": counts.stats.words, "sentences": counts.stats.sentences, "sigma2": self.args.sigma2,
+                "count_weight": self.args.count_weight,
+            }  # fmt: skip
+            write_delta(replace(delta, made=made), self.out / "deltas" / f"{name}.delta")
         with lattice_writer(str(self.out / f"lat.{number}.gz")) as write:
-            for lattice in lattices:
-                write(rescored(lattice, self.old, model, args.old_scores))
+            for lattice in self.rescored(lattices, counts, delta):
+                write(lattice)
         return delta is None or bool(delta.certificate["converged"])
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import read_chunks, writing
-from mdi.fst.openfst import fst_header, read_header
+from mdi.fst.openfst import damaged, fst_header, read_header
 from mdi.kernels import lattice as kernels
 from mdi.kernels.lattice import LatticeArcs, LatticeFinals
 from mdi.lm.vocabulary import to_bytes, to_str
@@ -166,6 +166,8 @@ def _parse_binary(data: bytes, at: int, utterance: str, where: str) -> tuple[Lat
         kind, start, n_states, head = read_header(data[at : at + 200], where)
     except struct.error:
         return None
+    except ValueError as error:
+        raise damaged(where, error) from error
     if kind not in (_COMPACT, _PLAIN):
         raise MdiError(f"{where}: arcs of type {kind}; expected {_COMPACT} (run: lattice-copy)")
     if n_states <= 0:
