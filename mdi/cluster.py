@@ -82,7 +82,7 @@ class OnDask:
         with _explained(label), configured({"distributed.admin.large-graph-warning-threshold": "1GB"}):
             futures = [self._submit(i, function, call) for i, call in enumerate(calls)]
             try:
-                self._wait(futures, label)
+                self._wait(futures, function, calls, label)
                 found = [future.result() for future in futures]
             finally:
                 with contextlib.suppress(Exception):  # of a scheduler that has gone
@@ -90,32 +90,43 @@ class OnDask:
         self.exchanged += nbytes(found)
         return found
 
-    def _wait(self, futures: list[Any], label: str) -> None:
-        """Until all are done or one has failed; an error if nobody has been there to work for long."""
+    def _wait(self, futures: list[Any], function: Callable, calls: Sequence[tuple], label: str) -> None:
+        """Until all are done or one has failed; an error if nobody has been there to work for long. Dask forgets calls
+        that were meant for a worker that has died while no other one was there: these are made again."""
         from distributed import wait
 
-        left, alone = set(futures), 0.0
+        left, alone = set(range(len(futures))), 0.0
         with Progress(label, len(futures), "shards") as progress, self.client.as_current():
             while left:
                 try:
-                    done, _ = wait(list(left), timeout=LOOK, return_when="FIRST_COMPLETED")
+                    wait([futures[i] for i in left], timeout=LOOK, return_when="FIRST_COMPLETED")
                 except TimeoutError:
-                    alone = 0.0 if self.client.nthreads() else alone + LOOK
+                    alive = sorted(self.client.nthreads())
+                    alone = 0.0 if alive else alone + LOOK
                     if alone >= PATIENCE:
                         raise MdiError(f"{label or 'a step'}: no worker is left; start some. {AGAIN}") from None
+                    if alive and alive != self.addresses:
+                        lost = [i for i in left if self._place(i) not in alive]
+                        self.addresses = alive
+                        self.client.cancel([futures[i] for i in lost])
+                        for i in lost:
+                            futures[i] = self._submit(i, function, calls[i])
                     continue
-                left -= done
-                if any(future.status != "finished" for future in done):
+                done = [i for i in left if futures[i].done()]
+                left -= set(done)
+                if any(futures[i].status != "finished" for i in done):
                     return
                 if label:
                     progress.update(len(futures) - len(left))
-                    for future in done:
-                        detail(f"{label}: shard {future.key.rsplit('-', 2)[1]} done")
+                    for i in done:
+                        detail(f"{label}: shard {i} done")
+
+    def _place(self, i: int) -> str:
+        return self.addresses[i % len(self.addresses)]
 
     def _submit(self, i: int, function: Callable, call: tuple) -> Any:
-        at = self.addresses[i % len(self.addresses)]
-        key = f"{function.__name__}-{i}-{os.urandom(6).hex()}"
-        return self.client.submit(function, *call, key=key, pure=False, workers=[at], allow_other_workers=True)
+        key, at = f"{function.__name__}-{i}-{os.urandom(6).hex()}", [self._place(i)]
+        return self.client.submit(function, *call, key=key, pure=False, workers=at, allow_other_workers=True)
 
 
 @contextlib.contextmanager

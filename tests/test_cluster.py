@@ -14,6 +14,7 @@ import mdi
 from mdi.cli import main
 from mdi.cluster import OnDask, connected, nbytes
 from mdi.errors import MdiError, OptionError
+from mdi.lm import sharded_train
 from mdi.lm.sharded import Job, job_folder, read_sharded
 
 pytest.importorskip("distributed")
@@ -92,6 +93,19 @@ def test_a_killed_worker_changes_nothing(where: str, client, files, tmp_path: Pa
         mdi.adapt(model, text, 1, sigma2=1).write(str(tmp_path / "many.arpa"))
         assert runner.function == ""
     assert (tmp_path / "many.arpa").read_bytes() == (folder / "one.arpa").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_worker_killed_while_counting_changes_nothing(client, files, tmp_path: Path, monkeypatch) -> None:
+    _, _, text = files
+    monkeypatch.setattr(sharded_train, "BLOCK", 200)
+    mdi.write_arpa(mdi.train(text), tmp_path / "one.arpa")
+    with job_folder(str(tmp_path / "job"), {}) as place:
+        runner = Killing(client, "count_block")
+        found = sharded_train.train_sharded([text], Job(place, runner, n_shards=3), 3, None, "kn", [1, 1, 2])
+        found.model.write(str(tmp_path / "many.arpa"))
+        assert runner.function == ""
+    assert (tmp_path / "many.arpa").read_bytes() == (tmp_path / "one.arpa").read_bytes()
 
 
 def _no_second_try(dask_scheduler) -> None:
