@@ -178,7 +178,7 @@ def connected(spec: str | None, memory: int | None = None, log: str | None = Non
         else:
             place = stack.enter_context(_queue(kind, rest))
         try:
-            client = stack.enter_context(Client(place, timeout=30, set_as_default=False))
+            client = stack.enter_context(Client(place, timeout=30, set_as_default=False, direct_to_workers=True))
             client.wait_for_workers(1, timeout=PATIENCE)
         except (OSError, TimeoutError) as error:
             raise MdiError(
