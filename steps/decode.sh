@@ -56,4 +56,4 @@ case $backend in
     ;;
   *) fail "--backend $backend; expected mdi, kaldi or vosk" 2 ;;
 esac
-check_lattices "$folder" "$(cat "$folder/num_jobs")"
+check_lattices "$folder" "$(whole_number "$folder/num_jobs")"

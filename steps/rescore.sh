@@ -23,7 +23,7 @@ from=$(absolute "${arguments[2]}") to=$(absolute "${arguments[3]}")
 words=$(absolute "$words")
 need_files "$words" "$old" "$new" "$from/lat.1.gz" "$from/num_jobs"
 log_to "$to/log/rescore.log"
-jobs=$(cat "$from/num_jobs")
+jobs=$(whole_number "$from/num_jobs")
 rm -f -- "$to"/lat.*.gz # of an earlier decoding into more jobs
 
 case $backend in

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import wave
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -195,6 +196,19 @@ def test_a_ready_model_is_put_into_a_folder(dynamic, static, tmp_path):
     assert perplexity(read_lm(str(out / "rescore" / "G.carpa"), str(WORDS)), DEV).ppl == pytest.approx(known, rel=1e-4)
 
 
+def test_messages_name_the_folder_that_is_made(dynamic, tmp_path, capsys):
+    assert main(["vosk", "put", str(dynamic), str(dynamic / "graph" / "Gr.fst"), str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().err
+    assert f"{tmp_path}/out/graph/Gr.fst: " in said
+    assert "/.out." not in said
+    # errors too
+    (tmp_path / "other.arpa").write_text(
+        "\\data\\\nngram 1=2\n\n\\1-grams:\n-0.30103 <unk>\n-0.30103 </s>\n\n\\end\\\n"
+    )
+    assert main(["vosk", "put", str(dynamic), str(tmp_path / "other.arpa"), str(tmp_path / "out2")]) == 1
+    assert "/.out2." not in capsys.readouterr().err
+
+
 def test_an_interrupted_run_leaves_nothing(dynamic, tmp_path, monkeypatch):
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -237,6 +251,15 @@ def test_another_beam_for_a_while(dynamic):
         assert (folder.path / "graph" / "Gr.fst").samefile(dynamic / "graph" / "Gr.fst")
     assert VoskFolder(dynamic).lattice_beam == 2.0
     assert not folder.path.exists()
+
+
+def test_another_model_for_a_while(dynamic):
+    own = dynamic / "graph" / "Gr.fst"
+    before, model = own.read_bytes(), VoskFolder(dynamic).read(own)
+    other = replace(model, p=[model.p[0], *(p[::-1].copy() for p in model.p[1:2]), *model.p[2:]])
+    with changed(VoskFolder(dynamic), None, {"graph/Gr.fst": other}) as folder:
+        assert folder.first_pass.read_bytes() != before
+    assert own.read_bytes() == before
 
 
 def answer(*alternatives: tuple[str, float]) -> dict:

@@ -41,12 +41,12 @@ def add_lattice_arguments(parser: argparse.ArgumentParser, formats: bool = True)
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.files import check_output
+    from mdi.commands.options import check_outputs
     from mdi.lm.counts import as_vocabulary, write_counts
     from mdi.progress import say
     from mdi.speech.expected_counts import expected_counts
 
-    check_output(args.out, [*args.sources, *filter(None, (args.words, args.vocab))])
+    check_outputs(args, args.out)
     vocab = as_vocabulary(args.vocab, args.oov).freeze() if args.vocab else None
     counts = expected_counts(
         args.sources, vocab, args.order, words=args.words, kind=args.lattice_format, oov=args.oov,

@@ -1,6 +1,8 @@
 """Decodes a Kaldi data folder (wav.scp, text or utt2spk, segments if there are) to lattices lat.1.gz ... lat.N.gz.
 
-The speech is 16 kHz, one channel. A decoding that was stopped goes on with the utterances that are missing.
+The speech is 16 kHz, one channel. A decoding that was stopped goes on with the utterances that are missing. As in
+Kaldi, a line of wav.scp that ends in '|' is a command, which is run in a shell: decode only data that you trust, or
+with --allow-pipes false.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--text", type=boolean, default=False, metavar="true|false", help="write text, not binary (false)"
     )
+    parser.add_argument(
+        "--allow-pipes", type=boolean, default=True, metavar="true|false",
+        help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (true)",
+    )  # fmt: skip
     parser.add_argument("--acwt", type=float, default=0.1, help="scale of the acoustic scores in the search (0.1)")
 
 
@@ -42,6 +48,8 @@ def run(args: argparse.Namespace) -> None:
             raise MdiError(
                 f"{path}: not there; expected {'the output of mdi graph' if path == graph else 'a Kaldi data folder'}"
             )
+    if not args.allow_pipes:
+        DataFolder(data).check_no_pipes()
     utterances = DataFolder(data).utterances()
     if args.nj < 1 or args.beam <= 0 or args.lattice_beam <= 0 or args.acwt <= 0:
         raise MdiError("--nj, --beam, --lattice-beam and --acwt; expected positive numbers")
@@ -63,7 +71,8 @@ def run(args: argparse.Namespace) -> None:
         for i in range(nj)
     ]
     total: Times = decode_jobs(jobs)
-    (folder / "num_jobs").write_text(f"{nj}\n")
+    with writing(str(folder / "num_jobs")) as stream:
+        stream.write(f"{nj}\n".encode())
     if total.unfinished:
         say(f"mdi decode: {len(total.unfinished)} utterances ended inside a word: {examples(total.unfinished)}")
     if total.utterances:

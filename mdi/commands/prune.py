@@ -10,7 +10,7 @@ import argparse
 import time
 
 from mdi.certificate import write_certificate
-from mdi.commands.options import add_model_arguments, check_model_output, read_model, write_model
+from mdi.commands.options import add_model_arguments, check_model_output, read_model, sum_fields, write_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from mdi.files import together
     from mdi.lm.normalise import checked_sum, warn_unless_normalised
     from mdi.lm.prune import needs, prune, threshold_for
     from mdi.progress import say
@@ -42,12 +43,14 @@ def run(args: argparse.Namespace) -> None:
     need = needs(model)
     threshold = args.threshold if args.max_ngrams is None else threshold_for(need, args.max_ngrams)
     pruned = prune(model, threshold, need=need)
+    checked_sum(pruned)
     fields = {
         "command": "prune", "model": args.lm, "threshold": threshold, "max_ngrams": args.max_ngrams,
-        "ngrams_before": model.trie.counts, "ngrams": pruned.trie.counts, "worst_sum_gap": checked_sum(pruned),
+        "ngrams_before": model.trie.counts, "ngrams": pruned.trie.counts, **sum_fields(pruned, args.out, args.format),
     }  # fmt: skip
-    write_model(pruned, args.out, args, [args.lm])
-    write_certificate(args.out, fields, time.monotonic() - started)
+    with together():
+        write_model(pruned, args.out, args, [args.lm])
+        write_certificate(args.out, fields, time.monotonic() - started)
     before, after = (" / ".join(f"{n:,}" for n in m.trie.counts) for m in (model, pruned))
     say(f"{args.out}: {after} n-grams of {before}, threshold {threshold:.6g}")
     if pruned.order < model.order:

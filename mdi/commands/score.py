@@ -30,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-lmwt", type=int, default=17, metavar="N", help="largest LM weight (17)")
     parser.add_argument("--word-ins-penalty", default="0.0,0.5,1.0", metavar="A,B,C", help="penalties (0.0,0.5,1.0)")
     parser.add_argument("--tuned-on", metavar="DIR", help="score only the point that was best in this folder")
-    parser.add_argument("--compare-with", metavar="DIR", help="scored folder of another system on the same data")
+    parser.add_argument("--compare-with", metavar="DIR", action="append", default=[],
+                        help="scored folder of another system on the same data; may be repeated")  # fmt: skip
     parser.add_argument("--mode", choices=("strict", "present", "all"), default="strict",
                         help="an utterance without a lattice: an error, left out, or all deleted (strict)")  # fmt: skip
     parser.add_argument("--ref-filter", metavar="PROGRAM", help="a recipe's local/wer_ref_filter")
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from pathlib import Path
 
+    from mdi.commands.options import check_outputs
     from mdi.errors import MdiError
     from mdi.progress import say
     from mdi.speech.data import DataFolder, read_text
@@ -48,6 +50,8 @@ def run(args: argparse.Namespace) -> None:
 
     if not Path(args.folder).is_dir():
         raise MdiError(f"{args.folder}: no such folder; expected one with lat.1.gz, text or ctm. Decode first")
+    kept = Path(args.folder) / "scoring_kaldi" / "test_filt.txt"  # the references as scored
+    check_outputs(args, beside=[str(kept)] if kept.exists() else [])
     data = Path(args.data)
     references = filtered(DataFolder(data).text() if data.is_dir() else read_text(data), args.ref_filter)
     speakers = DataFolder(data).speakers() if data.is_dir() else {}

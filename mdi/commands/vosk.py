@@ -19,9 +19,10 @@ OUT_DIR.decoded/ has both decodings, before/ and after/; where DATA_DIR has refe
 --delta takes files of mdi adapt --delta whose background is a language model of MODEL_DIR (or LM): put writes a folder
 with the adapted model, decode uses it for the while.
 
-decode: 16 kHz, one channel. A decoding that was stopped goes on with the utterances that are missing. With --n-best the
-words are those of the best path, otherwise those of least expected error (both are libvosk's); lat.1.gz is for mdi
-rescore and mdi score, an LM weight of 10 being the one that decoded.
+decode: 16 kHz, one channel. A decoding that was stopped goes on with the utterances that are missing. As in Kaldi, a
+line of wav.scp that ends in '|' is a command, which is run in a shell: decode only data that you trust, or with
+--allow-pipes false. With --n-best the words are those of the best path, otherwise those of least expected error (both
+are libvosk's); lat.1.gz is for mdi rescore and mdi score, an LM weight of 10 being the one that decoded.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mdi.cli import boolean
 from mdi.commands import options as shared
 from mdi.errors import MdiError, OptionError, check_positive, examples
 from mdi.progress import say, set_verbose
@@ -71,6 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="adapt a model of the folder, or LM, with this file; may be repeated")  # fmt: skip
     add = parser.add_argument_group("decode, adapt --recordings").add_argument
     add("--nj", type=int, default=1, metavar="N", help="threads (1)")
+    add("--allow-pipes", type=boolean, default=True, metavar="true|false",
+        help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (true)")  # fmt: skip
     add("--n-best", type=int, default=0, metavar="N",
         help="also the N best sequences of each utterance, with scores, as a list and as lattices (0)")  # fmt: skip
 
@@ -212,7 +216,7 @@ def _compare(args: argparse.Namespace) -> None:
         found = BestPaths({AS_RECOGNISED: read_text(folder / "text")})
         write_scores(str(folder), found, data.text(), data.speakers(), "strict")
         print((folder / "scoring_kaldi" / "best_wer").read_text(), end="")
-    print(compare(str(after), str(before), data.text(), "strict"), end="")
+    print(compare(str(after), [str(before)], data.text(), "strict"), end="")
 
 
 def _put(args: argparse.Namespace) -> None:
@@ -368,7 +372,7 @@ def _adapted(
     """(the model, fields for the certificate, whether it converged)"""
     from mdi.adaptation.adapter import adapt
     from mdi.adaptation.tune import tune
-    from mdi.lm.normalise import check_normalised, checked_sum
+    from mdi.lm.normalise import check_normalised
 
     check_normalised(path, own)
     sources = _counts(args, own, texts, heard) if heard else list(map(Path, texts))
@@ -376,7 +380,8 @@ def _adapted(
         tuned = tune(own, sources, args.dev, max_order=own.order, max_settings=args.max_settings, threads=args.threads)
         fields = shared.checked_fields(tuned.adapted, path)
         fields |= {
-            "worst_sum_gap": checked_sum(tuned.model), "ngrams": tuned.model.trie.counts, "setting": str(tuned.setting),
+            **shared.sum_fields(tuned.model, path, "ngram"), "ngrams": tuned.model.trie.counts,
+            "setting": str(tuned.setting),
             "weights": tuned.weights, "development_ppl": tuned.development.ppl,
             "interpolation_ppl": tuned.interpolation, "ended": tuned.ended,
         }  # fmt: skip
@@ -386,7 +391,7 @@ def _adapted(
         return tuned.model, fields, shared.say_result(tuned.adapted, path)
     sigma2 = shared.parse_variances(args.sigma2)
     adapted = adapt(own, sources, args.min_counts, sigma2=sigma2, threads=args.threads)
-    fields = shared.checked_fields(adapted, path)
+    fields = shared.checked_fields(adapted, path) | shared.sum_fields(adapted.model, path, "ngram")
     return adapted.model, fields, shared.say_result(adapted, path)
 
 
@@ -419,7 +424,7 @@ def _unknown_words(texts: list[str], own: NgramModel) -> list[tuple[str, int]]:
 def _decode(args: argparse.Namespace) -> None:
     import zlib
 
-    from mdi.files import make_folder, read_bytes, writing
+    from mdi.files import make_folder, read_bytes, same_file, writing
     from mdi.speech.data import DataFolder
     from mdi.speech.vosk import changed, find_vosk_folder
     from mdi.speech.vosk_decode import decode, read_results, write_outputs
@@ -430,7 +435,11 @@ def _decode(args: argparse.Namespace) -> None:
     source, data = find_vosk_folder(model_dir), DataFolder(Path(data_dir))
     if not data.has("wav.scp"):
         raise MdiError(f"{data_dir}/wav.scp: not there; expected a Kaldi data folder")
+    if not args.allow_pipes:
+        data.check_no_pipes()
     utterances = data.utterances()
+    if same_file(data_dir, out_dir):
+        raise MdiError(f"{out_dir}: is also the data folder, whose text would be replaced; name another folder")
     out = make_folder(out_dir)
     settings = {
         "model": source.identity(), "utterances": utterances, "n_best": args.n_best, "lattice_beam": args.lattice_beam

@@ -7,6 +7,7 @@ is kept in $MDI_CACHE, or else in the user's cache folder.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -27,7 +28,9 @@ def _is_mine(folder: str) -> bool:
     """Made if need be. What is loaded from it is run: it must be nobody else's."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        return os.access(folder, os.W_OK) and os.stat(folder).st_uid == os.getuid()
+        status = os.lstat(folder)
+        safe = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
+        return safe and os.access(folder, os.W_OK)
     except OSError:
         return False
 
@@ -53,3 +56,7 @@ if _folder := cache_folder(Path(__file__).parent, os.environ):
     from numba import config
 
     config.CACHE_DIR = _folder
+elif not os.environ.get("NUMBA_CACHE_DIR") and not os.access(Path(__file__).parent, os.W_OK):
+    from numba.core.dispatcher import Dispatcher
+
+    Dispatcher.enable_caching = lambda self: None  # nowhere to keep it: compiled again by every run

@@ -66,20 +66,29 @@ def moved_weights(known, as_hist, old_as_hist, old_bow):
     return bow
 
 
+# Of a sum that is computed as a difference, relative to its parts: some roundings of 2^-53 each.
+ROUNDING = 16 * 2.0**-53
+
+
 @njit(cache=True, nogil=True)
-def history_sums(level, lower_sum):
-    """sum_w p(w|h) = bow(h) (sum_w p(w|h') - sum p(w|h')) + sum p(w|h), the latter sums over the rows of h."""
+def history_sums(level, lower_sum, lower_doubt):
+    """sum_w p(w|h) = bow(h) (sum_w p(w|h') - sum p(w|h')) + sum p(w|h), the latter sums over the rows of h.
+
+    Returns (sums, doubt): a large bow(h) multiplies what rounding has left of the difference, so a sum may be off by
+    bow(h) (doubt(h') + rounding)."""
     begin, suffix, back = level.trie.begin, level.trie.suffix, level.trie.back
     p, bow, lower_p = level.p, level.bow, level.lower_p
     total = np.empty(bow.shape[0])
+    doubt = np.empty(bow.shape[0])
     for h in range(bow.shape[0]):
+        doubt[h] = bow[h] * (lower_doubt[back[h]] + ROUNDING) + ROUNDING
         seen = 0.0
         covered = 0.0
         for r in range(begin[h], begin[h + 1]):
             covered += lower_p[suffix[r]]
             seen += p[r]
         total[h] = bow[h] * (lower_sum[back[h]] - covered) + seen
-    return total
+    return total, doubt
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

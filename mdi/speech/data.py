@@ -21,6 +21,8 @@ from mdi.lm.vocabulary import to_str
 from mdi.speech.acoustic import SAMPLE_RATE
 
 Words = list[str]
+# A segment may end so many seconds after its recording, as in Kaldi's extract-segments.
+OVERSHOOT = 0.5
 _BLANKS = re.compile(rb"[ \t]+")
 
 
@@ -170,6 +172,15 @@ class DataFolder:
             found[name] = to_str(row.rest)
         return found
 
+    def check_no_pipes(self) -> None:
+        """Refuses a wav.scp with commands, for --allow-pipes false."""
+        for name, source in self.recordings().items():
+            if source.rstrip().endswith("|"):
+                raise MdiError(
+                    f"{self.path / 'wav.scp'}: recording {name} is a command, '{source[:80]}'; expected files only, as "
+                    f"--allow-pipes is false"
+                )
+
     def segments(self) -> dict[str, Segment]:
         """Where each utterance is; whole recordings if there is no such file."""
         recordings = self.recordings()
@@ -201,6 +212,13 @@ class Sound:
         segment = self.segments[utterance]
         if self.last[0] != segment.recording:
             self.last = segment.recording, self._read(segment.recording, utterance)
+        seconds = len(self.last[1]) / SAMPLE_RATE
+        if segment.begin >= seconds or segment.end > seconds + OVERSHOOT:
+            raise MdiError(
+                f"{self.folder.path / 'segments'}: utterance {utterance} is from {segment.begin:g} to {segment.end:g} "
+                f"s of recording {segment.recording}, which has {seconds:.2f} s; mend the line, or give the whole "
+                f"recording"
+            )
         begin = int(segment.begin * SAMPLE_RATE)
         return self.last[1][begin : None if segment.end == -1 else int(segment.end * SAMPLE_RATE)]
 
