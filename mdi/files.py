@@ -176,8 +176,7 @@ def together() -> Iterator[None]:
     _batch.waiting, _batch.written = [], {}
     try:
         yield
-        for _, name, path in reversed(_batch.waiting):
-            _rename(name, path)
+        _rename([(name, path) for _, name, path in reversed(_batch.waiting)])
     finally:
         for raw, name, _ in _batch.waiting:
             with contextlib.suppress(OSError):
@@ -241,7 +240,7 @@ def _replacing(path: str) -> Iterator[BinaryIO]:
         raw.flush()
         os.fsync(handle)
         if _batch.waiting is None:
-            _rename(name, str(target))
+            _rename([(name, str(target))])
         else:
             _batch.waiting.append((raw, name, str(target)))
             waits = True
@@ -302,17 +301,22 @@ def _remove_unlocked(path: Path) -> None:
         os.close(handle)
 
 
-def _rename(name: str, path: str) -> None:
-    """Gives a synced file its name, and syncs the folder, so that a power failure cannot undo it."""
+def _rename(files: list[tuple[str, str]]) -> None:
+    """Gives synced files their names, and syncs the folders, so that a power failure cannot undo it."""
+    where = ""
     try:
-        os.replace(name, path)
-        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        with contextlib.ExitStack() as stack:
+            folders = {os.path.dirname(path) or "." for _, path in files}
+            handles = [os.open(where := folder, os.O_RDONLY | os.O_CLOEXEC) for folder in folders]
+            for handle in handles:
+                stack.callback(os.close, handle)
+            for name, path in files:
+                where = path
+                os.replace(name, path)
+            for handle in handles:
+                os.fsync(handle)
     except OSError as error:
-        raise MdiError(f"{path}: cannot write: {error.strerror or error}") from error
+        raise MdiError(f"{where}: cannot write: {error.strerror or error}") from error
 
 
 @contextlib.contextmanager

@@ -434,3 +434,53 @@ def test_settings_are_data(line, tmp_path):
     assert done.returncode != 0
     assert "my.conf:2: " in done.stderr
     assert not list(tmp_path.rglob("ran"))
+
+
+# ---- a machine that fails
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_verbs_on_a_machine_that_fails():
+    """All verbs, at every call: python3 tests/faults.py."""
+    command = [sys.executable, str(Path(__file__).parent / "faults.py"), "vocab", "prune", "delta"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [line.split("\t")[2] for line in done.stdout.splitlines()] == ["0", "0", "0"]
+
+
+@pytest.mark.parametrize("renames", [0, 1])
+def test_a_model_is_never_there_without_its_certificate(renames, tmp_path):
+    """Killed after so many renames: first comes the certificate, which names the bytes that it is about."""
+    out = tmp_path / "out"
+    child = os.fork()
+    if not child:
+        rename, left = os.replace, [renames]
+
+        def dying(*paths):
+            if not left[0]:
+                os._exit(9)
+            left[0] -= 1
+            rename(*paths)
+
+        files.os.replace = dying
+        main(["train", TINY, str(out)])
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] >> 8 == 9
+    assert not out.exists()
+    assert (tmp_path / "out.json").exists() == bool(renames)
+    assert main(["train", TINY, str(out)]) == 0  # and the next run leaves nothing else
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.json"]
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_any_locale_and_any_name(locale, tmp_path):
+    folder = tmp_path / "Ordner mit Umlauten äöü und Blanks"
+    folder.mkdir()
+    text = folder / "tèxt (1).txt"
+    text.write_text("straße größe\nmaß straße\n", encoding="utf-8")
+    environment = {**os.environ, "LC_ALL": locale, "LANG": locale, "PYTHONUTF8": "0"}
+    for arguments in (["train", text, folder / "m ü.arpa"], ["ppl", folder / "m ü.arpa", text]):
+        done = mdi(*arguments, env=environment, encoding="utf-8", errors="replace")
+        assert done.returncode == 0, done.stderr
+    assert json.loads((folder / "m ü.arpa.json").read_text(encoding="utf-8"))["inputs"] == [str(text)]
