@@ -366,6 +366,19 @@ def test_nowhere_to_keep_what_is_compiled(tmp_path):
     assert (done.returncode, done.stdout) == (0, "5 None\n"), done.stderr
 
 
+# ---- pages
+
+
+def test_words_are_no_html(tmp_path):
+    import mdi as package
+
+    (tmp_path / "text").write_text("<script>x</script> a\na <script>x</script>\n" * 5)
+    background = package.train([tmp_path / "text"], order=2)
+    adapted = package.adapt(background, tmp_path / "text", 1, sigma2=1)
+    assert "<script>" not in adapted._repr_html_()
+    assert "&lt;script&gt;" in adapted._repr_html_()
+
+
 # ---- the command line
 
 
