@@ -2,8 +2,9 @@
 # Usage: ./run.sh [options]
 # MDI adaptation of language models, from data to the table of perplexities and word error rates. Stages: 0 data, 1
 # language models, 2 interpolation, 3 MDI, 4 first-pass models, 5 decoding, 6 rescoring, 7 scores, table and report.
-# With no options: the demo (text from package registries, synthetic speech). --corpus dialogue: recorded speech, the
-# dialogue of a game, through Vosk's small English model. In or beside a Kaldi recipe (egs/ami/s5b, egs/swbd/s5c,
+# With no options: does adaptation lower the WER of a recogniser that people use, on recorded speech? The dialogue of a
+# game through Vosk's small English model (--corpus dialogue), or, where one of them cannot be had, text from package
+# registries with synthetic speech (--corpus demo). In or beside a Kaldi recipe (egs/ami/s5b, egs/swbd/s5c,
 # egs/wsj/s5) the corpus is that recipe's. Text only, on your own corpus:
 #   ./run.sh --in-text a.txt --background-text b.txt.gz --dev-text c.txt
 # Data go to data/<corpus>, models and results to exp/<corpus>, of the current folder. What is up to date is not made
@@ -18,15 +19,17 @@ set -euo pipefail
 stage=0  # first stage
 stop_stage=7  # last stage
 dry_run=false  # make nothing: list what is missing, what would be done and about how long it would take
-corpus=""  # dialogue, demo, ami, swbd, wsj, or a name for your own (mine if texts are given, a recipe's, demo)
+corpus=""  # dialogue, prompts, demo, ami, swbd, wsj, or a name for your own
+           # (mine if texts are given, a recipe's in or beside one, else dialogue)
 conf=""  # file of settings, name=value (local/conf/<corpus>.conf if there is one)
 tiny=false  # demo: a very small corpus, made on the spot without a network
 nj=2  # jobs at a time
 
-# Recorded speech (--corpus dialogue):
+# Recorded speech (--corpus dialogue or prompts):
 vosk_model=""  # folder of a Vosk model with a dynamic graph (its small English model, downloaded with npm)
 game=""  # the game's queen.1c, or Debian's package flight-of-the-amazon-queen (downloaded with apt-get)
-utterances=240  # of the evaluation set, to be recognised, and half as many of the development set (0: all)
+prompts=""  # folder with Debian's packages asterisk-core-sounds-en and -g722 (downloaded with apt-get)
+utterances=400  # of the evaluation set, to be recognised, and half as many of the development set (0: all)
 full=false  # all utterances, and every model in the first pass too
 
 # Your corpus, one sentence per line, plain or gzipped:
@@ -87,7 +90,7 @@ model_from=run.sh  # and that makes acoustic model and lattices
 # Any corpus (in local/conf):
 parts=""  # several corpora in one: their folders
 demo=false  # the texts of the demo
-dialogue=false  # the recorded speech
+recorded=""  # recorded speech: dialogue or prompts
 synthetic=false  # the speech is synthetic: the report says so
 parse_options "$@"
 [[ ${#arguments[@]} -eq 0 ]] || fail "'${arguments[0]}' is no option; see --help" 2
@@ -97,7 +100,7 @@ egs_dir=${egs_dir:-$(recipe_around)}
 own=$in_text$dev_text$eval_text$lattice_dir$data_dir # no part of the demo, nor of a recipe, which has its own
 [[ -n $corpus || -z $own ]] || corpus=mine
 corpus=${corpus:-$(known_corpus ${egs_dir:+"$egs_dir"} "$mdi_root")}
-corpus=${corpus:-demo}
+[[ -n $corpus ]] || choose_demo
 [[ $corpus =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] \
   || fail "--corpus $corpus; expected letters, digits, dots and dashes, a letter or digit first" 2
 [[ -n $conf || ! -f $mdi_root/local/conf/$corpus.conf ]] || conf=$mdi_root/local/conf/$corpus.conf
@@ -106,7 +109,7 @@ if [[ -n $conf ]]; then
   read_settings "$conf"
   parse_options "$@"
 fi
-[[ -z $own || ($demo$dialogue != *true* && -z $recipe) ]] \
+[[ -z $own || ($demo != true && -z $recorded && -z $recipe) ]] \
   || fail "--corpus $corpus has its own texts and speech; for those on the command line give another --corpus" 2
 [[ $stage =~ ^[0-7]$ && $stop_stage =~ ^[0-7]$ ]] \
   || fail "--stage $stage --stop-stage $stop_stage; expected numbers from 0 to 7" 2
@@ -208,10 +211,19 @@ fi
 
     if at_stage 7 "scores, table, report"; then
       for set in ${spoken[@]+"${spoken[@]}"}; do
-        for model in "${small[@]}"; do score "$exp/decode/$model" "$set" "$exp/decode/default"; done
-        for model in "${large[@]}"; do score "$exp/rescore/$model" "$set" "$(baseline)"; done
+        if [[ $backend == vosk ]]; then
+          mapfile -t compared < <(baselines heard)
+          for model in "${small[@]}"; do score_words "$model" "$set" "${compared[@]}"; done
+        fi
+        mapfile -t compared < <(baselines decode)
+        for model in "${small[@]}"; do score "$exp/decode/$model" "$set" "${compared[@]}"; done
+        mapfile -t compared < <(baselines rescore)
+        for model in "${large[@]}"; do score "$exp/rescore/$model" "$set" "${compared[@]}"; done
       done
-      for model in "${small[@]}"; do perplexities "first.$model" "$(small_lm "$model")"; done
+      for model in "${small[@]}"; do
+        perplexities "first.$model" "$(small_lm "$model")"
+        [[ $backend != vosk ]] || perplexities "weighted.$model" "$(small_lm "$model")"
+      done
       perplexities in "$in"
       perplexities background "$background"
       for model in "${large[@]}"; do perplexities "$model" "$(large_lm "$model")"; done

@@ -7,7 +7,6 @@ import math
 import platform
 import resource
 import sys
-from importlib import metadata
 from typing import Any
 
 from mdi.files import is_stream, writing, written
@@ -25,6 +24,8 @@ def write_certificate(path: str, fields: dict[str, Any], seconds: float) -> None
     the size and SHA-256 of the model where both are written `together`."""
     if is_stream(path):
         return
+    from importlib import metadata  # slow, and there are verbs that write none
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
     versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
     content = {

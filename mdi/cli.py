@@ -33,6 +33,7 @@ VERBS = {
     "graph": "HCLG.fst for the built-in acoustic model, from a lexicon and a language model",
     "decode": "first-pass decoding of a Kaldi data folder to lattices",
     "rescore": "exchange the language model in lattices, exactly",
+    "recordings": "adapt to each recording's own lattices, without transcripts, and rescore them",
     "vosk": "adapt the models in a Vosk folder, decode with libvosk",
     "score": "WER over LM weights and insertion penalties, confidence, significance, oracle",
     "check": "look a model over: format, closure, sums, what Kaldi would stumble on",
@@ -41,7 +42,7 @@ VERBS = {
 # Modules of the optional dependencies and who brings them: graphs, decoding and scoring need them, language models not.
 EXTRA_OF = dict.fromkeys(
     ("pywrapfst", "kaldifst", "kaldi_decoder", "pocketsphinx", "kaldialign", "kaldiio"), "speech"
-) | {"vosk": "vosk"}  # fmt: skip
+) | {"vosk": "vosk"} | dict.fromkeys(("dask", "distributed", "dask_jobqueue"), "cluster")  # fmt: skip
 
 
 M_MMAP_THRESHOLD = -3  # in malloc.h
@@ -62,9 +63,9 @@ def _give_memory_back() -> None:
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 23)
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
     """Runs one command. Returns 0 when done, 1 for the user's data or a model that did not converge; argparse exits
-    with 2."""
+    with 2. In a process of its own it starts sooner."""
     argv = sys.argv[1:] if argv is None else argv
     verb = _parser().parse_args(argv[:1]).verb
     command = importlib.import_module(f"mdi.commands.{verb}")
@@ -74,6 +75,10 @@ def main(argv: list[str] | None = None) -> int:
     command.add_arguments(parser)
     args = parser.parse_intermixed_args(argv[1:])
     _give_memory_back()
+    if own_process:
+        from mdi.kernels import start_lightly
+
+        start_lightly()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # commands say it in their own words
@@ -124,7 +129,7 @@ def entry_point() -> None:
     gc.set_threshold(100_000)  # starting makes many objects and leaves no garbage: a tenth of the time
     _open_standard_streams()
     try:
-        code = main()
+        code = main(own_process=True)
     except KeyboardInterrupt:  # outputs have been taken back on the way here; die as the shell expects it
         print(f"mdi {' '.join(sys.argv[1:2])}: interrupted; nothing is left half-written", file=sys.stderr)
         signal.signal(signal.SIGINT, signal.SIG_DFL)

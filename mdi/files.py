@@ -214,9 +214,10 @@ def is_stream(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def _replacing(path: str) -> Iterator[BinaryIO]:
+def replacing(path: str, sync: bool = True) -> Iterator[BinaryIO]:
     """A stream to a temporary name in the same folder, synced, then renamed. A link is followed; a pipe or a device is
-    written to as it is, and so is the standard output, '-'."""
+    written to as it is, and so is the standard output, '-'. What can be made again need not be
+    synced."""
     if is_stream(path):
         with _stream(path) as stream:
             yield stream
@@ -226,23 +227,25 @@ def _replacing(path: str) -> Iterator[BinaryIO]:
         handle, name = _temporary(target)
     except OSError as error:
         raise MdiError(f"{path}: cannot write here: {error.strerror}") from error
+    batch = _batch.waiting if sync else None  # what can be made again is needed at once
     raw: BinaryIO = os.fdopen(handle, "wb")  # holds the lock until it is closed
     waits = False
     try:
         if target.exists():
             os.fchmod(handle, stat.S_IMODE(target.stat().st_mode))
-        if _batch.waiting is None:
+        if batch is None:
             yield raw
         else:
             hashing = _Hashing(raw)
             yield cast(BinaryIO, hashing)
             _batch.written[path] = {"bytes": hashing.bytes, "sha256": hashing.sha256.hexdigest()}
         raw.flush()
-        os.fsync(handle)
-        if _batch.waiting is None:
+        if sync:
+            os.fsync(handle)
+        if batch is None:
             _rename([(name, str(target))])
         else:
-            _batch.waiting.append((raw, name, str(target)))
+            batch.append((raw, name, str(target)))
             waits = True
     except OSError as error:
         raise MdiError(f"{path}: cannot write: {error.strerror or error}") from error
@@ -326,7 +329,7 @@ def writing(path: str) -> Iterator[BinaryIO]:
     If anything fails on the way, what was there under that name before is still there, and nothing else is left; what
     a killed process leaves, the next one that writes the same file removes.
     """
-    with _replacing(path) as raw:
+    with replacing(path) as raw:
         if path.endswith(".gz"):
             with igzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=GZIP_LEVEL, mtime=0) as stream:
                 yield cast(BinaryIO, stream)
@@ -339,7 +342,7 @@ def writing_blocks(path: str, threads: int) -> Iterator[Callable[..., None]]:
     """Like `writing`, for blocks that threads make: put(make, ...) has make(...) called by one of them, which also
     packs what comes back, maybe a buffer of its own, if the name ends in .gz (one gzip member a block). Blocks are
     written in the order in which they were put."""
-    with _replacing(path) as raw, ThreadPoolExecutor(threads) as pool:
+    with replacing(path) as raw, ThreadPoolExecutor(threads) as pool:
         jobs: deque = deque()
 
         def work(make: Callable[..., bytes], *args: Any) -> bytes:

@@ -6,9 +6,14 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from mdi.errors import MdiError
+
 _lock = threading.RLock()
+_names: dict[str, str] = {}  # of what is written under a temporary name: the name that it will have
 _bars: list = []  # tqdm's, those on the screen now
 _verbose = False
 
@@ -24,10 +29,31 @@ def say(message: str) -> None:
     with _lock:
         for bar in _bars:
             bar.clear()
-        sys.stderr.write(f"{message}\n".encode("utf-8", "backslashreplace").decode())  # names may be any bytes
+        # names may be any bytes
+        sys.stderr.write(f"{_with_names(message)}\n".encode("utf-8", "backslashreplace").decode())
         sys.stderr.flush()
         for bar in _bars:
             bar.refresh()
+
+
+@contextmanager
+def shown_as(temporary: str, name: str) -> Iterator[None]:
+    """What is written under a temporary name has its own in messages and errors."""
+    _names[temporary] = name
+    try:
+        yield
+    except MdiError as error:
+        if temporary in str(error):
+            raise MdiError(_with_names(str(error))) from error
+        raise
+    finally:
+        del _names[temporary]
+
+
+def _with_names(message: str) -> str:
+    for temporary, name in _names.items():
+        message = message.replace(temporary, name)
+    return message
 
 
 def detail(message: str) -> None:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # WER of lattices over LM weights and word-insertion penalties, or at the point that was best on a development set.
 # Usage: steps/score.sh [options] --words words.txt DATA DIR
+#        steps/score.sh [options] --heard-in DECODED DATA DIR
 # All leave DIR/scoring_kaldi/best_wer and DIR/scoring_kaldi/wer_details/ behind, beside DIR/wer_<LMWT>_<WIP> or
 # sclite's reports.
 set -euo pipefail
@@ -15,7 +16,8 @@ min_lmwt=7  # smallest LM weight
 max_lmwt=17  # largest LM weight
 word_ins_penalty=0.0,0.5,1.0  # penalties
 tuned_on=""  # score only the point that was best in this scored folder
-compare_with=""  # scored folder of another system on the same data: is the difference significant?
+compare_with=""  # DIR[,DIR]: scored folders of other systems on the same data: are the differences significant?
+heard_in=""  # vosk: score the words that were recognised in this folder, as they are, instead of lattices in DIR
 ref_filter=""  # mdi: a recipe's local/wer_ref_filter
 hyp_filter=""  # mdi: a recipe's local/wer_hyp_filter
 score_script=""  # kaldi: of the recipe, such as local/score.sh, which may use NIST's sclite; where it lacks something
@@ -26,11 +28,21 @@ cmd=run.pl  # kaldi: run.pl, queue.pl, slurm.pl with options
 egs_dir=${egs_dir:-}  # kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
 parse_options "$@"
 need_arguments 2
-if [[ -z $words ]]; then wrong_usage; fi
+if [[ -z $words && -z $heard_in ]]; then wrong_usage; fi
 data=$(absolute "${arguments[0]}") folder=$(absolute "${arguments[1]}") words=$(absolute "$words")
-need_files "$words" "$data/text" "$folder/lat.1.gz"
+need_files "$data/text"
+if [[ -n $heard_in ]]; then
+  need_files "$heard_in/text"
+else
+  need_files "$words" "$folder/lat.1.gz"
+fi
 log_to "$folder/log/score.log"
-[[ -z $compare_with ]] || compare_with=$(absolute "$compare_with")
+IFS=, read -ra others <<< "$compare_with"
+compared=() # the same as options
+for i in "${!others[@]}"; do
+  others[i]=$(absolute "${others[i]}")
+  compared+=(--compare-with "${others[i]}")
+done
 
 best() { cat "$1/scoring_kaldi/wer_details/lmwt" "$1/scoring_kaldi/wer_details/wip" 2> /dev/null \
   || fail "$1 has not been scored"; }
@@ -108,25 +120,31 @@ as_details() {
     > "$scoring/wer_details/wer_bootci"
 }
 
-# compare_words: is the other system's best path worse?
+# compare_words OTHER: is the other system's best path worse?
 compare_words() {
   local texts=() one point weight penalty
-  for one in "$compare_with" "$folder"; do
+  for one in "$1" "$folder"; do
     point=$(best "$one")
     { read -r weight && read -r penalty; } <<< "$point"
     [[ -e $one/scoring_kaldi/penalty_$penalty/$weight.txt ]] \
       || fail "$one was scored in another way (sclite?); remove $one/scoring_kaldi and score it again"
     texts+=("ark:$one/scoring_kaldi/penalty_$penalty/$weight.txt")
   done
-  compute-wer-bootci --mode=present "ark:$folder/scoring_kaldi/test_filt.txt" "${texts[@]}" \
-    | tee "$folder/scoring_kaldi/wer_details/comparison"
+  compute-wer-bootci --mode=present "ark:$folder/scoring_kaldi/test_filt.txt" "${texts[@]}"
+  echo "Set1 is $1, Set2 is $folder"
 }
 
 case $backend in
   mdi | vosk)
     need_mdi
+    if [[ -n $heard_in ]]; then
+      mkdir -p "$folder"
+      cp -- "$heard_in/text" "$folder/text"
+      mdi score --hyp text ${compared[@]+"${compared[@]}"} "$data" "$folder"
+      exit
+    fi
     mdi score --words "$words" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" --word-ins-penalty "$word_ins_penalty" \
-      ${tuned_on:+--tuned-on "$tuned_on"} ${compare_with:+--compare-with "$compare_with"} \
+      ${tuned_on:+--tuned-on "$tuned_on"} ${compared[@]+"${compared[@]}"} \
       ${ref_filter:+--ref-filter "$ref_filter"} ${hyp_filter:+--hyp-filter "$hyp_filter"} "$data" "$folder"
     ;;
   kaldi)
@@ -158,11 +176,15 @@ $folder/scoring_kaldi and score again" >&2
     if has_reports; then
       need_mdi
       python3 -m mdi.speech.sclite --points "$(points | tr ' \n' ':,' | sed 's/,$//')" \
-        ${compare_with:+--compare-with "$compare_with"} "$(basename "$data")" "$folder"
+        ${compared[@]+"${compared[@]}"} "$(basename "$data")" "$folder"
     else
       [[ -e $folder/scoring_kaldi/best_wer ]] || as_details
       cat "$folder/scoring_kaldi/best_wer"
-      [[ -z $compare_with ]] || compare_words
+      if [[ ${#others[@]} -gt 0 ]]; then
+        for other in "${others[@]}"; do compare_words "$other"; done \
+          > "$folder/scoring_kaldi/wer_details/comparison"
+        cat "$folder/scoring_kaldi/wer_details/comparison"
+      fi
     fi
     weight=$(< "$folder/scoring_kaldi/wer_details/lmwt")
     if [[ $min_lmwt -ne $max_lmwt && ($weight -eq $min_lmwt || $weight -eq $max_lmwt) ]]; then

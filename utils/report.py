@@ -23,7 +23,21 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
-from results import FORMATS, Results, cells, collect, corpora, model_path, notes, paper_cells
+from results import (
+    DECODING,
+    FORMATS,
+    SIGNIFICANT,
+    Results,
+    cells,
+    collect,
+    comparison_cells,
+    corpora,
+    data_folder,
+    model_path,
+    notes,
+    paper_cells,
+    scored_folder,
+)
 
 from mdi import charts
 from mdi.cli import boolean
@@ -34,6 +48,7 @@ from mdi.progress import say
 FILES = {"text": "table.txt", "csv": "table.csv", "markdown": "table.md", "latex": "table.tex"}
 SHOWN = 25  # n-grams in the table of what moved most
 BASELINES = {"interpolated": "interpolation", "in": "the in-domain model"}
+WERS_AGAINST = {"default": "the default model", "interpolated": "interpolation"}
 
 
 # ---- what was gained
@@ -42,7 +57,7 @@ BASELINES = {"interpolated": "interpolation", "in": "the in-domain model"}
 def large(results: Results, corpus: str) -> pd.DataFrame:
     """The rows of a part of the corpus, without the first pass."""
     frame = results.frame
-    return frame[(frame.corpus == corpus) & ~frame.model.str.startswith("first.")]
+    return frame[(frame.corpus == corpus) & ~frame.model.str.startswith(DECODING)]
 
 
 def gains(results: Results, part: Path, corpus: str, out: Path) -> dict:
@@ -73,13 +88,17 @@ def cards(frame: pd.DataFrame, best: str) -> Iterator[dict]:
             same = abs(change) < 0.0005
             kind = "" if same else "better" if change < 0 else "worse"
             yield {"figure": "±0%" if same else f"{change:+.1%}", "text": text, "kind": kind}
-    if pd.notna(ours.wer):
-        text, kind = f"WER of {ours.test_set}", ""
-        if pd.notna(ours.difference):
-            sure = "significant" if ours.mark else "not significant"
-            text += f", {ours.difference:+.1f} points against interpolation ({sure}, p = {ours.p:.2g})"
-            kind = {"+": "better", "-": "worse"}.get(ours.mark, "")
-        yield {"figure": f"{ours.wer:.1f}%", "text": text, "kind": kind}
+    heard = rows.loc[f"first.{best}"] if f"first.{best}" in rows.index and "first.prior" in rows.index else ours
+    if pd.notna(heard.wer):
+        first = ", first pass" * (heard is not ours)
+        yield {"figure": f"{heard.wer:.1f}%", "text": f"WER of {ours.test_set}{first}", "kind": ""}
+    for baseline, name in WERS_AGAINST.items():
+        difference, p = heard[f"difference_{baseline}"], heard[f"p_{baseline}"]
+        if pd.notna(p):
+            kind = "" if p >= SIGNIFICANT else "better" if difference < 0 else "worse"
+            sure = "significant" if kind else "not significant"
+            text = f"WER of {ours.test_set} against {name} ({heard.wer - difference:.1f}%; {sure}, p = {p:.2g})"
+            yield {"figure": f"{difference / (heard.wer - difference):+.1%}", "text": text, "kind": kind}
 
 
 def sizes(results: Results, part: Path, corpus: str) -> Iterator[tuple[str, str]]:
@@ -191,6 +210,26 @@ def moved(results: Results, part: Path, corpus: str, out: Path) -> dict | None:
     return {"about": f"{about}.", "table": html(shown), "href": relative(found[model], out)}
 
 
+# ---- what was heard
+
+
+def listen(results: Results, part: Path, corpus: str) -> Iterator[dict]:
+    """Utterances of every test set but the development set that are understood differently, if there is speech."""
+    frame = results.frame[(results.frame.corpus == corpus) & results.frame.wer.notna()]
+    if frame.empty:
+        return
+    from listen import examples
+
+    in_first_pass = "first.interpolated" in set(frame.model)  # libvosk decodes with the large models
+    models = ["first.default", *(f"first.{m}" if in_first_pass else m for m in ("interpolated", "prior", "best"))]
+    for test_set in list(frame.test_set.unique())[1:] or [frame.test_set.iloc[0]]:
+        of_set = frame[frame.test_set == test_set].set_index("model")
+        systems = {of_set.label[m]: scored_folder(part, m, test_set) for m in models if m in of_set.index}
+        found, differ, total = examples(data_folder(part) / "speech" / test_set, systems)
+        if found:
+            yield {"test_set": test_set, "examples": found, "differ": differ, "total": total}
+
+
 # ---- charts
 
 
@@ -202,7 +241,8 @@ def model_charts(results: Results, corpus: str, measure: str) -> Iterator[charts
         dots = []
         for row in rows.itertuples():
             value, mark, interval = getattr(row, column), "", None
-            colour = charts.REFERENCE if row.model in ("in", "background", "interpolated", "first.default") else None
+            plain = row.model.removeprefix("first.").removeprefix("weighted.")
+            colour = charts.REFERENCE if plain in ("in", "background", "interpolated", "default") else None
             if measure == "WER":
                 mark, colour = row.mark, {"+": charts.BETTER, "-": charts.WORSE}.get(row.mark, colour)
                 interval = (max(0.0, row.wer_low), row.wer_high) if pd.notna(row.wer_low) else None
@@ -250,7 +290,8 @@ def convergence_charts(results: Results, part: Path) -> Iterator[charts.Figure]:
 
 
 def _full(model: str, label: str) -> str:
-    return f"first pass: {label}" if model.startswith("first.") else label
+    kind = {"first": "first pass: ", "weighted": "LM weight: "}.get(model.split(".", 1)[0], "")
+    return f"{kind}{label}"
 
 
 # ---- the page
@@ -276,6 +317,7 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
                 ]}
                 for at, (title, note, figures) in enumerate(sections)
             ],
+            "listen": list(listen(results, part, corpus)),
             "moved": moved(results, part, corpus, out),
             "certificates": certificate_table(part, out),
             "whole": [
@@ -285,7 +327,7 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    published = paper_cells(results)
+    published, compared = paper_cells(results), comparison_cells(results)
     return environment.get_template("report.html.j2").render(
         corpus=results.corpus,
         gains=[gains(results, part, corpus, out) for corpus, part in names.items()],
@@ -296,6 +338,7 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
         sizes=[size for corpus, part in names.items() for size in sizes(results, part, corpus)],
         files=FILES.values(),
         table=html_table(results),
+        compared=html(compared.rename(index=escape, columns=escape)) if len(compared) else "",
         paper=html(published.rename(index=escape, columns=escape)) if len(published) else "",
         notes=notes(results),
         parts=described,

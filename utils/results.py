@@ -14,7 +14,7 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,12 +26,17 @@ from mdi.files import read_lines
 
 SIGNIFICANT = 0.05
 WHOLE = ("ngrams", "words", "oov")
-NUMBERS = ("ppl", "wer", "wer_low", "wer_high", "difference", "p", "paper_ppl", "paper_wer")
+# what the WERs are compared with, and how the table calls it
+BASELINES = {"default": "default", "interpolated": "interpolation"}
+COMPARED = tuple(f"{what}_{baseline}" for baseline in BASELINES for what in ("difference", "p"))
+NUMBERS = ("ppl", "wer", "wer_low", "wer_high", "difference", "p", *COMPARED, "paper_ppl", "paper_wer")
 TEXTS = ("mark", "scorer", "unit", "test")  # of the WER, as in class Wer
 COLUMNS = ("corpus", "test_set", "model", "group", "label", *WHOLE, *NUMBERS, *TEXTS)
 
 # Huang, Li, Arora, Povey and Khudanpur: Efficient MDI adaptation for n-gram language models. Interspeech 2020, Table 1:
 # (PPL, WER) of the columns below; there is no WER without adaptation.
+# models that decode: libvosk's words, or lattices at the LM weight of the development set ("first." of other decoders)
+DECODING = ("first.", "weighted.")
 PAPER_COLUMNS = ("first.default", "first.mdi", "background", "interpolated", "mdi.2-2-2", "mdi.5-3-2", "mdi.6-4-3")
 PAPER: dict[str, dict[str, list[tuple[float, float | None]]]] = {
     "ami": {
@@ -59,22 +64,40 @@ PAPER: dict[str, dict[str, list[tuple[float, float | None]]]] = {
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """With another system on the same data."""
+
+    difference: float
+    p: float
+    test: str  # what p comes from
+    baseline: str = ""  # its name, where the file has it
+
+    @property
+    def mark(self) -> str:
+        """+ significantly better, - significantly worse."""
+        if self.p >= SIGNIFICANT or self.difference == 0:
+            return ""
+        return "+" if self.difference < 0 else "-"
+
+
+@dataclass(frozen=True)
 class Wer:
     rate: float
     low: float | None = None
     high: float | None = None
-    difference: float | None = None  # to the baseline: interpolation, or in the first pass the default model
-    p: float | None = None
+    comparisons: tuple[Comparison, ...] = ()  # the first: interpolation, or in the first pass the default model
     scorer: str = "compute-wer"
     unit: str = "utterances"  # what the bootstrap draws
-    test: str = ""  # what p comes from
 
-    @property
-    def mark(self) -> str:
-        """+ significantly better than the baseline, - significantly worse."""
-        if self.p is None or self.difference is None or self.p >= SIGNIFICANT or self.difference == 0:
-            return ""
-        return "+" if self.difference < 0 else "-"
+    def row(self, usual: str) -> dict:
+        """Its columns of the frame. `usual`: the baseline of a comparison that does not name it."""
+        found = {"wer": self.rate, "wer_low": self.low, "wer_high": self.high, "scorer": self.scorer, "unit": self.unit}
+        for one in self.comparisons[:1]:
+            found |= {"difference": one.difference, "p": one.p, "mark": one.mark, "test": one.test}
+        for one in self.comparisons:
+            if (baseline := one.baseline or usual) in BASELINES:
+                found |= {f"difference_{baseline}": one.difference, f"p_{baseline}": one.p}
+        return found
 
 
 @dataclass(frozen=True)
@@ -95,10 +118,12 @@ def labels(parts: list[Path]) -> dict[str, str]:
     """The models for which there is a perplexity, in the paper's order, and what the table calls them."""
     found = {path.stem for part in parts for path in (part / "ppl").glob("*.jsonl")}
     thresholds = sorted((name for name in found if name.startswith("mdi.")), key=_numbers)
+    decoding = {
+        "default": "default", "mdi": "MDI", "interpolated": "Interpolation",
+        **{name: f"MDI ({name[4:]})" for name in thresholds}, "prior": "MDI, prior", "best": "Best",
+    }  # fmt: skip
     known = {
-        "first.default": "default", "first.mdi": "MDI", "first.interpolated": "Interpolation",
-        **{f"first.{name}": f"MDI ({name[4:]})" for name in thresholds}, "first.prior": "MDI, prior",
-        "first.best": "Best",
+        **{f"{group}{name}": label for group in DECODING for name, label in decoding.items()},
         "background": "No adapt.", "in": "In-domain", "interpolated": "Interpolation",
         **{name: f"MDI ({name[4:]})" for name in thresholds},
         "prior": "MDI, prior", "best": "Best",
@@ -118,6 +143,7 @@ def corpora(parts: list[Path]) -> dict[str, Path]:
 
 def model_path(part: Path, model: str) -> Path:
     """Where the recipe keeps a model of the table."""
+    model = model.replace("weighted.", "first.")
     if model.startswith("first.") and (data_folder(part) / "vosk-model").exists() and model != "first.default":
         model = model.removeprefix("first.")  # libvosk decodes with the large ones
     folder = "first" if model.startswith("first.") else "lm" if model in ("in", "background", "interpolated") else "mdi"
@@ -133,8 +159,9 @@ def data_folder(part: Path) -> Path:
 
 
 def scored_folder(part: Path, column: str, test_set: str) -> Path:
-    if column.startswith("first."):
-        return part / "decode" / column.removeprefix("first.") / test_set
+    if column.startswith(DECODING):
+        heard = column.startswith("first.") and (part / "heard").is_dir()
+        return part / ("heard" if heard else "decode") / column.split(".", 1)[1] / test_set
     return part / "rescore" / column / test_set
 
 
@@ -150,24 +177,28 @@ def read_wer(folder: Path) -> Wer | None:
     details = folder / "scoring_kaldi" / "wer_details"
     report = re.search(r"(_o\d+)?\.ctm\.filt\.sys$", line.strip())  # asclite's name the number of overlapping speakers
     scorer = ("asclite" if report[1] else "sclite") if report else Wer.scorer
-    unit, test = "speakers" if report else Wer.unit, ""
-    low = high = difference = p = None
+    low = high = None
     if (details / "wer_bootci").exists():
         interval = re.search(r"\[ ([\d.-]+), ([\d.-]+) \]", (details / "wer_bootci").read_text())
         low, high = (float(interval[1]), float(interval[2])) if interval else (None, None)
+    comparisons: tuple[Comparison, ...] = ()
     if (details / "comparison").exists():
-        text = (details / "comparison").read_text()
-        tested = re.search(r"Difference of the WERs: ([+-][\d.]+), p = ([\d.]+)", text)
-        means, better = re.findall(r"%WER ([\d.]+)", text), re.search(r"improving Set1: ([\d.]+)", text)
+        comparisons = tuple(read_comparisons((details / "comparison").read_text()))
+    return Wer(float(match[1]), low, high, comparisons, scorer, "speakers" if report else Wer.unit)
+
+
+def read_comparisons(text: str) -> Iterator[Comparison]:
+    """One for each other system, in the order of the file."""
+    for block in re.split(r"(?<=\n)(?=Set1: )", text):
+        tested = re.search(r"Difference of the WERs: ([+-][\d.]+), p = ([\d.]+)", block)
+        means, better = re.findall(r"%WER ([\d.]+)", block), re.search(r"improving Set1: ([\d.]+)", block)
+        named = re.search(r"^Set1 is (.+), Set2 is ", block, re.MULTILINE)
+        baseline = Path(named[1]).parent.name if named else ""  # .../decode/default/eval
         if tested:
-            difference, p, test = float(tested[1]), float(tested[2]), "paired permutation test"
+            yield Comparison(float(tested[1]), float(tested[2]), "paired permutation test", baseline)
         elif better and len(means) == 2:  # Kaldi's compute-wer-bootci: how often of 100 the second was better
-            difference, p = (
-                float(means[1]) - float(means[0]),
-                min(1.0, 2 * min(float(better[1]), 100 - float(better[1])) / 100),
-            )
-            test = "paired bootstrap"
-    return Wer(float(match[1]), low, high, difference, p, scorer, unit, test)
+            p = min(1.0, 2 * min(float(better[1]), 100 - float(better[1])) / 100)
+            yield Comparison(float(means[1]) - float(means[0]), p, "paired bootstrap", baseline)
 
 
 def read_ngrams(model: Path) -> int | None:
@@ -200,16 +231,17 @@ def collect(corpus: str, parts: list[Path], synthetic: bool = False) -> Results:
                     published = dict(zip(PAPER_COLUMNS, PAPER[corpus][test_set], strict=True))
                     row["paper_ppl"], row["paper_wer"] = published.get(model, (None, None))
                 if wer := read_wer(scored_folder(part, model, test_set)):
-                    row |= {"wer": wer.rate, "wer_low": wer.low, "wer_high": wer.high, "p": wer.p, "mark": wer.mark}
-                    row |= {"difference": wer.difference, "scorer": wer.scorer, "unit": wer.unit, "test": wer.test}
+                    row |= wer.row("default" if model.startswith(DECODING) else "interpolated")
                 rows.append(row)
     if not rows:
         raise MdiError(f"{', '.join(map(str, parts))}: no ppl/*.jsonl; stage 7 makes them: run ./run.sh --stage 7")
     kinds = {**dict.fromkeys(WHOLE, "Int64"), **dict.fromkeys(NUMBERS, float), **dict.fromkeys(TEXTS, object)}
     frame = pd.DataFrame(rows, columns=COLUMNS).astype(kinds)
     frame[[*TEXTS]] = frame[[*TEXTS]].fillna("")
-    first = frame.model.str.startswith("first.")
-    frame["group"] = first.map({True: "First pass", False: "Rescoring" if frame[~first].wer.any() else "Large models"})
+    decodes = frame.model.str.startswith(DECODING)
+    frame["group"] = "Rescoring" if frame[~decodes].wer.any() else "Large models"
+    frame.loc[decodes, "group"] = "First pass"
+    frame.loc[frame.model.str.startswith("weighted."), "group"] = "LM weight"
     # test set by test set, each in the order in which it was found
     frame = frame.sort_values(["corpus", "test_set"], key=lambda column: pd.factorize(column)[0], kind="stable")
     rescored = any(found for part in parts for found in (part / "decode").glob("*/*/rescored"))
@@ -240,6 +272,22 @@ def cells(
     table = wide(results, {measure: style(measure, texts) for measure, texts in measures.items()})
     table["", "n-grams"] = _written(frame.groupby(["corpus", "group", "label"]).ngrams.first(), amount)
     return table
+
+
+def comparison_cells(results: Results) -> pd.DataFrame:
+    """WERs less those of each baseline, in points and in per cent of the baseline's, and p. Empty where no model was
+    compared with more than one."""
+    frame = results.frame
+    if not frame[[f"p_{baseline}" for baseline in BASELINES]].notna().all(axis=1).any():
+        return pd.DataFrame()
+    measures = {}
+    for baseline, name in BASELINES.items():
+        difference, p = frame[f"difference_{baseline}"], frame[f"p_{baseline}"]
+        relative = 100 * difference / (frame.wer - difference)
+        measures[f"against {name}"] = _written(difference, "{:+.1f}") + _written(relative, " ({:+.1f}%)")
+        measures[f"p ({name})"] = _written(p, "{:.4f}")
+    table = wide(results, measures)
+    return table[(table != "").any(axis=1)]
 
 
 def paper_cells(results: Results) -> pd.DataFrame:
@@ -290,6 +338,12 @@ def notes(results: Results) -> list[str]:
                 "The speech is SYNTHETIC (text to speech): these WERs compare language models, and say nothing of "
                 "real speech."
             )
+    if any(model.startswith("weighted.") for model in models):
+        out.append(
+            "First pass: what libvosk says with each model, at its own LM weight. LM weight: the n-best lists of that, "
+            "each at the LM weight and penalty that are best on the development set. Rescoring: those of the default "
+            "model with the scores of another one, the same way."
+        )
     if "first.best" in models and "first.prior" not in models:  # libvosk decodes with the large models themselves
         out.append(
             "First pass: MDI has the n-grams of the default model and the marginals of the interpolated one (mdi "
@@ -318,7 +372,7 @@ def notes(results: Results) -> list[str]:
 
 
 def _tables(results: Results) -> list[pd.DataFrame]:
-    return [table for table in (cells(results), paper_cells(results)) if len(table)]
+    return [table for table in (cells(results), comparison_cells(results), paper_cells(results)) if len(table)]
 
 
 def as_text(results: Results) -> str:

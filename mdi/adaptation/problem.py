@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from mdi.adaptation import constraints as selecting
 from mdi.adaptation.constraints import Constraints, Dropped, as_trie
 from mdi.adaptation.dual import Dual, SubsetDual
 from mdi.adaptation.history import History
@@ -115,26 +117,38 @@ class ExtendedBackground:
         self.known = locate(self.ngrams, background.trie)
         self.model = extend(background, self.ngrams, spend=spend)
         self.mass = history.on(self.model.trie)
-        self.dual = Dual(self.model, self.mass, Constraints(rows_in(self.model.trie, counts, chosen)), threads)
+        rows = Constraints(rows_in(self.model.trie, counts, chosen))
+        self.dual = Dual(self.model, self.mass, rows, threads, history.cuts)
 
     def dual_of(self, chosen: Constraints) -> Dual:
         """The dual of the given constraints alone."""
         return self.dual if chosen.total == self.chosen.total else SubsetDual(self.dual, self.chosen.flags_of(chosen))
 
+    def reach(self, chosen: Constraints) -> Array:
+        """After how many histories with mass each of the given constraints has events."""
+        return selecting.reaches(self.dual.constraints, self.model.trie, self.mass)[0][self.chosen.flags_of(chosen)]
+
     def needed(self, chosen: Constraints) -> list[Array] | None:
         """Flags of the rows that the background had before or the given constraints need; None if those are all
         rows."""
-        trie = self.ngrams
-        needed = trie.flags(rows_in(trie, self.counts, chosen))
-        for k in range(trie.order, 1, -1):
-            rows = np.flatnonzero(needed[k])
-            needed[k - 1][trie.suffix[k][rows]] = True
-            needed[k - 1][trie.row_of_hist[k - 1][trie.hist_of_rows(k, rows)]] = True
-        spare = [~part & (known < 0) for part, known in zip(needed, self.known, strict=True)]
+        spare = needed_rows(self.ngrams, self.counts, chosen, [part >= 0 for part in self.known])
         if not any(part.any() for part in spare):
             return None
-        dropped = [rows[part] for rows, part in zip(locate(trie, self.model.trie), spare, strict=True)]
+        dropped = [rows[part] for rows, part in zip(locate(self.ngrams, self.model.trie), spare, strict=True)]
         return [~part for part in self.model.trie.flags(dropped)]
+
+    def problem(self, dual: Dual, keep: list[Array] | None, **fields: Any) -> Problem:
+        return Problem(background=self.model, constraints=dual.constraints, dual=dual, keep=keep, **fields)
+
+
+def needed_rows(trie: Trie, counts: Trie, chosen: Constraints, known: list[Array]) -> list[Array]:
+    """Flags of the rows of `trie` that neither were there before, `known`, nor are needed by the given constraints."""
+    needed = trie.flags(rows_in(trie, counts, chosen))
+    for k in range(trie.order, 1, -1):
+        rows = np.flatnonzero(needed[k])
+        needed[k - 1][trie.suffix[k][rows]] = True
+        needed[k - 1][trie.row_of_hist[k - 1][trie.hist_of_rows(k, rows)]] = True
+    return [~part & ~before for part, before in zip(needed, known, strict=True)]
 
 
 def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, history: History, threads: int) -> Array:

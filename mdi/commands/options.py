@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdi.cli import boolean
-from mdi.errors import MdiError, check_positive, examples
+from mdi.cluster import KINDS
+from mdi.errors import MdiError, OptionError, check_positive, examples
 from mdi.progress import Progress, detail, say, set_verbose
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from mdi.adaptation.solver import Step
     from mdi.lm.counts import Counts
     from mdi.lm.model import NgramModel
+    from mdi.lm.sharded import Job
     from mdi.lm.text import TextStats
     from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
@@ -51,6 +54,61 @@ def add_model_arguments(parser: argparse.ArgumentParser, *, writes: bool = True,
     if writes:
         parser.add_argument("--format", choices=("arpa", "fst", "opengrm", "ngram", "carpa"),
                             help="form of OUT (as its name says: *.carpa, Gr.fst, *.fst, otherwise ARPA)")  # fmt: skip
+
+
+def add_cluster_arguments(parser: argparse.ArgumentParser, *, memory: bool = True) -> None:
+    """Of verbs that can work on models in shards. `memory`: whether --memory is not an option of the verb already."""
+    add = parser.add_argument
+    add("--cluster", metavar="WHERE", help=f"share the work between Dask workers: {KINDS} (this process)")
+    if memory:
+        add("--memory", metavar="SIZE", help="of each process, such as 2G: cut the models into shards that fit (none)")
+    add("--shards", type=int, metavar="N", help="cut into so many shards (as many as workers and memory demand)")
+    add("--shards-dir", metavar="DIR",
+        help="folder for shards, which all workers see; removed when all is done, used again after a failure "
+             "(OUT.shards)")  # fmt: skip
+
+
+def parse_size(name: str, text: str) -> int:
+    """Bytes of '500M' or '2G'."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)B?", text, re.IGNORECASE)
+    size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else 0
+    if size < 1 << 20:
+        raise OptionError(name, text, "at least 1M, such as 500M or 2G")
+    return size
+
+
+@contextmanager
+def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str | None = None) -> Iterator[Job | None]:
+    """Where and by whom models in shards are worked on; None where they are not to be cut. A job that fails leaves its
+    shards for the next try."""
+    if args.cluster is None and args.shards is None and memory is None:
+        yield None
+        return
+    from mdi.cluster import connected
+    from mdi.lm.sharded import Job, job_folder, source_of
+
+    if args.shards is not None:
+        check_positive("shards", args.shards)
+    form = getattr(args, "format", None)
+    if form not in (None, "arpa") or (getattr(args, "words", None) and not getattr(args, "lattices", None)):
+        raise MdiError("--words or --format with a model in shards; expected ARPA in and out: use mdi convert")
+    if out == "-" and args.shards_dir is None:
+        raise MdiError("standard output and a model in shards; expected --shards-dir DIR for the shards")
+    size = None if memory is None else parse_size("memory", memory)
+    about = {name: value for name, value in vars(args).items() if name not in _FREE}
+    about["sources"] = [source_of(path) for path in inputs]
+    name = out.replace("{}", "sweep")
+    with (
+        job_folder(args.shards_dir or f"{name}.shards", about) as folder,
+        connected(args.cluster, size, f"{name}.workers.log") as runner,
+    ):
+        yield Job(folder, runner, size, args.shards)
+        if runner.exchanged:
+            detail(f"{runner.exchanged / 1e6:.1f} MB sent to workers and back")
+
+
+# Options that may change between tries.
+_FREE = ("cluster", "threads", "verbose", "estimate", "memory", "shards_dir")
 
 
 def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> NgramModel:
@@ -106,8 +164,6 @@ def check_options(args: argparse.Namespace) -> None:
 
 def parse_variances(text: str | None) -> float | list[float] | None:
     """'1', or by order '2-1-0.5'; None and 'none' mean no prior."""
-    from mdi.errors import OptionError
-
     if text is None or text == "none":
         return None
     try:
@@ -227,7 +283,9 @@ def text_fields(counts: Counts) -> dict[str, int]:
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """The options for the certificate; the number of threads changes nothing."""
     return {
-        name: value for name, value in vars(args).items() if name not in ("files", "threads", "verbose", "estimate")
+        name: value
+        for name, value in vars(args).items()
+        if name not in ("files", "threads", "verbose", "estimate", "cluster", "memory", "shards", "shards_dir")
     }
 
 
@@ -236,10 +294,17 @@ def sum_fields(model: NgramModel, out: str, form: str | None = None, why: str = 
     error where that is no model."""
     from mdi.fst.formats import format_of, reader_of
     from mdi.lm.model import with_suffixes
-    from mdi.lm.normalise import MAX_OUTPUT_GAP, worst_sum
+    from mdi.lm.normalise import worst_sum
 
     form = form or format_of(out)
-    gap, where = worst_sum(with_suffixes(model), reader_of(form))
+    return gap_fields(worst_sum(with_suffixes(model), reader_of(form)), form, why)
+
+
+def gap_fields(worst: tuple[float, str], form: str, why: str = "") -> dict[str, Any]:
+    """The same where the largest gap, and the history that has it, are known."""
+    from mdi.lm.normalise import MAX_OUTPUT_GAP
+
+    gap, where = worst
     if not gap <= MAX_OUTPUT_GAP[form == "arpa"]:
         raise MdiError(
             f"the model would sum to one only within {gap:.2g} (after {where}){why}. Nothing was written; raise "

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 
 def cache_folder(modules: Path, environment: Mapping[str, str]) -> str | None:
@@ -31,6 +33,23 @@ def _is_mine(folder: str) -> bool:
         return safe and os.access(folder, os.W_OK)
     except OSError:
         return False
+
+
+def start_lightly() -> None:
+    """Loads numba without what it would look for as its first kernel is loaded: a BLAS, in scipy.linalg, and cffi. That
+    takes as long as an adaptation, and no kernel here uses them. For processes that are this package's alone: others
+    may."""
+    modules: dict[str, Any] = sys.modules
+    if "numba.np.arraymath" in modules:
+        return
+    hidden = [name for name in ("scipy.linalg", "cffi") if name not in modules]
+    modules.update(dict.fromkeys(hidden))  # None: an import fails
+    try:
+        import numba.core.typing.cffi_utils
+        import numba.np.arraymath  # noqa: F401
+    finally:
+        for name in hidden:
+            del modules[name]
 
 
 if _folder := cache_folder(Path(__file__).parent, os.environ):

@@ -18,7 +18,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from isal import isal_zlib
@@ -56,7 +56,7 @@ def _source(path: str) -> dict[str, object]:
     return {"path": os.path.realpath(path), "size": status.st_size, "time_ns": status.st_mtime_ns}
 
 
-def _lists(model: NgramModel) -> dict[str, list[np.ndarray]]:
+def model_lists(model: NgramModel) -> dict[str, list[np.ndarray]]:
     trie, vocab = model.trie, model.vocab
     tries = {"begin": trie.begin, "word": trie.word, "suffix": trie.suffix, "as_hist": trie.as_hist, "back": trie.back}
     return {**tries, "p": model.p, "bow": model.bow, "vocab": [vocab.blob, vocab.offset, vocab.table]}
@@ -64,9 +64,19 @@ def _lists(model: NgramModel) -> dict[str, list[np.ndarray]]:
 
 def save(model: NgramModel, path: str, to: Path) -> None:
     """Keeps the model that was read from `path`. If there is no room for it, nothing is lost but time."""
-    head: dict[str, Any] = {"version": VERSION, "byteorder": sys.byteorder, "source": _source(path), "arrays": {}}
+    try:
+        with writing(str(to)) as stream:
+            os.fchmod(stream.fileno(), 0o600)
+            write_arrays(stream, _source(path), model_lists(model))
+    except MdiError as error:
+        say(f"{error}; {path} is not kept")
+
+
+def write_arrays(stream: BinaryIO, source: dict[str, object], lists: dict[str, list[np.ndarray]]) -> None:
+    """Lists of arrays by name, and what they were made from."""
+    head: dict[str, Any] = {"version": VERSION, "byteorder": sys.byteorder, "source": source, "arrays": {}}
     arrays, at = [], 0
-    for name, parts in _lists(model).items():
+    for name, parts in lists.items():
         head["arrays"][name] = []
         for part in parts:
             head["arrays"][name].append({"type": part.dtype.name, "length": len(part), "at": at})
@@ -78,14 +88,9 @@ def save(model: NgramModel, path: str, to: Path) -> None:
     head |= {"bytes": at, "crc32": crc}
     text = json.dumps(head).encode()
     text += b" " * (-(16 + len(text)) % _ALIGN)
-    try:
-        with writing(str(to)) as stream:
-            os.fchmod(stream.fileno(), 0o600)
-            stream.write(_MAGIC + len(text).to_bytes(8, "little") + text)
-            for piece in _pieces(arrays):
-                stream.write(piece)
-    except MdiError as error:
-        say(f"{error}; {path} is not kept")
+    stream.write(_MAGIC + len(text).to_bytes(8, "little") + text)
+    for piece in _pieces(arrays):
+        stream.write(piece)
 
 
 def _pieces(arrays: list[np.ndarray]) -> Iterator[bytes | memoryview]:
@@ -110,6 +115,20 @@ def load(path: str, kept: Path) -> NgramModel | None:
 
 
 def _read(kept: Path) -> tuple[NgramModel, dict[str, object]]:
+    lists, source = read_arrays(kept)
+    model = model_of(lists)
+    if not _sound(model):
+        raise ValueError("damaged")
+    return model, source
+
+
+def model_of(lists: dict[str, list[np.ndarray]]) -> NgramModel:
+    trie = Trie(**{name: lists[name] for name in ("begin", "word", "suffix", "as_hist", "back")})
+    return NgramModel(Vocabulary(*lists["vocab"]), trie, lists["p"], lists["bow"])
+
+
+def read_arrays(kept: Path, check: bool = True) -> tuple[dict[str, list[np.ndarray]], dict[str, object]]:
+    """What `write_arrays` wrote, mapped into memory; a ValueError or OSError if it is not that."""
     with open(kept, "rb") as stream:
         status = os.fstat(stream.fileno())
         if status.st_uid != os.getuid() or status.st_mode & 0o022:
@@ -125,7 +144,7 @@ def _read(kept: Path) -> tuple[NgramModel, dict[str, object]]:
     if os.path.getsize(kept) != 16 + size + head["bytes"]:
         raise ValueError("cut off")
     data = np.asarray(np.memmap(kept, np.uint8, "c", 16 + size))
-    if isal_zlib.crc32(data) != head["crc32"]:
+    if check and isal_zlib.crc32(data) != head["crc32"]:
         raise ValueError("damaged")
 
     def part(entry: dict[str, Any]) -> np.ndarray:
@@ -133,11 +152,7 @@ def _read(kept: Path) -> tuple[NgramModel, dict[str, object]]:
         return data[entry["at"] : entry["at"] + entry["length"] * kind.itemsize].view(kind)
 
     lists = {name: [part(entry) for entry in entries] for name, entries in head["arrays"].items()}
-    trie = Trie(**{name: lists[name] for name in ("begin", "word", "suffix", "as_hist", "back")})
-    model = NgramModel(Vocabulary(*lists["vocab"]), trie, lists["p"], lists["bow"])
-    if not _sound(model):
-        raise ValueError("damaged")
-    return model, head["source"]
+    return lists, head["source"]
 
 
 def _sound(model: NgramModel) -> bool:

@@ -23,7 +23,18 @@ from mdi.kernels.model import subtract_at
 from mdi.kernels.text import FULL
 from mdi.lm.external import ExternalCounter, Rows
 from mdi.lm.text import LONGEST_LINE, OOV, SPECIAL, Text, TextLike, TextStats
-from mdi.lm.trie import MAX_ORDER, NONE, Array, Trie, add_order, from_ngrams, missing_suffixes, unigram_trie, union
+from mdi.lm.trie import (
+    MAX_ORDER,
+    NONE,
+    Array,
+    Trie,
+    add_order,
+    from_ngrams,
+    locate,
+    missing_suffixes,
+    unigram_trie,
+    union,
+)
 from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, model_vocabulary, read_words, to_str
 
 # More than this many events nobody has counted.
@@ -280,6 +291,17 @@ def add_counts(a: Counts, b: Counts, weight: float = 1.0) -> Counts:
         list(dict.fromkeys([*one.oov_examples, *other.oov_examples]))[:5],
     )  # fmt: skip
     return Counts(a.vocab, both.trie, count, stats)
+
+
+def less(a: Counts, b: Counts) -> Counts:
+    """a - b, where b's counts are part of a's; what rounding leaves of nothing is nothing."""
+    count, where = [part.copy() for part in a.count], locate(b.trie, a.trie)
+    for k in range(1, b.order + 1):
+        left = count[k][where[k]] - b.count[k]
+        count[k][where[k]] = np.where(left > 1e-9, left, 0.0)
+    one, other = a.stats, b.stats
+    stats = TextStats(one.sentences - other.sentences, one.words - other.words, one.oov - other.oov, one.oov_examples)
+    return Counts(a.vocab, a.trie, count, stats)
 
 
 class _CountWriter:

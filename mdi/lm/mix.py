@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 
 from mdi.errors import MdiError
+from mdi.kernels.arpa import as_written
 from mdi.kernels.model import backed_off
 from mdi.lm.model import NgramModel, over_vocabulary, with_suffixes
 from mdi.lm.normalise import backoff_model, closure
 from mdi.lm.perplexity import token_probs
+from mdi.lm.sharded import ShardedModel, worst_of
+from mdi.lm.shards import Shard, gaps_of
 from mdi.lm.text import Text, TextLike
 from mdi.lm.trie import NONE, Array, Trie, locate, union
 from mdi.lm.vocabulary import join_vocabularies
@@ -119,3 +123,22 @@ def _widened(model: NgramModel, trie: Trie, where: list[Array], k: int, lower_p:
         known[where[k]] = np.arange(model.trie.rows(k), dtype=np.int32)
         own_p = model.p[k]
     return backed_off(trie.level(k), bow, lower_p, known, own_p)
+
+
+def mix_sharded(
+    models: Sequence[ShardedModel], weights: Array, name: str
+) -> tuple[ShardedModel, tuple[float, str], tuple[float, str]]:
+    """The same of models over one vocabulary, in the same shards; and the worst sum (as mdi.lm.normalise.worst_sum),
+    and that of the file that will be written."""
+    first = models[0]
+    calls = [(one, [model.name for model in models], weights, name) for one in first.shards]
+    gaps, rounded, p = zip(*first.run(_mix_shard, calls, "mixing"), strict=True)
+    mixed = replace(first, name=name, order=max(model.order for model in models), p=[NONE, p[0]])
+    return mixed, worst_of(first.vocab, list(gaps)), worst_of(first.vocab, list(rounded))
+
+
+def _mix_shard(shard: Shard, names: list[str], weights: Array, name: str) -> tuple[list, list, Array]:
+    model = mix([shard.load(one) for one in names], weights)
+    shard.save(name, model)
+    whole = with_suffixes(model)
+    return gaps_of(shard, whole), gaps_of(shard, whole, as_written), np.array(model.p[1])

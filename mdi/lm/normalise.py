@@ -118,14 +118,24 @@ def worst_sum(model: NgramModel, reader: Reader | None = None) -> tuple[float, s
 
 def warn_unless_normalised(path: str, model: NgramModel) -> None:
     """Says how far off a model that was read is; what is made of it will be normalised."""
-    gap, where = worst_sum(with_suffixes(model))
+    warn_of_gap(path, worst_sum(with_suffixes(model)))
+
+
+def warn_of_gap(path: str, worst: tuple[float, str]) -> None:
+    """The same of a model of which the worst sum is known."""
+    gap, where = worst
     if gap > SUM_WARNING:
         say(f"{path}: the probabilities after {where} miss 1 by {gap:.3g}; the result is normalised again")
 
 
 def check_normalised(path: str, model: NgramModel, renormalize: bool = False) -> None:
     """A model to adapt is refused on the way in if it is not a probability model."""
-    gap, where = worst_sum(model)
+    check_gap(path, worst_sum(model), renormalize)
+
+
+def check_gap(path: str, worst: tuple[float, str], renormalize: bool) -> None:
+    """The same of a model of which the worst sum is known."""
+    gap, where = worst
     if gap > SUM_ERROR and not renormalize:
         raise MdiError(
             f"{path}: p(.|h) sums to one only within {gap:.2g} (after {where}); expected {SUM_ERROR:g}. "
@@ -135,7 +145,12 @@ def check_normalised(path: str, model: NgramModel, renormalize: bool = False) ->
 
 def checked_sum(model: NgramModel) -> float:
     """Worst |sum p - 1| of a model about to be written; an error where it is not one."""
-    gap, where = worst_sum(with_suffixes(model))
+    return check_sum(worst_sum(with_suffixes(model)))
+
+
+def check_sum(worst: tuple[float, str]) -> float:
+    """The same of a model of which the worst sum is known."""
+    gap, where = worst
     if not gap <= TOLERANCE:
         raise MdiError(
             f"the probabilities after {where} miss 1 by {gap:.3g}; expected a model that sums to one. Check the inputs"

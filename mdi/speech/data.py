@@ -64,6 +64,16 @@ def read_text(path: str | Path) -> dict[str, Words]:
     return {name: row.fields for name, row in read_rows(path).items()}
 
 
+def read_groups(path: str | Path, what: str = "speaker") -> dict[str, str]:
+    """utt2spk and its like: an utterance and its speaker, or whatever else utterances have in common, per line."""
+    found = {}
+    for name, row in read_rows(path).items():
+        if len(row.fields) != 1:
+            raise MdiError(f"{path}:{row.number}: {len(row.fields)} fields after the name; expected one {what}")
+        found[name] = row.fields[0]
+    return found
+
+
 def text_of_lines(lines: Iterable[bytes]) -> dict[str, Words]:
     """The same from lines that a program has printed."""
     return {words[0]: words[1:] for words in map(fields, lines) if words}
@@ -145,14 +155,7 @@ class DataFolder:
     def speakers(self) -> dict[str, str]:
         """utt2spk: the speaker of each utterance; empty if there is no such file."""
         path = self.path / "utt2spk"
-        if not path.exists():
-            return {}
-        found = {}
-        for name, row in read_rows(path).items():
-            if len(row.fields) != 1:
-                raise MdiError(f"{path}:{row.number}: {len(row.fields)} fields after the name; expected one speaker")
-            found[name] = row.fields[0]
-        return found
+        return read_groups(path) if path.exists() else {}
 
     def utterances_of_speakers(self) -> dict[str, list[str]]:
         """spk2utt; empty if there is no such file."""

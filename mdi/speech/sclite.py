@@ -21,7 +21,7 @@ import numpy as np
 from mdi.errors import MdiError, examples, exit_code
 from mdi.files import read_lines
 from mdi.lm.vocabulary import to_str
-from mdi.speech.score import Point, write_comparison, write_file
+from mdi.speech.score import Point, comparison, write_comparisons, write_file
 from mdi.speech.wer import Errors, confidence
 
 SCLITE, ASCLITE = "SPKR", "Speaker"  # heads of the first column
@@ -124,15 +124,20 @@ def best_report(folder: Path) -> Errors:
     return read_report(Path(where).with_suffix(".raw"))
 
 
-def compare(folder: Path, other: Path) -> str:
-    """Whether `folder` is better than `other`, each at its own point; also in scoring_kaldi/wer_details/comparison."""
+def compare(folder: Path, others: list[Path]) -> str:
+    """Whether `folder` is better than each of the others, all at their own points; also in
+    scoring_kaldi/wer_details/comparison."""
+    return write_comparisons(str(folder), [_comparison(folder, other) for other in others])
+
+
+def _comparison(folder: Path, other: Path) -> str:
     first, second = best_report(other), best_report(folder)
     if first.utterances != second.utterances:
         odd = sorted(set(first.utterances) ^ set(second.utterances))
         raise MdiError(
             f"{folder} and {other} were scored on different speakers: {examples(odd)}; score both on the same data"
         )
-    return write_comparison(str(folder), str(other), first, second, f" over {_speakers(first)}")
+    return comparison(str(folder), str(other), first, second, f" over {_speakers(first)}")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -141,7 +146,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("folder", metavar="DIR", type=Path)
     parser.add_argument("--points", required=True, metavar="LMWT:WIP,...", help="the points that were scored")
     parser.add_argument(
-        "--compare-with", metavar="OTHER", type=Path, help="folder of another system, scored in the same way"
+        "--compare-with",
+        metavar="OTHER",
+        type=Path,
+        action="append",
+        default=[],
+        help="folder of another system, scored in the same way; may be repeated",
     )
     args = parser.parse_args(argv)
 

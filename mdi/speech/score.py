@@ -241,26 +241,30 @@ def best_point(folder: str) -> Point:
         ) from error
 
 
-def compare(folder: str, other: str, references: dict[str, Words], mode: str) -> str:
-    """Whether `folder` is better than `other`, each at its own best point; also in
+def compare(folder: str, others: list[str], references: dict[str, Words], mode: str) -> str:
+    """Whether `folder` is better than each of the others, all at their own best points; also in
     scoring_kaldi/wer_details/comparison."""
-    errors = []
-    for path in (other, folder):
+    errors = {}
+    for path in (folder, *others):
         weight, penalty = best_point(path)
         hypotheses = read_text(str(Path(path) / "scoring_kaldi" / f"penalty_{penalty}" / f"{weight}.txt"))
-        errors.append(compute_wer(references, hypotheses, mode))
-    return write_comparison(folder, other, errors[0], errors[1])
+        errors[path] = compute_wer(references, hypotheses, mode)
+    return write_comparisons(folder, [comparison(folder, other, errors[other], errors[folder]) for other in others])
 
 
-def write_comparison(folder: str, other: str, first: Errors, second: Errors, over: str = "") -> str:
+def comparison(folder: str, other: str, first: Errors, second: Errors, over: str = "") -> str:
     """`second` is of `folder`; `over` says what was drawn and paired where that is not the utterance."""
     one, two, improved = confidence(first, second)
     assert two is not None
-    text = (
+    return (
         f"{one.line('Set1')}{two.line('Set2')}Probability of Set2 improving Set1: {improved:.2f}\n"
         f"Difference of the WERs: {second.rate - first.rate:+.2f}, p = {sign_flip_p(first, second):.4f} (paired "
         f"permutation test"
         f"{over}, two-sided)\nSet1 is {other}, Set2 is {folder}\n"
     )
-    write_file(Path(folder) / "scoring_kaldi" / "wer_details" / "comparison", text)
-    return text
+
+
+def write_comparisons(folder: str, texts: list[str]) -> str:
+    """One after the other."""
+    write_file(Path(folder) / "scoring_kaldi" / "wer_details" / "comparison", "".join(texts))
+    return "".join(texts)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from mdi.files import exchange_folder, scratch_folder
 from mdi.fst.formats import read_lm, write_lm
 from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.lm.model import NgramModel
+from mdi.progress import shown_as
 
 CERTIFICATE = "mdi.json"
 _BEAM = re.compile(r"^--lattice-beam=(.*)$", re.MULTILINE)
@@ -117,7 +118,8 @@ def new_folder(source: VoskFolder, out: Path, lattice_beam: float | None = None)
         shutil.copytree(source.path, made.path, copy_function=_link_or_copy)
         if lattice_beam is not None:
             exchange_beam(made, lattice_beam)
-        yield made
+        with shown_as(str(made.path), str(out)):
+            yield made
         exchange_folder(str(made.path), str(out))
 
 
@@ -143,7 +145,10 @@ def exchange_lm(folder: VoskFolder, path: Path, model: NgramModel) -> None:
     form = {"Gr.fst": "ngram", "G.fst": "fst", "G.carpa": "carpa"}[path.name]
     path.parent.mkdir(exist_ok=True)
     # the file may be a link to that of the source, which also has the numbers: it is replaced, never written into
-    write_lm(model, str(path), form, str(folder.words))
+    words = folder.words.resolve()
+    if path.is_symlink():
+        path.unlink()
+    write_lm(model, str(path), form, str(words))
 
 
 def exchange_beam(folder: VoskFolder, beam: float) -> None:
@@ -157,13 +162,18 @@ def exchange_beam(folder: VoskFolder, beam: float) -> None:
 
 
 @contextmanager
-def with_lattice_beam(folder: VoskFolder, beam: float | None) -> Iterator[VoskFolder]:
-    """The model with another lattice beam, for as long as it is needed."""
-    if beam is None:
+def changed(
+    folder: VoskFolder, beam: float | None = None, models: Mapping[str, NgramModel] | None = None
+) -> Iterator[VoskFolder]:
+    """The model with another lattice beam and other language models in these places, for as long as it is needed."""
+    if beam is None and not models:
         yield folder
         return
     with scratch_folder("mdi-vosk-") as scratch:
         made = VoskFolder(Path(scratch) / "model")
         shutil.copytree(folder.path.resolve(), made.path, copy_function=os.symlink)
-        exchange_beam(made, beam)
+        if beam is not None:
+            exchange_beam(made, beam)
+        for place, model in (models or {}).items():
+            exchange_lm(made, made.path / place, model)
         yield made
