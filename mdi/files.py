@@ -9,6 +9,7 @@ import fcntl
 import glob
 import hashlib
 import io
+import json
 import os
 import shutil
 import stat
@@ -99,6 +100,17 @@ def read_plain(path: str, most: int = 1 << 31) -> bytes:
             return b"".join(pieces)[:most]
     except OSError as error:
         raise MdiError(f"{path}: {error.strerror or error}") from error
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """A file that a program has written for programs: a certificate, the record of a decoding."""
+    try:
+        found = json.loads(read_plain(os.fspath(path)))
+    except (ValueError, RecursionError) as error:
+        raise MdiError(f"{path}: no JSON ({error}); the file is damaged, remove it and make it again") from error
+    if not isinstance(found, dict):
+        raise MdiError(f"{path}: a {type(found).__name__}; expected names and values. Remove it and make it again")
+    return found
 
 
 def read_ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:

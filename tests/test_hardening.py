@@ -497,3 +497,31 @@ def test_any_locale_and_any_name(locale, tmp_path):
         done = mdi(*arguments, env=environment, encoding="utf-8", errors="replace")
         assert done.returncode == 0, done.stderr
     assert json.loads((folder / "m ü.arpa.json").read_text(encoding="utf-8"))["inputs"] == [str(text)]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", "\xff", "[" * 100_000])
+def test_damaged_records_are_refused(content, tmp_path):
+    (tmp_path / "decode.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(MdiError, match=r"decode\.json: "):
+        files.read_json(tmp_path / "decode.json")
+
+
+# ---- load
+
+
+def test_a_line_of_a_million_words_and_orders_one_and_eight(tmp_path, capsys):
+    text = tmp_path / "text"
+    text.write_text("a b c d\n" * 20 + " ".join(["a b b c"] * 250_000) + "\n")
+    for order in ("1", "8"):
+        out = str(tmp_path / f"{order}.arpa")
+        assert main(["train", "--order", order, "--memory", "100M", str(text), out]) == 0
+        assert main(["adapt", "--min-counts", "1", "--sigma2", "1", out, str(text), f"{out}.adapted"]) == 0
+        assert main(["check", f"{out}.adapted"]) == 0
+
+
+def test_ten_runs_at_once_leave_one_whole_model(tmp_path):
+    command = [sys.executable, "-m", "mdi", "train", TINY, str(tmp_path / "out")]
+    runs = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(10)]
+    assert [run.wait() for run in runs] == [0] * 10
+    assert main(["check", str(tmp_path / "out")]) == 0
+    assert not list(tmp_path.glob(".*"))
