@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -289,8 +290,10 @@ def _temporary(target: Path) -> tuple[int, str]:
     """(handle, name) of a new file beside the target. It is locked: those of runs that were killed are not, and are
     removed here."""
     prefix = f".{target.name[:50]}."
-    for old in target.parent.glob(f"{glob.escape(prefix)}{'?' * 12}.tmp"):
-        _remove_unlocked(old)
+    with os.scandir(target.parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(prefix) and re.fullmatch(r"[0-9a-f]{12}\.tmp", entry.name[len(prefix) :]):
+                _remove_unlocked(Path(entry.path))
     while True:
         name = str(target.parent / f"{prefix}{os.urandom(6).hex()}.tmp")
         handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
