@@ -225,6 +225,17 @@ def test_large_counts_are_smoothed_in_no_time():
     assert all(np.isfinite(p).all() for p in model.p[1:])
 
 
+def test_a_certificate_does_not_disturb_the_next_adaptation(monkeypatch):
+    """In a sweep it is made in another thread, while the same arrays are used for the next set."""
+    from mdi.adaptation.adapter import adapt
+    from mdi.adaptation.dual import Dual
+    from mdi.adaptation.table import certificate
+
+    adapted = adapt(GOOD, TINY, 1, sigma2=1)
+    monkeypatch.delattr(Dual, "evaluate")
+    assert 0 < certificate(adapted)["rounding_error"] < 1e-12
+
+
 # ---- lattices, counts, words
 
 
