@@ -262,6 +262,21 @@ def test_bad_lines_of_lattices(line, tmp_path):
         list(read_lattices(str(tmp_path / "lat")))
 
 
+def test_a_plain_lattice_has_frames_only_where_it_reads_them():
+    """What a decoder hands over; there was room for more frames, with anything in it."""
+    import struct
+
+    from mdi.fst.openfst import fst_header
+    from mdi.speech.lattice_files import parse_fst
+
+    arcs = b"".join(struct.pack("<iiffi", 0, 1, 1.0, 2.0, 1) for _ in range(1000))
+    body = struct.pack("<ffq", np.inf, np.inf, 1000) + arcs + struct.pack("<ffq", 0.0, 0.0, 0)
+    data = fst_header("lattice4", 0, 2, 1000) + body
+    np.full(4000, -1, np.int32)  # memory that is handed out again
+    lattice = parse_fst(data, "u")
+    assert (lattice.n_arcs, len(lattice.frames)) == (1000, 0)
+
+
 def test_numbers_of_states_cost_no_memory(tmp_path):
     (tmp_path / "lat").write_text("u \n7 2000000000 1 1,1,1\n2000000000 0,0,\n\n")
     (lattice,) = read_lattices(str(tmp_path / "lat"))
