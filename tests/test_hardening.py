@@ -163,13 +163,18 @@ def test_outputs_differ(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_certificate_names_its_file(tmp_path):
+def test_a_certificate_names_its_file(tmp_path, capsys):
     import hashlib
 
     out = tmp_path / "out.arpa.gz"
     assert main(["adapt", "--min-counts", "1", GOOD, TINY, str(out)]) == 0
     said = json.loads((tmp_path / "out.arpa.gz.json").read_text())["file"]
     assert said == {"bytes": out.stat().st_size, "sha256": hashlib.sha256(out.read_bytes()).hexdigest()}
+    assert main(["check", str(out)]) == 0
+    assert "out.arpa.gz.json is its certificate" in capsys.readouterr().out
+    shutil.copy(GOOD, out)
+    assert main(["check", str(out)]) == 0
+    assert "is the certificate of another file" in capsys.readouterr().out
 
 
 # ---- numbers
