@@ -78,4 +78,4 @@ def decoded(path: Path) -> tuple[np.ndarray, int]:
 
 def recordings(given: str | None, downloads: Path) -> Recordings:
     folder = find_prompts(given, downloads)
-    return Recordings(str(folder), read_utterances(folder), eval_share=0.4, dev_share=0.1)
+    return Recordings(str(folder), read_utterances(folder), eval_share=0.3, dev_share=0.1)

@@ -231,7 +231,8 @@ score() {
   if [[ -n $recipe && $backend == kaldi ]]; then of=$egs_dir/$(of_set "$2" "$set_data"); fi
   [[ $2 == "${sets[0]}" ]] || options+=(--tuned-on "$1/${sets[0]}")
   for baseline in "${@:3}"; do
-    if [[ $1 != "$baseline" ]]; then compared+=("$baseline/$2"); fi
+    # in the order of the models: interpolation is not scored when the default is
+    if [[ $1 != "$baseline" && $1 != */decode/default ]]; then compared+=("$baseline/$2"); fi
   done
   [[ ${#compared[@]} -eq 0 ]] || options+=(--compare-with "$(IFS=, && echo "${compared[*]}")")
   make_once "$1/$2/scoring_kaldi/best_wer" from "$1/$2/num_jobs" "$data/speech/$2/text" by "$steps/score.sh" \
