@@ -22,7 +22,7 @@ import pandas as pd
 
 from mdi.cli import boolean
 from mdi.errors import MdiError, exit_code
-from mdi.files import read_lines
+from mdi.files import read_json, read_lines
 
 SIGNIFICANT = 0.05
 WHOLE = ("ngrams", "words", "oov")
@@ -205,7 +205,7 @@ def read_ngrams(model: Path) -> int | None:
     """From the certificate beside the model, or from the ARPA's header."""
     certificate = Path(f"{model}.json")
     if certificate.exists():
-        return sum(json.loads(certificate.read_text())["ngrams"])
+        return sum(read_json(certificate)["ngrams"])
     if not model.exists():
         return None
     total = 0

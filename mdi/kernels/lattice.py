@@ -211,7 +211,8 @@ def measure_bytes(body, n_states, compact):
 
 @njit(cache=True, nogil=True)
 def parse_bytes(body, real, compact, lattice):
-    """A binary lattice into arrays of the right sizes; `real` are the words of `body` as single floats."""
+    """A binary lattice into arrays of the right sizes; `real` are the words of `body` as single floats. Returns the
+    number of frames, of which a plain lattice may have fewer than arcs."""
     begin, arcs, finals, frames = lattice
     at, arc, n = 0, 0, 0
     for s in range(begin.shape[0] - 1):
@@ -245,6 +246,7 @@ def parse_bytes(body, real, compact, lattice):
             at += 1
             arc += 1
     begin[begin.shape[0] - 1] = arc
+    return n
 
 
 @njit(cache=True, nogil=True)
