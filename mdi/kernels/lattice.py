@@ -259,13 +259,9 @@ def sound(lattice):
     for s in range(finals.graph.shape[0]):
         if finals.graph[s] != INFINITY and not (abs(finals.graph[s]) < INFINITY and abs(finals.acoustic[s]) < INFINITY):
             return False
-    least = np.int32(0)  # of those that belong to something: others have never been written
-    for i in range(arcs.label.shape[0]):
-        for frame in range(arcs.first[i], arcs.stop[i]):
-            least = min(least, lattice.frames[frame])
-    for s in range(finals.graph.shape[0]):
-        for frame in range(finals.first[s], finals.stop[s]):
-            least = min(least, lattice.frames[frame])
+    least = np.int32(0)
+    for i in range(lattice.frames.shape[0]):
+        least = min(least, lattice.frames[i])
     return least >= 0
 
 
