@@ -9,7 +9,9 @@ import fcntl
 import glob
 import hashlib
 import io
+import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -101,6 +103,17 @@ def read_plain(path: str, most: int = 1 << 31) -> bytes:
         raise MdiError(f"{path}: {error.strerror or error}") from error
 
 
+def read_json(path: str | Path) -> dict[str, Any]:
+    """A file that a program has written for programs: a certificate, the record of a decoding."""
+    try:
+        found = json.loads(read_plain(os.fspath(path)))
+    except (ValueError, RecursionError) as error:
+        raise MdiError(f"{path}: no JSON ({error}); the file is damaged, remove it and make it again") from error
+    if not isinstance(found, dict):
+        raise MdiError(f"{path}: a {type(found).__name__}; expected names and values. Remove it and make it again")
+    return found
+
+
 def read_ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """The same pieces, the next of which is being read and unpacked by another thread while one is used."""
     pool, wait = ThreadPoolExecutor(1), True
@@ -176,8 +189,7 @@ def together() -> Iterator[None]:
     _batch.waiting, _batch.written = [], {}
     try:
         yield
-        for _, name, path in reversed(_batch.waiting):
-            _rename(name, path)
+        _rename([(name, path) for _, name, path in reversed(_batch.waiting)])
     finally:
         for raw, name, _ in _batch.waiting:
             with contextlib.suppress(OSError):
@@ -244,7 +256,7 @@ def replacing(path: str, sync: bool = True) -> Iterator[BinaryIO]:
         if sync:
             os.fsync(handle)
         if batch is None:
-            _rename(name, str(target))
+            _rename([(name, str(target))])
         else:
             batch.append((raw, name, str(target)))
             waits = True
@@ -278,8 +290,10 @@ def _temporary(target: Path) -> tuple[int, str]:
     """(handle, name) of a new file beside the target. It is locked: those of runs that were killed are not, and are
     removed here."""
     prefix = f".{target.name[:50]}."
-    for old in target.parent.glob(f"{glob.escape(prefix)}{'?' * 12}.tmp"):
-        _remove_unlocked(old)
+    with os.scandir(target.parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(prefix) and re.fullmatch(r"[0-9a-f]{12}\.tmp", entry.name[len(prefix) :]):
+                _remove_unlocked(Path(entry.path))
     while True:
         name = str(target.parent / f"{prefix}{os.urandom(6).hex()}.tmp")
         handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
@@ -305,17 +319,22 @@ def _remove_unlocked(path: Path) -> None:
         os.close(handle)
 
 
-def _rename(name: str, path: str) -> None:
-    """Gives a synced file its name, and syncs the folder, so that a power failure cannot undo it."""
+def _rename(files: list[tuple[str, str]]) -> None:
+    """Gives synced files their names, and syncs the folders, so that a power failure cannot undo it."""
+    where = ""
     try:
-        os.replace(name, path)
-        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        with contextlib.ExitStack() as stack:
+            folders = {os.path.dirname(path) or "." for _, path in files}
+            handles = [os.open(where := folder, os.O_RDONLY | os.O_CLOEXEC) for folder in folders]
+            for handle in handles:
+                stack.callback(os.close, handle)
+            for name, path in files:
+                where = path
+                os.replace(name, path)
+            for handle in handles:
+                os.fsync(handle)
     except OSError as error:
-        raise MdiError(f"{path}: cannot write: {error.strerror or error}") from error
+        raise MdiError(f"{where}: cannot write: {error.strerror or error}") from error
 
 
 @contextlib.contextmanager

@@ -163,13 +163,18 @@ def test_outputs_differ(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_certificate_names_its_file(tmp_path):
+def test_a_certificate_names_its_file(tmp_path, capsys):
     import hashlib
 
     out = tmp_path / "out.arpa.gz"
     assert main(["adapt", "--min-counts", "1", GOOD, TINY, str(out)]) == 0
     said = json.loads((tmp_path / "out.arpa.gz.json").read_text())["file"]
     assert said == {"bytes": out.stat().st_size, "sha256": hashlib.sha256(out.read_bytes()).hexdigest()}
+    assert main(["check", str(out)]) == 0
+    assert "out.arpa.gz.json is its certificate" in capsys.readouterr().out
+    shutil.copy(GOOD, out)
+    assert main(["check", str(out)]) == 0
+    assert "is the certificate of another file" in capsys.readouterr().out
 
 
 # ---- numbers
@@ -225,6 +230,17 @@ def test_large_counts_are_smoothed_in_no_time():
     assert all(np.isfinite(p).all() for p in model.p[1:])
 
 
+def test_a_certificate_does_not_disturb_the_next_adaptation(monkeypatch):
+    """In a sweep it is made in another thread, while the same arrays are used for the next set."""
+    from mdi.adaptation.adapter import adapt
+    from mdi.adaptation.dual import Dual
+    from mdi.adaptation.table import certificate
+
+    adapted = adapt(GOOD, TINY, 1, sigma2=1)
+    monkeypatch.delattr(Dual, "evaluate")
+    assert 0 < certificate(adapted)["rounding_error"] < 1e-12
+
+
 # ---- lattices, counts, words
 
 
@@ -249,6 +265,21 @@ def test_bad_lines_of_lattices(line, tmp_path):
     (tmp_path / "lat").write_text(f"u \n{line}\n1 0,0,\n\n")
     with pytest.raises(MdiError, match="expected 'from to word"):
         list(read_lattices(str(tmp_path / "lat")))
+
+
+def test_a_plain_lattice_has_frames_only_where_it_reads_them():
+    """What a decoder hands over; there was room for more frames, with anything in it."""
+    import struct
+
+    from mdi.fst.openfst import fst_header
+    from mdi.speech.lattice_files import parse_fst
+
+    arcs = b"".join(struct.pack("<iiffi", 0, 1, 1.0, 2.0, 1) for _ in range(1000))
+    body = struct.pack("<ffq", np.inf, np.inf, 1000) + arcs + struct.pack("<ffq", 0.0, 0.0, 0)
+    data = fst_header("lattice4", 0, 2, 1000) + body
+    np.full(4000, -1, np.int32)  # memory that is handed out again
+    lattice = parse_fst(data, "u")
+    assert (lattice.n_arcs, len(lattice.frames)) == (1000, 0)
 
 
 def test_numbers_of_states_cost_no_memory(tmp_path):
@@ -366,6 +397,19 @@ def test_nowhere_to_keep_what_is_compiled(tmp_path):
     assert (done.returncode, done.stdout) == (0, "5 None\n"), done.stderr
 
 
+# ---- pages
+
+
+def test_words_are_no_html(tmp_path):
+    import mdi as package
+
+    (tmp_path / "text").write_text("<script>x</script> a\na <script>x</script>\n" * 5)
+    background = package.train([tmp_path / "text"], order=2)
+    adapted = package.adapt(background, tmp_path / "text", 1, sigma2=1)
+    assert "<script>" not in adapted._repr_html_()
+    assert "&lt;script&gt;" in adapted._repr_html_()
+
+
 # ---- the command line
 
 
@@ -434,3 +478,81 @@ def test_settings_are_data(line, tmp_path):
     assert done.returncode != 0
     assert "my.conf:2: " in done.stderr
     assert not list(tmp_path.rglob("ran"))
+
+
+# ---- a machine that fails
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_verbs_on_a_machine_that_fails():
+    """All verbs, at every call: python3 tests/faults.py."""
+    command = [sys.executable, str(Path(__file__).parent / "faults.py"), "vocab", "prune", "delta"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [line.split("\t")[2] for line in done.stdout.splitlines()] == ["0", "0", "0"]
+
+
+@pytest.mark.parametrize("renames", [0, 1])
+def test_a_model_is_never_there_without_its_certificate(renames, tmp_path):
+    """Killed after so many renames: first comes the certificate, which names the bytes that it is about."""
+    out = tmp_path / "out"
+    child = os.fork()
+    if not child:
+        rename, left = os.replace, [renames]
+
+        def dying(*paths):
+            if not left[0]:
+                os._exit(9)
+            left[0] -= 1
+            rename(*paths)
+
+        files.os.replace = dying
+        main(["train", TINY, str(out)])
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] >> 8 == 9
+    assert not out.exists()
+    assert (tmp_path / "out.json").exists() == bool(renames)
+    assert main(["train", TINY, str(out)]) == 0  # and the next run leaves nothing else
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.json"]
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_any_locale_and_any_name(locale, tmp_path):
+    folder = tmp_path / "Ordner mit Umlauten äöü und Blanks"
+    folder.mkdir()
+    text = folder / "tèxt (1).txt"
+    text.write_text("straße größe\nmaß straße\n", encoding="utf-8")
+    environment = {**os.environ, "LC_ALL": locale, "LANG": locale, "PYTHONUTF8": "0"}
+    for arguments in (["train", text, folder / "m ü.arpa"], ["ppl", folder / "m ü.arpa", text]):
+        done = mdi(*arguments, env=environment, encoding="utf-8", errors="replace")
+        assert done.returncode == 0, done.stderr
+    assert json.loads((folder / "m ü.arpa.json").read_text(encoding="utf-8"))["inputs"] == [str(text)]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", "\xff", "[" * 100_000])
+def test_damaged_records_are_refused(content, tmp_path):
+    (tmp_path / "decode.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(MdiError, match=r"decode\.json: "):
+        files.read_json(tmp_path / "decode.json")
+
+
+# ---- load
+
+
+def test_a_line_of_a_million_words_and_orders_one_and_eight(tmp_path, capsys):
+    text = tmp_path / "text"
+    text.write_text("a b c d\n" * 20 + " ".join(["a b b c"] * 250_000) + "\n")
+    for order in ("1", "8"):
+        out = str(tmp_path / f"{order}.arpa")
+        assert main(["train", "--order", order, "--memory", "100M", str(text), out]) == 0
+        assert main(["adapt", "--min-counts", "1", "--sigma2", "1", out, str(text), f"{out}.adapted"]) == 0
+        assert main(["check", f"{out}.adapted"]) == 0
+
+
+def test_ten_runs_at_once_leave_one_whole_model(tmp_path):
+    command = [sys.executable, "-m", "mdi", "train", TINY, str(tmp_path / "out")]
+    runs = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(10)]
+    assert [run.wait() for run in runs] == [0] * 10
+    assert main(["check", str(tmp_path / "out")]) == 0
+    assert not list(tmp_path.glob(".*"))

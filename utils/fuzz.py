@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Feeds damaged files to the readers, with bounds checks in the compiled loops and little memory.
 
-    utils/fuzz.py [--seconds N] [--inputs N] [--first N] [--keep DIR] [READER...]
+    utils/fuzz.py [--seconds N] [--inputs N] [--first N] [--keep DIR] [--report FILE] [READER...]
 
 Small valid files of every kind are changed at random: bytes, numbers, fields and lines, checksums made good again. A
 reader may accept one or refuse it with a message. Everything else is wrong: another exception, a warning, a crash, more
@@ -387,7 +387,15 @@ def _read_all(name: str, reader: Reader, numbers: range, folder: Path, said) -> 
     signal.alarm(0)
 
 
-def fuzz(chosen: list[str], seconds: float, inputs: int, first: int, keep: Path | None) -> dict[str, Outcome]:
+def table(done: dict[str, Outcome]) -> str:
+    rows = [("reader", "inputs", "accepted", "refused", "wrong")]
+    rows += [(name, *map(str, (o.inputs, o.accepted, o.refused, len(o.wrong)))) for name, o in done.items()]
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+def fuzz(
+    chosen: list[str], seconds: float, inputs: int, first: int, keep: Path | None, report: Path | None
+) -> dict[str, Outcome]:
     """Batches of all readers in turn until the time is over, or each has had its inputs."""
     with tempfile.TemporaryDirectory(prefix="mdi-fuzz-") as scratch:
         folder = Path(scratch)
@@ -416,6 +424,8 @@ def fuzz(chosen: list[str], seconds: float, inputs: int, first: int, keep: Path 
                     if keep:
                         number = int(text.split(":", 1)[0])
                         (keep / f"{name}.{number}").write_bytes(input_of(name, known[name], number))
+            if report:
+                report.write_text(table(done))
         return done
 
 
@@ -426,11 +436,10 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=10**9, metavar="N", help="of each reader, at most")
     parser.add_argument("--first", type=int, default=0, metavar="N", help="number of the first input (0)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="save inputs that went wrong in this folder")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="the table so far, written again and again")
     args = parser.parse_args()
-    done = fuzz(args.readers, args.seconds, args.inputs, args.first, args.keep)
-    print("reader", "inputs", "accepted", "refused", "wrong", sep="\t")
-    for name, outcome in done.items():
-        print(name, outcome.inputs, outcome.accepted, outcome.refused, len(outcome.wrong), sep="\t")
+    done = fuzz(args.readers, args.seconds, args.inputs, args.first, args.keep, args.report)
+    print(table(done), end="")
     return 1 if any(outcome.wrong for outcome in done.values()) else 0
 
 

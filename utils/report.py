@@ -42,7 +42,7 @@ from results import (
 from mdi import charts
 from mdi.cli import boolean
 from mdi.errors import MdiError, exit_code
-from mdi.files import writing
+from mdi.files import read_json, writing
 from mdi.progress import say
 
 FILES = {"text": "table.txt", "csv": "table.csv", "markdown": "table.md", "latex": "table.tex"}
@@ -148,14 +148,14 @@ def html_table(results: Results) -> str:
 
 def read_certificate(model: Path) -> dict:
     path = Path(f"{model}.json")
-    return json.loads(path.read_text()) if path.exists() else {}
+    return read_json(path) if path.exists() else {}
 
 
 def certificate_table(part: Path, out: Path) -> str:
     """One row per model."""
     rows = {}
     for path in sorted(part.glob("*/*.arpa.gz.json")):
-        c = json.loads(path.read_text())
+        c = read_json(path)
         name = escape(str(path.relative_to(part)).removesuffix(".json"))
         steps = c.get("steps") or [{}]
         rows[f'<a href="{escape(relative(path, out))}">{name}</a>'] = {
@@ -346,7 +346,7 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
 
 
 def _brief(path: Path) -> str:
-    certificate = {key: value for key, value in json.loads(path.read_text()).items() if key != "steps"}
+    certificate = {key: value for key, value in read_json(path).items() if key != "steps"}
     return json.dumps(certificate, indent=1, ensure_ascii=False)
 
 

@@ -15,14 +15,14 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 
 from mdi.cli import boolean
 from mdi.errors import MdiError, exit_code
-from mdi.files import read_lines
+from mdi.files import read_json, read_lines
 
 SIGNIFICANT = 0.05
 WHOLE = ("ngrams", "words", "oov")
@@ -205,7 +205,7 @@ def read_ngrams(model: Path) -> int | None:
     """From the certificate beside the model, or from the ARPA's header."""
     certificate = Path(f"{model}.json")
     if certificate.exists():
-        return sum(json.loads(certificate.read_text())["ngrams"])
+        return sum(read_json(certificate)["ngrams"])
     if not model.exists():
         return None
     total = 0
@@ -275,9 +275,12 @@ def cells(
 
 
 def comparison_cells(results: Results) -> pd.DataFrame:
-    """WERs less those of each baseline, in points and in per cent of the baseline's, and p. Empty where no model was
-    compared with more than one."""
+    """WERs less those of each baseline, in points and in per cent of the baseline's, and p; of the development set only
+    where there is no other. Empty where no model was compared with more than one."""
     frame = results.frame
+    if frame.test_set.nunique() > 1:
+        frame = frame[frame.test_set != frame.test_set.iloc[0]]
+        results = replace(results, frame=frame)
     if not frame[[f"p_{baseline}" for baseline in BASELINES]].notna().all(axis=1).any():
         return pd.DataFrame()
     measures = {}

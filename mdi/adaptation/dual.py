@@ -152,6 +152,7 @@ class Empty:
         """Z of the empty history."""
         return self.fixed + float((self.word_p * scale[: len(self.word_p)]).sum())
 
+    @np.errstate(all="ignore")
     def joined(self, scale: Array, z0: float, sums: list[PartSums], rest: Array) -> Evaluation:
         """The whole from its parts. Blocks are added in the order of their numbers, whichever part they come from;
         words in any order, which makes no difference."""
@@ -163,7 +164,7 @@ class Empty:
         for _, part in _in_order([(part.numbers, part.totals) for part in sums]):
             totals += part
         log_z, weight, slack = totals.tolist()
-        weight += self.mass / z0
+        weight += float(np.float64(self.mass) / z0)  # infinite, and no error, where no word has a probability
         cells = np.concatenate([scale[:n_words] * (weight * self.word_p + words), rest])
         return Evaluation(cells, slack + weight * self.fixed, log_z + self.log_fixed + float(self.mass * np.log(z0)))
 

@@ -50,6 +50,7 @@ class Solution:
     evaluation: Evaluation
     marginal: Array
     steps: list[Step] = field(default_factory=list)
+    rounding_error: float = 0.0  # what the marginals may be off by
 
     @property
     def iterations(self) -> int:
@@ -150,7 +151,9 @@ def solve(
         message = f"L1 {last.l1:.3g} <= {tolerance:g} after {len(objective.steps)} iterations"
     else:
         message = stopped or f"stopped after {len(objective.steps)} iterations with L1 {last.l1:.3g} > {tolerance:g}"
-    return Solution(mu, objective.converged, message, found, marginal, objective.steps)
+    # here and not when it is asked for: another problem may use the same arrays by then, in another thread
+    error = dual.rounding_error(mu)
+    return Solution(mu, objective.converged, message, found, marginal, objective.steps, error)
 
 
 def _partition(objective: _Objective, mu: Array) -> str:

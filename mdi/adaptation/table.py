@@ -46,7 +46,7 @@ def certificate(adapted: Adapted) -> dict[str, Any]:
         "constraints_dropped": problem.dropped.reasons,
         "ngrams": adapted.counts,
         "active_rows": problem.dual.active_rows,
-        "rounding_error": problem.dual.rounding_error(solution.mu),  # what the distances may be off by
+        "rounding_error": solution.rounding_error,  # what the distances may be off by
         "steps": [
             {"iteration": s.iteration, "objective": s.objective, "l1": s.l1, "seconds": round(s.seconds, 3)}
             for s in solution.steps

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     from pathlib import Path
 
     from mdi.errors import MdiError, examples
-    from mdi.files import make_folder, writing
+    from mdi.files import make_folder, read_json, writing
     from mdi.progress import say
     from mdi.speech.acoustic import read_acoustic_model
     from mdi.speech.data import DataFolder
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
     settings = {"graph": [str(graph.resolve()), graph.stat().st_size], "utterances": utterances, "beam": args.beam,
                 "lattice_beam": args.lattice_beam, "acwt": args.acwt, "nj": nj}  # fmt: skip
     record = folder / "decode.json"
-    if record.exists() and json.loads(record.read_text()) != settings:
+    if record.exists() and read_json(record) != settings:
         raise MdiError(
             f"{folder}: holds a decoding with another graph, data, beam or --nj; remove the folder or name another one"
         )

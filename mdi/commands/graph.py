@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.speech.lexicon import dictionary, lexicon_fst, read_lexicon
 
     made = [Path(args.out) / name for name in ("words.txt", "phones.txt", "L_disambig.fst", "G.fst", "HCLG.fst")]
-    check_outputs(args, beside=[str(path) for path in made if path.exists()])
+    check_outputs(args, beside=[str(path) for path in made if path.exists()], folder=args.out)
     ready = is_fst(args.lm)
     if ready and not args.words:
         raise MdiError(f"{args.lm}: a G.fst without --words; expected the table that it was made with")

@@ -118,15 +118,16 @@ def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> Ngra
     return read_lm(path, args.words, closed=closed)
 
 
-def check_outputs(args: argparse.Namespace, *named: str, beside: Iterable[str] = ()) -> None:
+def check_outputs(args: argparse.Namespace, *named: str, beside: Iterable[str] = (), folder: str = "") -> None:
     """Refuses, before any work is done, outputs that cannot be written, that are the same file, or that are an input:
-    whatever is named on the command line, by an option or not, and is no output. `beside`: what else is written."""
+    whatever is named on the command line, by an option or not, and is no output. `beside`: what else is written;
+    `folder`: the one that it is written into."""
     from mdi.files import check_output, is_stream, same_file
 
     values = (value for name in vars(args).values() for value in (name if isinstance(name, list) else [name]))
     inputs = [value for value in values if isinstance(value, str)]
     outputs = [*named, *beside]
-    for out in named:
+    for out in (*named, folder):
         if out in inputs:
             inputs.remove(out)
     inputs += [str(part) for source in inputs if Path(source).is_dir() for part in Path(source).glob("lat.*.gz")]

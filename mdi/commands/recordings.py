@@ -139,7 +139,7 @@ class _Work:
 
 def run(args: argparse.Namespace) -> int:
     from mdi.adaptation.adapter import Adapter
-    from mdi.files import make_folder
+    from mdi.files import make_folder, writing
     from mdi.fst.symbols import read_symbols
     from mdi.lm.counts import count_text
     from mdi.lm.identity import identity
@@ -196,7 +196,8 @@ def run(args: argparse.Namespace) -> int:
     for name in set(number_of) - done:
         say(f"WARNING: no lattices of {name}; its archive is empty")
         work.recording(name, number_of[name], [])
-    (out / "num_jobs").write_text(f"{len(number_of)}\n")  # last: whoever finds it may take the folder for finished
+    with writing(str(out / "num_jobs")) as stream:  # last: whoever finds it may take the folder for finished
+        stream.write(f"{len(number_of)}\n".encode())
     size = sum(path.stat().st_size for path in (out / "deltas").iterdir())
     say(f"mdi recordings: {len(number_of):,} recordings, {size / 1e3:,.0f} kB of deltas -> {out}")
     if failed:
@@ -210,7 +211,7 @@ def _same_settings(
     """Refuses to go on with what was begun with other inputs or options."""
     import zlib
 
-    from mdi.files import writing
+    from mdi.files import read_json, writing
 
     options = {name: value for name, value in vars(args).items() if name not in ("nj", "out", "source", "lm", "data")}
     settings: dict[str, Any] = {
@@ -220,7 +221,7 @@ def _same_settings(
         "options": options,
     }
     record = out / "recordings.json"
-    if record.exists() and json.loads(record.read_text()) != settings:
+    if record.exists() and read_json(record) != settings:
         raise MdiError(
             f"{out}: holds adaptations of another model, to other lattices or with other options; remove the folder or "
             f"name another one"

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
 
     if os.path.isdir(args.source):
         made = [os.path.join(args.out, os.path.basename(archive)) for archive in archives(args.source)]
-        check_outputs(args, beside=filter(os.path.exists, made))
+        check_outputs(args, beside=filter(os.path.exists, made), folder=args.out)
     else:
         check_outputs(args, args.out)
     if args.delta and not args.new_lm:

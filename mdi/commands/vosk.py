@@ -125,12 +125,13 @@ def _adapt_to_itself(
     import shutil
 
     from mdi.certificate import plain
+    from mdi.files import read_json
     from mdi.speech.vosk import CERTIFICATE
     from mdi.speech.vosk_decode import read_results
 
     out, (before, after) = Path(args.files[-1]), _decodings(args)
-    content |= {"decoded": json.loads((before / "decode.json").read_text())["model"], "ppl": args.ppl}
-    known = json.loads((out / CERTIFICATE).read_text()) if (out / CERTIFICATE).exists() else {}
+    content |= {"decoded": read_json(before / "decode.json").get("model"), "ppl": args.ppl}
+    known = read_json(out / CERTIFICATE) if (out / CERTIFICATE).exists() else {}
     code = 0
     if any(known.get(name) != value for name, value in plain(content).items()):
         shutil.rmtree(after, ignore_errors=True)  # of another model
@@ -424,7 +425,7 @@ def _unknown_words(texts: list[str], own: NgramModel) -> list[tuple[str, int]]:
 def _decode(args: argparse.Namespace) -> None:
     import zlib
 
-    from mdi.files import make_folder, read_bytes, same_file, writing
+    from mdi.files import make_folder, read_bytes, read_json, same_file, writing
     from mdi.speech.data import DataFolder
     from mdi.speech.vosk import changed, find_vosk_folder
     from mdi.speech.vosk_decode import decode, read_results, write_outputs
@@ -447,7 +448,7 @@ def _decode(args: argparse.Namespace) -> None:
     if args.delta:
         settings["deltas"] = sorted(zlib.crc32(read_bytes(path)) for path in args.delta)
     record = out / "decode.json"
-    if record.exists() and json.loads(record.read_text()) != settings:
+    if record.exists() and read_json(record) != settings:
         raise MdiError(
             f"{out}: holds a decoding with another model, data, --n-best, --lattice-beam or --delta; remove the folder "
             f"or name another one"

@@ -193,7 +193,7 @@ def _unknown(symbols: SymbolTable) -> int | None:
     try:
         text = (Path(symbols.path).parent / "oov.int").read_text()
         return int(text)
-    except (OSError, ValueError):
+    except (FileNotFoundError, ValueError):
         return None
 
 

@@ -211,7 +211,8 @@ def measure_bytes(body, n_states, compact):
 
 @njit(cache=True, nogil=True)
 def parse_bytes(body, real, compact, lattice):
-    """A binary lattice into arrays of the right sizes; `real` are the words of `body` as single floats."""
+    """A binary lattice into arrays of the right sizes; `real` are the words of `body` as single floats. Returns the
+    number of frames, of which a plain lattice may have fewer than arcs."""
     begin, arcs, finals, frames = lattice
     at, arc, n = 0, 0, 0
     for s in range(begin.shape[0] - 1):
@@ -245,6 +246,7 @@ def parse_bytes(body, real, compact, lattice):
             at += 1
             arc += 1
     begin[begin.shape[0] - 1] = arc
+    return n
 
 
 @njit(cache=True, nogil=True)
@@ -257,13 +259,9 @@ def sound(lattice):
     for s in range(finals.graph.shape[0]):
         if finals.graph[s] != INFINITY and not (abs(finals.graph[s]) < INFINITY and abs(finals.acoustic[s]) < INFINITY):
             return False
-    least = np.int32(0)  # of those that belong to something: others have never been written
-    for i in range(arcs.label.shape[0]):
-        for frame in range(arcs.first[i], arcs.stop[i]):
-            least = min(least, lattice.frames[frame])
-    for s in range(finals.graph.shape[0]):
-        for frame in range(finals.first[s], finals.stop[s]):
-            least = min(least, lattice.frames[frame])
+    least = np.int32(0)
+    for i in range(lattice.frames.shape[0]):
+        least = min(least, lattice.frames[i])
     return least >= 0
 
 

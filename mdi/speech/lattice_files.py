@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -186,7 +187,8 @@ def _parse_binary(data: bytes, at: int, utterance: str, where: str) -> tuple[Lat
         finals=_room_for_finals(n_states),
         frames=np.empty(n_frames, np.int32),
     )
-    kernels.parse_bytes(body, body.view(np.float32), compact, lattice.arrays)
+    used = kernels.parse_bytes(body, body.view(np.float32), compact, lattice.arrays)
+    lattice = replace(lattice, frames=lattice.frames[:used])
     if not kernels.sound(lattice.arrays):
         raise MdiError(
             f"{where}: a label or frame below 0, or a cost that is no number; the file is damaged, copy it again or "
