@@ -64,7 +64,8 @@ lattice_beam=6  # beam of the lattices
 min_lmwt=7  # smallest LM weight that scoring tries on the development set
 max_lmwt=17  # largest
 word_ins_penalty=0.0,0.5,1.0  # word-insertion penalties that it tries
-cmd=run.pl  # kaldi: run.pl, queue.pl, slurm.pl with options
+cmd=run.pl  # kaldi, mdi: run.pl, queue.pl, slurm.pl with options
+cluster=""  # share the large models between Dask workers: local:N, tcp://host:port, slurm:CONF, sge:CONF
 score_script=""  # kaldi: of the recipe; '' for compute-wer (local/score.sh in ami, swbd and wsj)
 rescore_script=""  # kaldi: of the recipe, steps/lmrescore_const_arpa.sh ('': its two programs, called with more checks)
 
@@ -151,23 +152,24 @@ fi
 
     if at_stage 1 "language models"; then
       make_once "$in" from "$train" "$words_of_models" by "$steps/train_lm.sh" --order "$order" \
-        --smoothing "$smoothing" --min-counts "$in_min_counts" --vocab "$words_of_models" "$train" "$in"
+        --smoothing "$smoothing" --min-counts "$in_min_counts" --vocab "$words_of_models" --cluster "$cluster" "$train" "$in"
       if [[ $background != data/* ]]; then
         make_once "$background" from "$data/background.txt.gz" "$words_of_models" by "$steps/train_lm.sh" \
-          --order "$order" --smoothing "$smoothing" --vocab "$words_of_models" "$data/background.txt.gz" "$background"
+          --order "$order" --smoothing "$smoothing" --vocab "$words_of_models" --cluster "$cluster" \
+          "$data/background.txt.gz" "$background"
       fi
     fi
 
     if at_stage 2 "interpolation, the baseline"; then
       make_once "$interpolated" from "$in" "$background" "$dev" by \
-        mdi mix --tune "$dev" "$in" "$background" "$interpolated"
+        mdi mix ${cluster:+--cluster "$cluster"} --tune "$dev" "$in" "$background" "$interpolated"
     fi
 
     if at_stage 3 "MDI: the paper's thresholds, a prior, and the best of a search"; then
       make_once "${swept_lms[@]}" "$exp/mdi/ppl.tsv" from "$background" "$train" by "$steps/adapt_mdi.sh" \
-        --min-counts "$thresholds" --ppl "${texts[*]}" "$background" "$train" "$exp/mdi"
+        --min-counts "$thresholds" --cluster "$cluster" --ppl "${texts[*]}" "$background" "$train" "$exp/mdi"
       make_once "$prior" from "$background" "$train" by \
-        mdi adapt --min-counts 1 --sigma2 1 --constraints-out "$exp/mdi/constraints.prior.tsv.gz" \
+        mdi adapt ${cluster:+--cluster "$cluster"} --min-counts 1 --sigma2 1 --constraints-out "$exp/mdi/constraints.prior.tsv.gz" \
         "$background" "$train" "$prior"
       mix_with=() # the same in-domain model as in the baseline, where there is one
       # but not with Vosk's model: it has no <unk>, which tune's own in-domain model then does without, too

@@ -222,7 +222,8 @@ def _queue(kind: str, conf: str) -> Iterator[Any]:
     with cluster:
         try:
             cluster.scale(jobs=workers)
-        except RuntimeError as error:
+            cluster.sync(cluster._correct_state)  # submits them now, so that an error of the queue is one here
+        except (RuntimeError, OSError) as error:
             raise MdiError(f"{conf}: the queue took no job: {error}") from error
         yield cluster
 

@@ -24,7 +24,7 @@ score_script=""  # kaldi: of the recipe, such as local/score.sh, which may use N
                  # that it needs, score_kaldi_wer.sh scores instead
 lang=""  # kaldi: what that script needs: lang folder (that of words.txt)
 model=""  # kaldi: what that script needs: folder with final.mdl
-cmd=run.pl  # kaldi: run.pl, queue.pl, slurm.pl with options
+cmd=run.pl  # kaldi, mdi: run.pl, queue.pl, slurm.pl with options
 egs_dir=${egs_dir:-}  # kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
 parse_options "$@"
 need_arguments 2
@@ -143,9 +143,17 @@ case $backend in
       mdi score --hyp text ${compared[@]+"${compared[@]}"} "$data" "$folder"
       exit
     fi
-    mdi score --words "$words" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" --word-ins-penalty "$word_ins_penalty" \
-      ${tuned_on:+--tuned-on "$tuned_on"} ${compared[@]+"${compared[@]}"} \
-      ${ref_filter:+--ref-filter "$ref_filter"} ${hyp_filter:+--hyp-filter "$hyp_filter"} "$data" "$folder"
+    scoring=(score --words "$words" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt"
+      --word-ins-penalty "$word_ins_penalty" ${tuned_on:+--tuned-on "$(absolute "$tuned_on")"}
+      ${compared[@]+"${compared[@]}"} ${ref_filter:+--ref-filter "$(absolute "$ref_filter")"}
+      ${hyp_filter:+--hyp-filter "$(absolute "$hyp_filter")"} "$data" "$folder")
+    if [[ $cmd == run.pl ]]; then
+      mdi "${scoring[@]}"
+    else
+      run_jobs "$folder/log/score.1.log" "$(command -v mdi)" "${scoring[@]}" || fail "see $folder/log/score.1.log"
+      cat "$folder/scoring_kaldi/best_wer"
+      [[ ${#others[@]} -eq 0 ]] || cat "$folder/scoring_kaldi/wer_details/comparison"
+    fi
     ;;
   kaldi)
     need_kaldi lattice-best-path lattice-scale lattice-add-penalty compute-wer compute-wer-bootci align-text

@@ -217,7 +217,7 @@ first_pass() {
     decode_in_recipe "$1" "$2"
   else
     make_once "$out/num_jobs" from "$exp/graph/$1/HCLG.fst" "$data/speech/$2/wav.scp" by "$steps/decode.sh" \
-      --nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" "$exp/graph/$1" "$data/speech/$2" "$out"
+      --cmd "$cmd" --nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" "$exp/graph/$1" "$data/speech/$2" "$out"
   fi
 }
 

@@ -15,7 +15,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -275,9 +275,12 @@ def cells(
 
 
 def comparison_cells(results: Results) -> pd.DataFrame:
-    """WERs less those of each baseline, in points and in per cent of the baseline's, and p. Empty where no model was
-    compared with more than one."""
+    """WERs less those of each baseline, in points and in per cent of the baseline's, and p; of the development set only
+    where there is no other. Empty where no model was compared with more than one."""
     frame = results.frame
+    if frame.test_set.nunique() > 1:
+        frame = frame[frame.test_set != frame.test_set.iloc[0]]
+        results = replace(results, frame=frame)
     if not frame[[f"p_{baseline}" for baseline in BASELINES]].notna().all(axis=1).any():
         return pd.DataFrame()
     measures = {}

@@ -28,6 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allow-pipes", type=boolean, default=True, metavar="true|false",
         help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (true)",
     )  # fmt: skip
+    parser.add_argument(
+        "--job",
+        type=int,
+        metavar="N",
+        help="only this one of the --nj jobs; when all are done, a call without it ends the decoding",
+    )
     parser.add_argument("--acwt", type=float, default=0.1, help="scale of the acoustic scores in the search (0.1)")
 
 
@@ -70,9 +76,12 @@ def run(args: argparse.Namespace) -> None:
         Job(i + 1, str(data), str(graph), n_senones, str(folder), utterances[i::nj], options, args.text)
         for i in range(nj)
     ]
-    total: Times = decode_jobs(jobs)
-    with writing(str(folder / "num_jobs")) as stream:
-        stream.write(f"{nj}\n".encode())
+    if args.job is not None:
+        jobs = [job for job in jobs if job.number == args.job]
+    total: Times = decode_jobs(jobs) if jobs else Times()
+    if args.job is None:  # last: whoever finds it may take the folder for finished
+        with writing(str(folder / "num_jobs")) as stream:
+            stream.write(f"{nj}\n".encode())
     if total.unfinished:
         say(f"mdi decode: {len(total.unfinished)} utterances ended inside a word: {examples(total.unfinished)}")
     if total.utterances:
@@ -83,4 +92,5 @@ def run(args: argparse.Namespace) -> None:
             f"determinisation"
             f" {1000 * total.determinization / total.utterances:.1f} ms an utterance)"
         )
-    say(f"mdi decode: lattices of {len(utterances):,} utterances in {folder}")
+    decoded = sum(len(job.utterances) for job in jobs)
+    say(f"mdi decode: lattices of {decoded:,} utterances in {folder}")

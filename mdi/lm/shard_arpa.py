@@ -26,7 +26,7 @@ from mdi.kernels.arpa import WrittenOrder
 from mdi.lm.arpa import BLOCK, END, NO_FLAGS, arpa_sections, format_rows, head_of, title_of
 from mdi.lm.cache import model_of, write_arrays
 from mdi.lm.model import NgramModel
-from mdi.lm.shards import Shard, by_last_word, by_owner, read_kept
+from mdi.lm.shards import Shard, by_last_word, by_owner, read_kept, sorted_keys
 from mdi.lm.trie import NONE, Array, Trie, add_order, sort_rows, unigram_trie, with_histories
 from mdi.lm.vocabulary import Vocabulary
 
@@ -176,12 +176,12 @@ def build(shard: Shard, source: str, name: str) -> int:
         mine = hist.astype(np.int64) * n_words + ids[-1]
         as_hists = [hists[longer][0][:k] for longer in range(k, order)]
         keys = [hist_of(trie, one[:-1]).astype(np.int64) * n_words + one[-1] for one in as_hists]
-        key = np.unique(np.concatenate([mine, *keys]))
+        key = sorted_keys([mine, *keys])
         begin = trie_kernels.count_rows((key // n_words).astype(np.int32), trie.n_hist(k - 1))
         at = np.searchsorted(key, mine)
-        if len(np.unique(at)) < len(at):
-            twice = int(np.flatnonzero(np.bincount(at, minlength=len(key))[at] > 1)[-1])
-            raise MdiError(_twice(vocab, ids, twice))
+        often = np.bincount(at)
+        if often.max(initial=0) > 1:
+            raise MdiError(_twice(vocab, ids, int(np.flatnonzero(often[at] > 1)[-1])))
         trie = with_histories(add_order(trie, begin, (key % n_words).astype(np.int32)))
         values = np.zeros(len(key))
         values[at] = row_p

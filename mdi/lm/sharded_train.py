@@ -26,7 +26,7 @@ from mdi.lm.external import Rows
 from mdi.lm.model import NgramModel
 from mdi.lm.shard_arpa import hist_of
 from mdi.lm.sharded import Job, ShardedModel, worst_of
-from mdi.lm.shards import Shard, by_last_word, by_owner, gaps_of, read_kept
+from mdi.lm.shards import Shard, by_last_word, by_owner, gaps_of, read_kept, sorted_keys
 from mdi.lm.text import SPECIAL, Sentences, Text, TextStats
 from mdi.lm.trie import NONE, Array, Trie, add_order, kept_rows, unigram_trie, with_histories
 from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, vocabulary
@@ -185,7 +185,7 @@ def gather(shard: Shard, name: str, vocab: Vocabulary, order: int, pieces: dict[
         for longer in range(k, order):
             columns = hists[longer][:k]
             keys.append(hist_of(trie, columns[:-1]).astype(np.int64) * n_words + columns[-1])
-        key = np.unique(np.concatenate(keys))
+        key = sorted_keys(keys)
         begin = trie_kernels.count_rows((key // n_words).astype(np.int32), trie.n_hist(k - 1))
         trie = add_order(trie, begin, (key % n_words).astype(np.int32))
         trie = with_histories(trie) if k < order else trie

@@ -211,6 +211,12 @@ def by_last_word(shard: Shard, trie: Trie, k: int) -> Array:
     return np.argsort(trie.word[k][shard.own_rows(trie, k)], kind="stable")
 
 
+def sorted_keys(keys: list[Array]) -> Array:
+    """All different keys, ascending. NumPy's unique builds a hash table, which for many millions takes far longer."""
+    key = np.sort(np.concatenate(keys))
+    return key[np.append(True, key[1:] != key[:-1])[: len(key)]]
+
+
 # -- sums
 
 
