@@ -223,6 +223,12 @@ def test_check_adds_up_where_a_difference_would_have_no_digits(tmp_path, capsys)
     assert "0.0012 (after 'a')" in capsys.readouterr().out
 
 
+def test_infinite_weights_are_refused(tmp_path):
+    (tmp_path / "lm").write_text(Path(GOOD).read_text().replace("w000\t0.3290587", "w000\t400"))
+    with pytest.raises(MdiError, match=r"over 10\^308"):
+        read_arpa(tmp_path / "lm")
+
+
 def test_large_counts_are_smoothed_in_no_time():
     counts = count_text(["a b a", "b b a"], ["a", "b"], 2)
     large = type(counts)(counts.vocab, counts.trie, [c * 1e15 for c in counts.count], counts.stats)

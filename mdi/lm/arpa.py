@@ -233,6 +233,10 @@ def _read_text(path: str) -> NgramModel:
             p.append(row_p)
         if k < order:
             trie = with_histories(trie)
+            if not row_bow.max(initial=0.0) < np.inf:
+                raise MdiError(
+                    f"{lines.path}: a back-off weight of over 10^308 after a {k}-gram; expected a finite one"
+                )
             bow.append(trie_kernels.scattered(row_bow, trie.as_hist[k]))
     file.expect_end()
     return NgramModel(vocab, trie, p, bow)
