@@ -58,15 +58,6 @@ def backed_off(level, bow, lower_p, known, known_p):
 
 
 @njit(cache=True, nogil=True)
-def moved_weights(known, as_hist, old_as_hist, old_bow):
-    """The weight of each history: its own where row r was row known[r], 1 for a new one."""
-    bow = np.empty(known.shape[0])
-    for r in range(known.shape[0]):
-        bow[as_hist[r]] = old_bow[old_as_hist[known[r]]] if known[r] >= 0 else 1.0
-    return bow
-
-
-@njit(cache=True, nogil=True)
 def history_sums(level, lower_sum):
     """sum_w p(w|h) = bow(h) (sum_w p(w|h') - sum p(w|h')) + sum p(w|h), the latter sums over the rows of h."""
     begin, suffix, back = level.trie.begin, level.trie.suffix, level.trie.back

@@ -82,9 +82,13 @@ class Trie:
         """The rows of order k with their links to order k - 1."""
         return Level(self.begin[k], self.word[k], self.suffix[k], self.back[k - 1])
 
+    @property
+    def lists(self) -> tuple[list[Array], ...]:
+        return self.begin, self.word, self.suffix, self.as_hist, self.back
+
     def arrays(self) -> TrieArrays:
         """All orders, for kernels that walk through them."""
-        return TrieArrays(*(padded(part) for part in (self.begin, self.word, self.suffix, self.as_hist, self.back)))
+        return TrieArrays(*(padded(part) for part in self.lists))
 
     def spelling(self) -> Spelling:
         """The words of all histories that rows may follow."""
@@ -225,15 +229,12 @@ def with_order(trie: Trie, order: int) -> Trie:
     return trie
 
 
-def merge_order(
-    trie: Trie, a: Trie, b: Trie, from_a: Array, from_b: Array, with_b: bool = True
-) -> tuple[tuple[Array, Array], Array, Array]:
-    """The rows that come next in the union `trie` of a and b: ((begin, word), row in a or -1, row in b or -1 if
-    wanted)."""
+def merge_order(trie: Trie, a: Trie, b: Trie, from_a: Array, from_b: Array) -> tuple[tuple[Array, Array], Array, Array]:
+    """The rows that come next in the union `trie` of a and b: ((begin, word), row in a or -1, row in b or -1)."""
     j, k = trie.order, trie.order + 1
     hist_a = kernels.map_histories(from_a, trie.as_hist[j], a.as_hist[j])
     hist_b = kernels.map_histories(from_b, trie.as_hist[j], b.as_hist[j])
-    begin, word, rows_a, rows_b = kernels.merge_level(a.branches(k), hist_a, b.branches(k), hist_b, with_b)
+    begin, word, rows_a, rows_b = kernels.merge_level(a.branches(k), hist_a, b.branches(k), hist_b)
     return (begin, word), rows_a, rows_b
 
 
