@@ -24,6 +24,7 @@ from mdi.lm.model import NgramModel
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
 from mdi.lm.trie import NONE, Array
+from mdi.memory import give_back
 
 TARGETS = ("ml", "smoothed")
 
@@ -113,7 +114,7 @@ class Adapter:
         while True:
             dual = ground.dual_of(chosen)
             cells = dual.evaluate(np.zeros(chosen.total)).cells
-            impossible = selecting.impossible(dual, ground.model.trie, ground.mass, cells)
+            impossible = selecting.impossible(dual, ground.model.trie, ground.carrying, cells)
             if not dropped.note(selecting.IMPOSSIBLE, impossible):
                 break
             chosen, target = chosen.keep(~impossible), target[~impossible]
@@ -150,6 +151,7 @@ class Adapter:
         """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
         rounded to the precision of deltas, so that both ways to a model give the same one."""
         problem = self.pose(min_counts, sigma2 is not None, ground)
+        give_back()
         mu = None
         if isinstance(start, Adapted):
             mu = self._carried(start, problem)
@@ -160,6 +162,9 @@ class Adapter:
         solution = problem.solve(
             sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=mu, report=report
         )
+        if self.spend:
+            problem.dual.forget_entries()
+            give_back()
         return Adapted(problem, replace(solution, mu=rounded(solution.mu)), self.spend)
 
     def on_part(self) -> Adapter:

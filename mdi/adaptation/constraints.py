@@ -152,10 +152,10 @@ def impossible(dual: Dual, trie: Trie, mass: list[Array], cells: Array) -> Array
 
     Events of a constraint hw lie after the histories that end in h and carry mass, unless a longer constraint covers
     them; counting those histories is exact where `cells`, the background's marginals, would only be zero up to
-    rounding.
+    rounding. In place of `mass`, flags of what carries any will do.
     """
     constraints, parent = dual.constraints, dual.parent
-    carrying = [(part > 0).astype(float) for part in mass]
+    carrying = [*((part > 0).astype(float) for part in mass[:-1]), mass[-1] > 0]
     for j in range(len(mass) - 1, 0, -1):
         add_at(trie.back[j], carrying[j], carrying[j - 1])
     histories = [carrying[k - 1][trie.hist_of_rows(k, constraints.row[k])] for k in range(1, constraints.order + 1)]

@@ -42,6 +42,7 @@ import numpy as np
 from mdi.adaptation.constraints import Constraints
 from mdi.kernels import dual as kernels
 from mdi.kernels.dual import ActiveLevel, Histories, RowCells, Sums
+from mdi.kernels.trie import count_rows
 from mdi.lm.model import NgramModel
 from mdi.lm.trie import NONE, Array, Trie
 
@@ -60,23 +61,32 @@ class Evaluation:
 
 
 class Dual:
-    """One adaptation problem. `mass[j]` is p~ on the histories of length j of the model's trie."""
+    """One adaptation problem. `mass[j]` is p~ on the histories of length j of the model's trie. With `spend` that list
+    is emptied: what it has shall not take up memory beside the entries."""
 
-    def __init__(self, model: NgramModel, mass: list[Array], constraints: Constraints, threads: int = 2) -> None:
+    def __init__(
+        self, model: NgramModel, mass: list[Array], constraints: Constraints, threads: int = 2, *, spend: bool = False
+    ) -> None:
         self.constraints = constraints
         self.parent = constraints.parents(model.trie)
         self.word_p = model.p[1][constraints.row[1]]
         free = np.ones(model.trie.n_words, bool)
         free[constraints.row[1]] = False
         self.word_fixed = float(model.p[1][free].sum())
-        mass, self.log_fixed = _folded(model, mass)
-        self.mass0 = float(mass[0][0])
-        self.active_rows, self.histories = _histories(model, mass, constraints)
+        folded, self.log_fixed = _folded(model, mass)
+        if spend:
+            mass.clear()
+        self.mass0 = float(folded[0][0])
+        self.active_rows, self.histories = _histories(model, folded, constraints)
         self.bounds = _blocks(self.histories)
         # of every evaluation: Z, G, and the sums of the cells, for those of order 1 once a block
         n_hist, n_words, n_blocks = len(self.histories.back), len(self.word_p), len(self.bounds) - 1
         self.scratch = np.empty(n_hist), np.empty(n_hist), np.empty(n_blocks * n_words + constraints.total - n_words)
         self.pool = ThreadPoolExecutor(threads) if threads > 1 and len(self.bounds) > 2 else None
+
+    def forget_entries(self) -> None:
+        """Once it is solved: nothing can be evaluated any more, but parameters and marginals can be told apart."""
+        del self.histories, self.scratch, self.pool
 
     @property
     def entries(self) -> int:
@@ -143,6 +153,9 @@ class SubsetDual(Dual):
         above = whole.parent[kept]
         self.parent = np.where(above >= 0, self.owner[above], -1)
 
+    def forget_entries(self) -> None:
+        self.whole.forget_entries()
+
     @property
     def entries(self) -> int:
         return self.whole.entries
@@ -179,7 +192,7 @@ def _active(trie: Trie, mass: list[Array]) -> list[Array]:
 
 
 def _histories(model: NgramModel, mass: list[Array], constraints: Constraints) -> tuple[int, Histories]:
-    """(rows of the active histories and words, the active histories)."""
+    """(rows of the active histories and words, the active histories). `mass` is used up."""
     trie, n = model.trie, model.order
     active = _active(trie, mass)
     # Where the histories of length j that end in word v begin among the active ones, and where they go.
@@ -207,13 +220,15 @@ def _histories(model: NgramModel, mass: list[Array], constraints: Constraints) -
         shorter = trie.back[j][hists]
         back[to] = place[j - 1][lower.number[shorter]]
         bow[to], hist_mass[to] = model.bow[j][hists], mass[j][hists]
+        mass[j] = NONE
         own, own_first = (constraints.row[k], constraints.first[k]) if k <= constraints.order else (NONE, 0)
         levels.append(ActiveLevel(model.level(k), hists, to, trie.begin[j], lower, own, own_first))
-        begin, cells = kernels.row_cells(levels[-1], count)
-        rows += len(cells)
-        number = np.full(trie.n_hist(j), -1, np.int32)
-        number[hists] = np.arange(len(hists), dtype=np.int32)
-        lower = RowCells(number, begin, cells)
+        begin, cells = kernels.row_cells(levels[-1], count, k < n)
+        rows += int(begin[-1])
+        if k < n:
+            number = np.full(trie.n_hist(j), -1, np.int32)
+            number[hists] = np.arange(len(hists), dtype=np.int32)
+            lower = RowCells(number, begin, cells)
     begin = np.zeros(n_hist + 1, np.int64)
     np.cumsum(count, out=begin[1:])
     cell, a = np.empty(begin[-1], np.int32), np.empty(begin[-1])
@@ -225,7 +240,7 @@ def _histories(model: NgramModel, mass: list[Array], constraints: Constraints) -
 
 def _by_last_word(trie: Trie, j: int) -> Array:
     """The first history of length j that ends in each word: histories are sorted by it."""
-    return np.concatenate([[0], np.cumsum(np.bincount(trie.word[j], minlength=trie.n_words))])
+    return count_rows(trie.word[j], trie.n_words)
 
 
 def _blocks(hist: Histories) -> list[int]:

@@ -33,7 +33,10 @@ class History:
     def on(self, trie: Trie) -> list[Array]:
         if self.model is not None:
             return move_mass(*smoothed_history(self.model, trie, self.counts.order - 1), trie)
-        return [part / self.events for part in move_mass(self.counts.trie, self.ml, trie)]
+        moved = move_mass(self.counts.trie, self.ml, trie)
+        for part in moved:
+            part /= self.events
+        return moved
 
 
 def ml_history(counts: Counts) -> tuple[list[Array], float]:

@@ -16,6 +16,7 @@ from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive
 from mdi.lm.model import NgramModel, extend, over_vocabulary
 from mdi.lm.trie import NONE, Array, Trie, closed, locate
 from mdi.lm.vocabulary import Vocabulary, join_vocabularies
+from mdi.memory import give_back
 
 # Of the Gaussian prior on lambda: one for all, one per order (the last repeats), or no prior.
 Variances = float | Sequence[float] | None
@@ -114,8 +115,11 @@ class ExtendedBackground:
         self.ngrams = closed(as_trie(counts, chosen))
         self.known = locate(self.ngrams, background.trie)
         self.model = extend(background, self.ngrams, spend=spend)
-        self.mass = history.on(self.model.trie)
-        self.dual = Dual(self.model, self.mass, Constraints(rows_in(self.model.trie, counts, chosen)), threads)
+        give_back()
+        mass = history.on(self.model.trie)
+        self.carrying = [part > 0 for part in mass]
+        rows = Constraints(rows_in(self.model.trie, counts, chosen))
+        self.dual = Dual(self.model, mass, rows, threads, spend=True)
 
     def dual_of(self, chosen: Constraints) -> Dual:
         """The dual of the given constraints alone."""

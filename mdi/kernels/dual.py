@@ -73,14 +73,15 @@ def fold_mass(level, bow, mass, lower_mass):
 
 
 @njit(cache=True, nogil=True)
-def row_cells(active, count):
-    """(begin, cell) of the `RowCells` of these histories; count[h] += the number of entries of history h."""
+def row_cells(active, count, wanted):
+    """(begin, cell) of the `RowCells` of these histories; count[h] += the number of entries of history h. Cells are
+    left out unless they are wanted."""
     hists, place, own, lower = active.hists, active.place, active.own, active.lower
     begin, suffix, back = active.model.trie.begin, active.model.trie.suffix, active.model.trie.back
     new_begin = np.zeros(hists.shape[0] + 1, np.int64)
     for i in range(hists.shape[0]):
         new_begin[i + 1] = new_begin[i] + begin[hists[i] + 1] - begin[hists[i]]
-    cells = np.empty(new_begin[-1], np.int32)
+    cells = np.empty(new_begin[-1] if wanted else 0, np.int32)
     at = 0
     n = 0
     for i in range(hists.shape[0]):
@@ -95,8 +96,9 @@ def row_cells(active, count):
                 below = active.own_first + at
                 count[place[i]] += 1
                 at += 1
-            cells[n] = below
-            n += 1
+            if wanted:
+                cells[n] = below
+                n += 1
     return new_begin, cells
 
 

@@ -16,7 +16,6 @@ from typing import NoReturn
 import numpy as np
 
 from mdi.errors import MdiError
-from mdi.kernels import extend as extending
 from mdi.kernels import model as kernels
 from mdi.kernels import trie as kernels_trie
 from mdi.kernels.model import ModelArrays, ModelLevel, OwnScales, Scaled
@@ -163,10 +162,10 @@ def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramMode
         fresh_hist = np.sort(trie.as_hist[j][lower_fresh])
         bow.append(_inserted(old_bow, j, fresh_hist, np.ones(len(fresh_hist)), spend))
         hist = kernels_trie.scattered(trie.as_hist[j][place], new.as_hist[j])
-        place, is_fresh = extending.place_rows(new.branches(k), hist, fresh_hist, old.branches(k))
+        place, is_fresh = kernels.place_rows(new.branches(k), hist, fresh_hist, old.branches(k))
         fresh, row_hist = place[is_fresh], hist[new.hist_of_rows(k)[is_fresh]]
         moved = bool(lower_moved or len(fresh))
-        begin = extending.widened_begin(old.begin[k], fresh_hist, row_hist) if moved else old.begin[k]
+        begin = kernels.widened_begin(old.begin[k], fresh_hist, row_hist) if moved else old.begin[k]
         if spend:
             old.begin[k] = NONE
             if k == 2:
@@ -175,12 +174,12 @@ def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramMode
         if k > 2:
             suffix = _inserted(old.suffix, k, fresh, np.full(len(fresh), -1, np.int32), spend, share=not lower_moved)
             if lower_moved:
-                extending.renumber(suffix, rows[j - 1], lower_fresh)
+                kernels.renumber(suffix, rows[j - 1], lower_fresh)
             if moved:
-                extending.link_missing(Branches(begin, word), trie.back[j], trie.branches(j), suffix)
+                kernels.link_missing(Branches(begin, word), trie.back[j], trie.branches(j), suffix)
         trie = add_order(trie, begin, word, suffix)
         p.append(_inserted(old_p, k, fresh, np.zeros(len(fresh)), spend))
-        extending.back_off(fresh, row_hist, suffix, bow[j], p[j], p[k])
+        kernels.back_off(fresh, row_hist, suffix, bow[j], p[j], p[k])
     return NgramModel(vocab, trie, p, bow)
 
 
@@ -210,7 +209,7 @@ def _inserted(arrays: list[Array], k: int, at: Array, values: Array, spend: bool
         wider = np.empty(size + len(at), array.dtype)
         wider[:size] = array
         array = wider
-    extending.insert(array, at, values)
+    kernels.insert(array, at, values)
     return array
 
 

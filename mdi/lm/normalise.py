@@ -7,7 +7,7 @@ import numpy as np
 from mdi.errors import MdiError
 from mdi.kernels import model as model_kernels
 from mdi.kernels import normalise as kernels
-from mdi.lm.model import NgramModel, with_suffixes
+from mdi.lm.model import NgramModel, first_orders, with_suffixes
 from mdi.lm.trie import NONE, Array, Trie, closure
 from mdi.lm.vocabulary import Vocabulary
 from mdi.progress import say
@@ -66,14 +66,25 @@ def worst_gap(model: NgramModel, gaps: list[Array]) -> tuple[float, str]:
     """The largest gap and the history that has it."""
     j = max(range(len(gaps)), key=lambda j: gaps[j].max(initial=0.0))
     h = int(gaps[j].argmax())
-    if j == 0:
-        return float(gaps[0][0]), "the empty history"
-    return float(gaps[j][h]), f"'{model.vocab.spell(model.trie.words_of_hist(j, h))}'"
+    return float(gaps[j][h]), _spelled(model, j, h)
+
+
+def _spelled(model: NgramModel, j: int, h: int) -> str:
+    return f"'{model.vocab.spell(model.trie.words_of_hist(j, h))}'" if j else "the empty history"
 
 
 def worst_sum(model: NgramModel) -> tuple[float, str]:
-    """The largest |sum_w p(w|h) - 1| over all histories, and the history."""
-    return worst_gap(model, sum_gaps(model))
+    """The largest |sum_w p(w|h) - 1| over all histories, and the history. Of the longest histories, which are most of
+    them, the sums are not kept."""
+    j = model.order - 1
+    if j == 0:
+        return worst_gap(model, sum_gaps(model))
+    shorter = first_orders(model, j)
+    last = model.trie.word[j]
+    eos = tuple(np.count_nonzero(last < w) for w in (model.vocab.eos, model.vocab.eos + 1))  # those that end in </s>
+    gap, h = model_kernels.worst_gap(model.level(j + 1), history_sums(shorter)[j - 1], *eos)
+    most, where = worst_gap(shorter, sum_gaps(shorter))
+    return (most, where) if not most < gap and gap == gap else (gap, _spelled(model, j, h))
 
 
 def warn_unless_normalised(path: str, model: NgramModel) -> None:
