@@ -37,7 +37,7 @@ class Adapter:
     around them ("drop") or are an error ("error"). `targets`: "ml" (relative frequencies), "smoothed" (marginals of an
     interpolated Kneser-Ney model of the same text), or a model whose marginals they are. `history`: p~(h) by this
     back-off model instead of by the text. `threads`: results do not depend on it. `spend`: one adaptation only, in
-    which the background's arrays are used up and its extension becomes the result: less than half the memory.
+    which the background's arrays and the counts are used up, and the former become the result: half the memory.
     """
 
     def __init__(
@@ -87,6 +87,12 @@ class Adapter:
         """Constraints for n-grams seen so often. What cannot be met is dropped and counted; a prior on lambda keeps
         the optimum finite, so then nothing need be dropped for lying at infinity. `ground` may be shared with larger
         sets."""
+        problem = self._pose(min_counts, regularised, ground)
+        problem.background.trie.link_again()
+        return problem
+
+    def _pose(self, min_counts: Thresholds, regularised: bool, ground: ExtendedBackground | None) -> Problem:
+        """The same; with `spend` the background's links are still to be made again."""
         counts, background, history = self.counts, self.background, self.history
         dropped = Dropped()
         chosen = selecting.select(counts, self._thresholds(min_counts))
@@ -110,6 +116,7 @@ class Adapter:
             )
             chosen, target = chosen.keep(kept), target[kept]
         own = ground is None
+        count = selecting.values(counts, chosen)
         ground = self.ground(chosen) if ground is None else ground
         while True:
             dual = ground.dual_of(chosen)
@@ -117,8 +124,8 @@ class Adapter:
             impossible = selecting.impossible(dual, ground.model.trie, ground.carrying, cells)
             if not dropped.note(selecting.IMPOSSIBLE, impossible):
                 break
-            chosen, target = chosen.keep(~impossible), target[~impossible]
-        count, before = selecting.values(counts, chosen), dual.marginals(cells)
+            chosen, target, count = chosen.keep(~impossible), target[~impossible], count[~impossible]
+        before = dual.marginals(cells)
         spare = not own or selecting.IMPOSSIBLE in dropped.reasons
         keep = ground.needed(chosen) if spare else None
         rows = dual.constraints
@@ -150,21 +157,27 @@ class Adapter:
     ) -> Adapted:
         """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
         rounded to the precision of deltas, so that both ways to a model give the same one."""
-        problem = self.pose(min_counts, sigma2 is not None, ground)
+        problem = self._pose(min_counts, sigma2 is not None, ground)
         give_back()
-        mu = None
+        links, mu = problem.background.trie, None
+        if start is not None:
+            links.link_again()
         if isinstance(start, Adapted):
             mu = self._carried(start, problem)
         elif isinstance(start, Delta):
-            mu = start.mu_at([self.counts.trie.ngrams(k, rows) for k, rows in enumerate(problem.chosen.row[1:], 1)])
+            trie, rows = problem.background.trie, problem.constraints.row
+            mu = start.mu_at([trie.ngrams(k, rows[k]) for k in range(1, len(rows))])
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
+        if self.spend:
+            links.forget_links("as_hist", "back")
         solution = problem.solve(
             sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=mu, report=report
         )
         if self.spend:
             problem.dual.forget_entries()
             give_back()
+            links.link_again()
         return Adapted(problem, replace(solution, mu=rounded(solution.mu)), self.spend)
 
     def on_part(self) -> Adapter:

@@ -233,8 +233,9 @@ def _histories(model: NgramModel, mass: list[Array], constraints: Constraints) -
     np.cumsum(count, out=begin[1:])
     cell, a = np.empty(begin[-1], np.int32), np.empty(begin[-1])
     histories = Histories(first, top, back, bow, hist_mass, fixed, begin, cell, a)
-    for level in levels:
-        kernels.fill_entries(level, histories)
+    del lower, cells
+    while levels:  # from the longest: the cells that it needed of the next shorter go before that has its entries
+        kernels.fill_entries(levels.pop(), histories)
     return rows, histories
 
 

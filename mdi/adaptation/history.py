@@ -30,6 +30,12 @@ class History:
                 "the in-domain counts have no events; expected text with words of the background's vocabulary"
             )
 
+    def spend(self) -> None:
+        """Lets go of the text's counts and histories."""
+        self.counts.trie.spend()
+        self.counts.count.clear()
+        self.ml.clear()
+
     def on(self, trie: Trie) -> list[Array]:
         if self.model is not None:
             return move_mass(*smoothed_history(self.model, trie, self.counts.order - 1), trie)

@@ -99,7 +99,8 @@ def rows_in(trie: Trie, source: Trie, constraints: Constraints) -> list[Array]:
 
 class ExtendedBackground:
     """A background with a row for every constraint, and p~ on its histories: what sets of constraints can share if
-    `chosen` has them all."""
+    `chosen` has them all. With `spend` the background and the history distribution's counts are used up,
+    and the model needs `link_again` before its histories can be searched."""
 
     def __init__(
         self,
@@ -111,14 +112,18 @@ class ExtendedBackground:
         *,
         spend: bool = False,
     ) -> None:
-        self.counts, self.chosen = counts, chosen
+        self.chosen = chosen
         self.ngrams = closed(as_trie(counts, chosen))
+        self.chosen_rows = rows_in(self.ngrams, counts, chosen)
         self.known = locate(self.ngrams, background.trie)
         self.model = extend(background, self.ngrams, spend=spend)
         give_back()
         mass = history.on(self.model.trie)
         self.carrying = [part > 0 for part in mass]
         rows = Constraints(rows_in(self.model.trie, counts, chosen))
+        if spend:
+            history.spend()
+            self.model.trie.forget_links("as_hist")
         self.dual = Dual(self.model, mass, rows, threads, spend=True)
 
     def dual_of(self, chosen: Constraints) -> Dual:
@@ -129,7 +134,8 @@ class ExtendedBackground:
         """Flags of the rows that the background had before or the given constraints need; None if those are all
         rows."""
         trie = self.ngrams
-        needed = trie.flags(rows_in(trie, self.counts, chosen))
+        self.model.trie.link_again()
+        needed = trie.flags(Constraints(self.chosen_rows).keep(self.chosen.flags_of(chosen)).row)
         for k in range(trie.order, 1, -1):
             rows = np.flatnonzero(needed[k])
             needed[k - 1][trie.suffix[k][rows]] = True

@@ -187,8 +187,7 @@ def _moved(*tries: Trie) -> Trie:
     """The first of tries that share arrays, which nobody has but it from here on."""
     mine = Trie(*(list(part) for part in tries[0].lists))
     for trie in tries:
-        for arrays in trie.lists:
-            arrays[:] = [NONE] * len(arrays)
+        trie.spend()
     return mine
 
 
