@@ -117,13 +117,13 @@ class ExtendedBackground:
         self.chosen_rows = rows_in(self.ngrams, counts, chosen)
         self.known = locate(self.ngrams, background.trie)
         self.model = extend(background, self.ngrams, spend=spend)
-        give_back()
         mass = history.on(self.model.trie)
         self.carrying = [part > 0 for part in mass]
         rows = Constraints(rows_in(self.model.trie, counts, chosen))
         if spend:
             history.spend()
             self.model.trie.forget_links("as_hist")
+            give_back()
         self.dual = Dual(self.model, mass, rows, threads, spend=True)
 
     def dual_of(self, chosen: Constraints) -> Dual:

@@ -78,7 +78,8 @@ def run(args: argparse.Namespace) -> None:
         ids, stats = _read_development(texts, models[0].vocab)
         weights, tuning = _tune(models, ids)
         fields["tuning"] = {"texts": texts, **tuning}
-    model = mix(models, weights)
+    model = mix(models, weights, spend=True)
+    del models
     fields |= {"weights": weights, "ngrams": model.trie.counts, "worst_sum_gap": checked_sum(model)}
     if texts:
         result = perplexity_of(with_suffixes(model), [ids], stats)

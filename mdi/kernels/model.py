@@ -47,17 +47,6 @@ class OwnScales(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def backed_off(level, bow, lower_p, known, known_p):
-    """p of each row: known_p[known[r]], or bow(h) p(w|h') for a new one."""
-    begin, suffix = level.begin, level.suffix
-    p = np.empty(suffix.shape[0])
-    for h in range(begin.shape[0] - 1):
-        for r in range(begin[h], begin[h + 1]):
-            p[r] = known_p[known[r]] if known[r] >= 0 else bow[h] * lower_p[suffix[r]]
-    return p
-
-
-@njit(cache=True, nogil=True)
 def history_sums(level, lower_sum):
     """sum_w p(w|h) = bow(h) (sum_w p(w|h') - sum p(w|h')) + sum p(w|h), the latter sums over the rows of h."""
     begin, suffix, back = level.trie.begin, level.trie.suffix, level.trie.back

@@ -14,21 +14,21 @@ PROB_EPSILON = 3e-6
 
 
 @njit(cache=True, nogil=True)
-def backoff_weights(level, lower_p, known, known_p):
-    """bow(h) = (1 - sum p(w|h)) / (1 - sum p(w|h')), sums over the known rows of h (p = known_p[known[r]]).
+def backoff_weights(level, lower_p, known, p):
+    """bow(h) = (1 - sum p(w|h)) / (1 - sum p(w|h')), sums over the known rows of h; no flags: all are.
 
-    Other rows, known[r] = -1, get their backed-off probability. Where there is nothing to back off to, or nothing left
-    to give, the rows are scaled to sum to one. Returns (p, bow).
+    Other rows get their backed-off probability, in `p`. Where there is nothing to back off to, or nothing left to give,
+    the rows are scaled to sum to one. Returns bow.
     """
     begin, suffix = level.begin, level.suffix
-    p = np.empty(suffix.shape[0])
     bow = np.empty(begin.shape[0] - 1)
+    every = known.shape[0] == 0
     for h in range(bow.shape[0]):
         seen = 0.0
         covered = 0.0
         for r in range(begin[h], begin[h + 1]):
-            if known[r] >= 0:
-                seen += known_p[known[r]]
+            if every or known[r]:
+                seen += p[r]
                 covered += lower_p[suffix[r]]
         scale = 1.0
         if 1.0 - covered <= NOTHING_LEFT:
@@ -40,9 +40,11 @@ def backoff_weights(level, lower_p, known, known_p):
         else:
             weight = (1.0 - seen) / (1.0 - covered)
         bow[h] = weight
+        if every and scale == 1.0:
+            continue
         for r in range(begin[h], begin[h + 1]):
-            p[r] = scale * known_p[known[r]] if known[r] >= 0 else weight * lower_p[suffix[r]]
-    return p, bow
+            p[r] = scale * p[r] if every or known[r] else weight * lower_p[suffix[r]]
+    return bow
 
 
 @njit(cache=True, nogil=True)
