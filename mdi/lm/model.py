@@ -142,6 +142,8 @@ def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramMode
     old_bow += [np.ones(old.rows(j)) for j in range(model.order, order)]
     if spend:
         old = _moved(old, model.trie)
+        model.p.clear()
+        model.bow.clear()
         for name in ("trie", "p", "bow"):
             object.__setattr__(model, name, _Spent())
     trie = unigram_trie(old.n_words)
