@@ -39,16 +39,19 @@ def run(args: argparse.Namespace) -> None:
     check_model_output(args.out, args, [args.lm])
     model = read_model(args.lm, args, closed=False)
     warn_unless_normalised(args.lm, model)
-    need = needs(model)
-    threshold = args.threshold if args.max_ngrams is None else threshold_for(need, args.max_ngrams)
-    pruned = prune(model, threshold, need=need)
+    need, threshold, before = None, args.threshold, model.trie.counts
+    if args.max_ngrams is not None:
+        need = needs(model)
+        threshold = threshold_for(need, args.max_ngrams)
+    pruned = prune(model, threshold, need=need, spend=True)
+    del model, need
     fields = {
         "command": "prune", "model": args.lm, "threshold": threshold, "max_ngrams": args.max_ngrams,
-        "ngrams_before": model.trie.counts, "ngrams": pruned.trie.counts, "worst_sum_gap": checked_sum(pruned),
+        "ngrams_before": before, "ngrams": pruned.trie.counts, "worst_sum_gap": checked_sum(pruned),
     }  # fmt: skip
     write_model(pruned, args.out, args, [args.lm])
     write_certificate(args.out, fields, time.monotonic() - started)
-    before, after = (" / ".join(f"{n:,}" for n in m.trie.counts) for m in (model, pruned))
-    say(f"{args.out}: {after} n-grams of {before}, threshold {threshold:.6g}")
-    if pruned.order < model.order:
+    whole, left = (" / ".join(f"{n:,}" for n in counts) for counts in (before, pruned.trie.counts))
+    say(f"{args.out}: {left} n-grams of {whole}, threshold {threshold:.6g}")
+    if pruned.order < len(before):
         say(f"{args.out}: of order {pruned.order}, no longer n-gram is left")

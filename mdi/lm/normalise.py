@@ -65,7 +65,7 @@ def sum_gaps(model: NgramModel) -> list[Array]:
         gap -= 1.0
         np.abs(gap, out=gap)
     for j in range(1, model.order):
-        gaps[j][model.trie.as_hist[j][model.trie.word[j] == model.vocab.eos]] = 0.0
+        gaps[j][slice(*model.trie.hists_ending_in(j, model.vocab.eos))] = 0.0
     return gaps
 
 
@@ -87,9 +87,8 @@ def worst_sum(model: NgramModel) -> tuple[float, str]:
     if j == 0:
         return worst_gap(model, sum_gaps(model))
     shorter = first_orders(model, j)
-    last = model.trie.word[j]
-    eos = tuple(np.count_nonzero(last < w) for w in (model.vocab.eos, model.vocab.eos + 1))  # those that end in </s>
-    gap, h = model_kernels.worst_gap(model.level(j + 1), history_sums(shorter)[j - 1], *eos)
+    after_end = model.trie.hists_ending_in(j, model.vocab.eos)
+    gap, h = model_kernels.worst_gap(model.level(j + 1), history_sums(shorter)[j - 1], *after_end)
     most, where = worst_gap(shorter, sum_gaps(shorter))
     return (most, where) if not most < gap and gap == gap else (gap, _spelled(model, j, h))
 

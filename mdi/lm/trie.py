@@ -116,6 +116,10 @@ class Trie:
             return np.repeat(np.arange(self.n_hist(k - 1), dtype=np.int32), np.diff(self.begin[k]))
         return (np.searchsorted(self.begin[k], rows, side="right") - 1).astype(np.int32)
 
+    def hists_ending_in(self, j: int, w: int) -> tuple[int, int]:
+        """(first, end) of the histories of length j, 1 or more, that end in a word: they are sorted by it."""
+        return int(np.count_nonzero(self.word[j] < w)), int(np.count_nonzero(self.word[j] <= w))
+
     def ngrams(self, k: int, rows: Array) -> Array:
         """The words of the given rows of order k, one per line."""
         ids = np.empty((len(rows), k), np.int32)
@@ -273,14 +277,16 @@ def union(a: Trie, b: Trie) -> Union:
     return Union(trie, from_a, from_b)
 
 
-def kept_rows(trie: Trie, keep: list[Array]) -> Trie:
-    """The rows marked in keep[k]. Every history of a kept row must be kept; a suffix that is not kept is missing
-    (-1)."""
+def kept_rows(trie: Trie, keep: list[Array], *, spend: bool = False) -> Trie:
+    """The rows marked in keep[k]. Every history of a kept row must be kept; a suffix that is not kept is missing (-1).
+    With `spend` the trie's arrays go as the new ones come."""
     kept, number = unigram_trie(trie.n_words), np.arange(trie.n_words, dtype=np.int32)
     for k in range(2, trie.order + 1):
         kept = with_histories(kept)
-        *level, number = kernels.keep_level(trie.level(k), keep[k], number, trie.row_of_hist[k - 1])
+        *level, number = kernels.keep_level(trie.branches(k), trie.suffix[k], keep[k], number, trie.row_of_hist[k - 1])
         kept = add_order(kept, *level)
+        if spend:
+            trie.begin[k] = trie.word[k] = trie.suffix[k] = NONE
     return kept
 
 
