@@ -93,7 +93,8 @@ def over_one_vocabulary(models: list[NgramModel]) -> list[NgramModel]:
 def mix(models: Sequence[NgramModel], weights: Sequence[float] | Array, *, spend: bool = False) -> NgramModel:
     """The interpolated model, with the n-grams of all: p = sum of weight_i p_i. `best_weights` finds good weights.
 
-    Its trie is closed if theirs are. With `spend` the largest of the models is used up: its arrays become the result's.
+    Its trie is closed if theirs are. With `spend`, and if they are, the largest of the models is used up: its arrays
+    become the result's.
     """
     models = list(models)
     weights = check_weights(weights, len(models))
@@ -104,7 +105,7 @@ def mix(models: Sequence[NgramModel], weights: Sequence[float] | Array, *, spend
     own = None if all(is_closed(model.trie) for model in models) else [model.trie for model in models]
     more = reduce(lambda a, b: union(a, b).trie, [model.trie for _, model in others], unigram_trie(base.trie.n_words))
     wide = with_suffixes(base)
-    wide = extend(wide, more, spend=spend and wide is base)
+    wide = extend(wide, more, spend=spend and own is None)
     trie, p = wide.trie, wide.p
     p[1] = weights @ [wide.p[1] if i == largest else model.p[1] for i, model in enumerate(models)]
     for part in p[2:]:
