@@ -18,8 +18,8 @@ from random_models import random_model, write_model
 from mdi import memory
 from mdi.lm.arpa import read_arpa
 from mdi.lm.mix import mix
-from mdi.lm.model import NgramModel, extend
-from mdi.lm.prune import prune
+from mdi.lm.model import NgramModel, extend, without
+from mdi.lm.prune import mark_pruned, prune
 from mdi.lm.trie import Trie, closed, from_ngrams, is_closed, locate, lowest, union, with_histories
 
 UTILS = Path(__file__).parent.parent / "utils"
@@ -81,7 +81,7 @@ def test_what_is_made_of_spent_models(a: tuple[int, int, bool], b: tuple[int, in
     rng = np.random.default_rng(seed)
     (first, *again), (second, *more) = read(rng, a, 3), read(rng, b)
     assert mix([first, second], [0.3, 0.7]) == mix([again[0], more[0]], [0.3, 0.7], spend=True)
-    assert prune(first, 1e-2) == prune(again[1], 1e-2, spend=True)
+    assert prune(first, 1e-2) == without(*mark_pruned(again[1], 1e-2, spend=True))
 
 
 def test_links_can_be_made_again() -> None:

@@ -310,10 +310,10 @@ def map_histories(rows, as_hist, other_as_hist):
 
 
 @njit(cache=True, nogil=True)
-def keep_level(branches, suffix, keep, lower, row_of_hist):
+def keep_level(level, keep, lower, row_of_hist):
     """The rows marked in `keep`: (begin, word, suffix, new number of each row, -1 where it goes). `lower` are the new
     numbers of the order below, whose rows are the histories (row_of_hist[h] is h) and the suffixes."""
-    begin, word = branches.begin, branches.word
+    begin, word, suffix = level.begin, level.word, level.suffix
     n = 0
     for r in range(word.shape[0]):
         n += keep[r]

@@ -247,9 +247,9 @@ def _expect(lines: _Lines, directive: str) -> None:
 
 
 def _grown(array: np.ndarray, size: int) -> np.ndarray:
-    bigger = np.empty(size, array.dtype)
-    bigger[: len(array)] = array
-    return bigger
+    """The array itself, which nobody else may have: large ones are not copied, the system maps their pages again."""
+    array.resize(size, refcheck=False)
+    return array
 
 
 def _room(count: int, have: int) -> int:

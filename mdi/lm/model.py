@@ -220,22 +220,13 @@ def first_orders(model: NgramModel, order: int) -> NgramModel:
     return NgramModel(model.vocab, lowest(model.trie, order), model.p[: order + 1], model.bow[:order])
 
 
-def without(model: NgramModel, keep: list[Array], *, spend: bool = False) -> NgramModel:
-    """The model with the flagged rows only. Those left out must be what backing off gives. With `spend` the model's
-    arrays go as the new ones come."""
-    trie, p, bow = model.trie, model.p, [model.bow[0]]
-    if spend:
-        trie.forget_links("back")
-    for j in range(1, trie.order):
-        bow.append(model.bow[j][keep[j][trie.row_of_hist[j]]])
-        if spend:
-            model.bow[j] = NONE
-    p = [NONE]
-    for k in range(1, trie.order + 1):
-        p.append(model.p[k][keep[k]])
-        if spend:
-            model.p[k] = NONE
-    return NgramModel(model.vocab, kept_rows(trie, keep, spend=spend), p, bow)
+def without(model: NgramModel, keep: list[Array]) -> NgramModel:
+    """The model with the flagged rows only. Those left out must be what backing off gives."""
+    trie = model.trie
+    bow = [model.bow[0], *(model.bow[j][keep[j][trie.row_of_hist[j]]] for j in range(1, trie.order))]
+    return NgramModel(
+        model.vocab, kept_rows(trie, keep), [NONE, *(model.p[k][keep[k]] for k in range(1, trie.order + 1))], bow
+    )
 
 
 def with_suffixes(model: NgramModel) -> NgramModel:

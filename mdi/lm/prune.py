@@ -19,6 +19,7 @@ import numpy as np
 
 from mdi.errors import MdiError, OptionError
 from mdi.kernels import normalise as kernels
+from mdi.kernels.trie import scattered
 from mdi.lm.model import NgramModel, first_orders, with_suffixes, without
 from mdi.lm.normalise import weighted
 from mdi.lm.trie import NONE, Array, locate
@@ -32,10 +33,9 @@ def history_probs(model: NgramModel) -> list[Array]:
     row_prob, probs = first, [np.ones(1)]
     for j in range(1, model.order):
         if j > 1:
-            row_prob = np.repeat(probs[j - 1], np.diff(trie.begin[j])) * model.p[j]
-        by_hist = np.empty(len(row_prob))
-        by_hist[trie.as_hist[j]] = row_prob
-        probs.append(by_hist)
+            row_prob = np.repeat(probs[j - 1], np.diff(trie.begin[j]))
+            row_prob *= model.p[j]
+        probs.append(scattered(row_prob, trie.as_hist[j]))
     return probs
 
 
@@ -84,23 +84,26 @@ def threshold_for(need: list[Array], most: int) -> float:
 
 
 def prune(
-    model: NgramModel,
-    threshold: float = 1e-8,
-    *,
-    max_ngrams: int | None = None,
-    need: list[Array] | None = None,
-    spend: bool = False,
+    model: NgramModel, threshold: float = 1e-8, *, max_ngrams: int | None = None, need: list[Array] | None = None
 ) -> NgramModel:
     """The model without the n-grams whose need is below the threshold; 0 keeps all. `max_ngrams`: the smallest
-    threshold that leaves at most so many instead. `need` saves computing it again. With `spend` the model is used up.
+    threshold that leaves at most so many instead. `need` saves computing it again.
 
     Its trie holds just the n-grams that stay, and lacks suffixes in general: see `with_suffixes`.
     """
-    if not 0.0 <= threshold < np.inf:
-        raise OptionError("threshold", threshold, "a number of 0 or more, such as 1e-8")
     if max_ngrams is not None:
         need = needs(model) if need is None else need
         threshold = threshold_for(need, max_ngrams)
+    return without(*mark_pruned(model, threshold, need=need))
+
+
+def mark_pruned(
+    model: NgramModel, threshold: float, *, need: list[Array] | None = None, spend: bool = False
+) -> tuple[NgramModel, list[Array]]:
+    """The pruned model with all rows on which it is closed, and flags of those that are its own. With `spend` the
+    model is used up."""
+    if not 0.0 <= threshold < np.inf:
+        raise OptionError("threshold", threshold, "a number of 0 or more, such as 1e-8")
     if threshold == 0.0:
         keep = [NONE, *(np.ones(model.trie.rows(k), bool) for k in range(1, model.order + 1))]
     elif need is not None:
@@ -118,4 +121,5 @@ def prune(
         model.p.clear()
         model.bow.clear()
         model.trie.spend()
-    return without(weighted(whole.vocab, whole.trie, p, keep), keep[: order + 1], spend=spend)
+        whole.bow.clear()
+    return weighted(whole.vocab, whole.trie, p, keep), keep[: order + 1]

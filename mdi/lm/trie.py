@@ -277,16 +277,14 @@ def union(a: Trie, b: Trie) -> Union:
     return Union(trie, from_a, from_b)
 
 
-def kept_rows(trie: Trie, keep: list[Array], *, spend: bool = False) -> Trie:
-    """The rows marked in keep[k]. Every history of a kept row must be kept; a suffix that is not kept is missing (-1).
-    With `spend` the trie's arrays go as the new ones come."""
+def kept_rows(trie: Trie, keep: list[Array]) -> Trie:
+    """The rows marked in keep[k]. Every history of a kept row must be kept; a suffix that is not kept is missing
+    (-1)."""
     kept, number = unigram_trie(trie.n_words), np.arange(trie.n_words, dtype=np.int32)
     for k in range(2, trie.order + 1):
         kept = with_histories(kept)
-        *level, number = kernels.keep_level(trie.branches(k), trie.suffix[k], keep[k], number, trie.row_of_hist[k - 1])
+        *level, number = kernels.keep_level(trie.level(k), keep[k], number, trie.row_of_hist[k - 1])
         kept = add_order(kept, *level)
-        if spend:
-            trie.begin[k] = trie.word[k] = trie.suffix[k] = NONE
     return kept
 
 
