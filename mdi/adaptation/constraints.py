@@ -147,17 +147,22 @@ def drop_degenerate(
         keep[np.flatnonzero(keep)[lost]] = False
 
 
-def impossible(dual: Dual, trie: Trie, mass: list[Array], cells: Array) -> Array:
-    """Flags of constraints with no event of their own that has a probability: no scaling can raise them.
-
-    Events of a constraint hw lie after the histories that end in h and carry mass, unless a longer constraint covers
-    them; counting those histories is exact where `cells`, the background's marginals, would only be zero up to
-    rounding. In place of `mass`, flags of what carries any will do.
-    """
-    constraints, parent = dual.constraints, dual.parent
+def carrying_histories(trie: Trie, mass: list[Array]) -> list[Array]:
+    """By length, how many histories that carry mass end in each history, itself included."""
     carrying = [*((part > 0).astype(float) for part in mass[:-1]), mass[-1] > 0]
     for j in range(len(mass) - 1, 0, -1):
         add_at(trie.back[j], carrying[j], carrying[j - 1])
+    return carrying
+
+
+def impossible(dual: Dual, trie: Trie, carrying: list[Array], cells: Array) -> Array:
+    """Flags of constraints with no event of their own that has a probability: no scaling can raise them.
+
+    Events of a constraint hw lie after the histories that end in h and carry mass, unless a longer constraint covers
+    them; counting those (`carrying_histories`) is exact where `cells`, the background's marginals, would only be zero
+    up to rounding.
+    """
+    constraints, parent = dual.constraints, dual.parent
     histories = [carrying[k - 1][trie.hist_of_rows(k, constraints.row[k])] for k in range(1, constraints.order + 1)]
     reach = np.concatenate([np.zeros(0), *histories])
     nested = parent >= 0

@@ -62,7 +62,7 @@ class Evaluation:
 
 class Dual:
     """One adaptation problem. `mass[j]` is p~ on the histories of length j of the model's trie. With `spend` that list
-    is emptied: what it has shall not take up memory beside the entries."""
+    is emptied, and the model has to `link_again`: neither shall take up memory beside the entries."""
 
     def __init__(
         self, model: NgramModel, mass: list[Array], constraints: Constraints, threads: int = 2, *, spend: bool = False
@@ -77,7 +77,7 @@ class Dual:
         if spend:
             mass.clear()
         self.mass0 = float(folded[0][0])
-        self.active_rows, self.histories = _histories(model, folded, constraints)
+        self.active_rows, self.histories = _histories(model, folded, constraints, spend)
         self.bounds = _blocks(self.histories)
         # of every evaluation: Z, G, and the sums of the cells, for those of order 1 once a block
         n_hist, n_words, n_blocks = len(self.histories.back), len(self.word_p), len(self.bounds) - 1
@@ -191,8 +191,9 @@ def _active(trie: Trie, mass: list[Array]) -> list[Array]:
     return active
 
 
-def _histories(model: NgramModel, mass: list[Array], constraints: Constraints) -> tuple[int, Histories]:
-    """(rows of the active histories and words, the active histories). `mass` is used up."""
+def _histories(model: NgramModel, mass: list[Array], constraints: Constraints, spend: bool) -> tuple[int, Histories]:
+    """(rows of the active histories and words, the active histories). `mass` is used up, and with `spend` the model's
+    links: see `Trie.forget_links`."""
     trie, n = model.trie, model.order
     active = _active(trie, mass)
     # Where the histories of length j that end in word v begin among the active ones, and where they go.
@@ -222,7 +223,7 @@ def _histories(model: NgramModel, mass: list[Array], constraints: Constraints) -
         bow[to], hist_mass[to] = model.bow[j][hists], mass[j][hists]
         mass[j] = NONE
         own, own_first = (constraints.row[k], constraints.first[k]) if k <= constraints.order else (NONE, 0)
-        levels.append(ActiveLevel(model.level(k), hists, to, trie.begin[j], lower, own, own_first))
+        levels.append(ActiveLevel(model.level(k), hists, shorter, to, trie.begin[j], lower, own, own_first))
         begin, cells = kernels.row_cells(levels[-1], count, k < n)
         rows += int(begin[-1])
         if k < n:
@@ -234,6 +235,11 @@ def _histories(model: NgramModel, mass: list[Array], constraints: Constraints) -
     cell, a = np.empty(begin[-1], np.int32), np.empty(begin[-1])
     histories = Histories(first, top, back, bow, hist_mass, fixed, begin, cell, a)
     del lower, cells
+    if spend:
+        levels = [
+            level._replace(model=level.model._replace(trie=level.model.trie._replace(back=NONE))) for level in levels
+        ]
+        trie.forget_links("back")
     while levels:  # from the longest: the cells that it needed of the next shorter go before that has its entries
         kernels.fill_entries(levels.pop(), histories)
     return rows, histories

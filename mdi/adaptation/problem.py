@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mdi.adaptation.constraints import Constraints, Dropped, as_trie
+from mdi.adaptation.constraints import Constraints, Dropped, as_trie, carrying_histories
 from mdi.adaptation.dual import Dual, SubsetDual
 from mdi.adaptation.history import History
 from mdi.adaptation.solver import Solution, Step, solve
@@ -118,13 +118,13 @@ class ExtendedBackground:
         self.known = locate(self.ngrams, background.trie)
         self.model = extend(background, self.ngrams, spend=spend)
         mass = history.on(self.model.trie)
-        self.carrying = [part > 0 for part in mass]
+        self.carrying = carrying_histories(self.model.trie, mass)
         rows = Constraints(rows_in(self.model.trie, counts, chosen))
         if spend:
             history.spend()
             self.model.trie.forget_links("as_hist")
             give_back()
-        self.dual = Dual(self.model, mass, rows, threads, spend=True)
+        self.dual = Dual(self.model, mass, rows, threads, spend=spend)
 
     def dual_of(self, chosen: Constraints) -> Dual:
         """The dual of the given constraints alone."""

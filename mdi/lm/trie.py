@@ -160,7 +160,7 @@ class Trie:
 
     def link_again(self) -> None:
         top = self.order - 1
-        if top and len(self.as_hist[top]) < self.rows(top):
+        if top and min(len(self.as_hist[top]), len(self.back[top])) < self.rows(top):
             again = with_histories(lowest(self, top))
             self.as_hist[top], self.back[top] = again.as_hist[top], again.back[top]
 
