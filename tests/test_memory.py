@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from random_models import random_model, write_model
 
 from mdi import memory
+from mdi.lm import arpa
 from mdi.lm.arpa import read_arpa
 from mdi.lm.mix import mix
 from mdi.lm.model import NgramModel, extend, without
@@ -82,6 +83,13 @@ def test_what_is_made_of_spent_models(a: tuple[int, int, bool], b: tuple[int, in
     (first, *again), (second, *more) = read(rng, a, 3), read(rng, b)
     assert mix([first, second], [0.3, 0.7]) == mix([again[0], more[0]], [0.3, 0.7], spend=True)
     assert prune(first, 1e-2) == without(*mark_pruned(again[1], 1e-2, spend=True))
+
+
+def test_the_readers_arrays_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a model of more than 16 million n-grams of one order needs, on a small one."""
+    (model,) = read(np.random.default_rng(2), (3, 5, True), 1)
+    monkeypatch.setattr(arpa, "_room", lambda count, have: min(count, max(2, have + 1)))
+    assert read(np.random.default_rng(2), (3, 5, True), 1) == [model]
 
 
 def test_links_can_be_made_again() -> None:

@@ -117,6 +117,7 @@ class ExtendedBackground:
         self.chosen_rows = rows_in(self.ngrams, counts, chosen)
         self.known = locate(self.ngrams, background.trie)
         self.model = extend(background, self.ngrams, spend=spend)
+        give_back()
         mass = history.on(self.model.trie)
         self.carrying = carrying_histories(self.model.trie, mass)
         rows = Constraints(rows_in(self.model.trie, counts, chosen))

@@ -294,7 +294,8 @@ def _read_unigrams(
             break
         if found.why == kernels.FULL:
             if words.n >= len(p):
-                p, bow = _grown(p, _room(count, len(p))), _grown(bow, _room(count, len(p)))
+                size = _room(count, len(p))
+                p, bow = _grown(p, size), _grown(bow, size)
             words.make_room(1024, window.size - found.line)
         elif found.why != kernels.DONE:
             _fail(lines, found.why, found.at, 1, count, words.n)
