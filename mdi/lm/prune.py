@@ -109,7 +109,11 @@ def mark_pruned(
     elif need is not None:
         keep = [part >= threshold for part in need]
     else:
-        keep = [NONE, *reversed([part >= threshold for part in _needs(model)])]
+        keep = []
+        for part in _needs(model):
+            keep.insert(0, part >= threshold)
+            del part  # before the next one is made
+        keep.insert(0, NONE)
     order = max(k for k in range(1, model.order + 1) if keep[k].any())
     whole = with_suffixes(model)
     if whole is not model:
