@@ -19,14 +19,16 @@ set -euo pipefail
 stage=0  # first stage
 stop_stage=7  # last stage
 dry_run=false  # make nothing: list what is missing, what would be done and about how long it would take
-corpus=""  # dialogue, demo, ami, swbd, wsj, or a name for your own (mine if texts are given, a recipe's, dialogue)
+corpus=""  # dialogue, prompts, demo, ami, swbd, wsj, or a name for your own
+           # (mine if texts are given, a recipe's in or beside one, else dialogue)
 conf=""  # file of settings, name=value (local/conf/<corpus>.conf if there is one)
 tiny=false  # demo: a very small corpus, made on the spot without a network
 nj=2  # jobs at a time
 
-# Recorded speech (dialogue):
+# Recorded speech (--corpus dialogue or prompts):
 vosk_model=""  # folder of a Vosk model with a dynamic graph (its small English model, downloaded with npm)
 game=""  # the game's queen.1c, or Debian's package flight-of-the-amazon-queen (downloaded with apt-get)
+prompts=""  # folder with Debian's packages asterisk-core-sounds-en and -g722 (downloaded with apt-get)
 utterances=400  # of the evaluation set, to be recognised, and half as many of the development set (0: all)
 full=false  # all utterances, and every model in the first pass too
 
@@ -62,7 +64,8 @@ lattice_beam=6  # beam of the lattices
 min_lmwt=7  # smallest LM weight that scoring tries on the development set
 max_lmwt=17  # largest
 word_ins_penalty=0.0,0.5,1.0  # word-insertion penalties that it tries
-cmd=run.pl  # kaldi: run.pl, queue.pl, slurm.pl with options
+cmd=run.pl  # kaldi, mdi: run.pl, queue.pl, slurm.pl with options
+cluster=""  # share the large models between Dask workers: local:N, tcp://host:port, slurm:CONF, sge:CONF
 score_script=""  # kaldi: of the recipe; '' for compute-wer (local/score.sh in ami, swbd and wsj)
 rescore_script=""  # kaldi: of the recipe, steps/lmrescore_const_arpa.sh ('': its two programs, called with more checks)
 
@@ -88,7 +91,7 @@ model_from=run.sh  # and that makes acoustic model and lattices
 # Any corpus (in local/conf):
 parts=""  # several corpora in one: their folders
 demo=false  # the texts of the demo
-dialogue=false  # the recorded speech
+recorded=""  # recorded speech: dialogue or prompts
 synthetic=false  # the speech is synthetic: the report says so
 parse_options "$@"
 [[ ${#arguments[@]} -eq 0 ]] || fail "'${arguments[0]}' is no option; see --help" 2
@@ -104,11 +107,10 @@ corpus=${corpus:-$(known_corpus ${egs_dir:+"$egs_dir"} "$mdi_root")}
 [[ -n $conf || ! -f $mdi_root/local/conf/$corpus.conf ]] || conf=$mdi_root/local/conf/$corpus.conf
 if [[ -n $conf ]]; then
   need_files "$conf"
-  # shellcheck source=/dev/null
-  . "$conf"
+  read_settings "$conf"
   parse_options "$@"
 fi
-[[ -z $own || ($demo$dialogue != *true* && -z $recipe) ]] \
+[[ -z $own || ($demo != true && -z $recorded && -z $recipe) ]] \
   || fail "--corpus $corpus has its own texts and speech; for those on the command line give another --corpus" 2
 [[ $stage =~ ^[0-7]$ && $stop_stage =~ ^[0-7]$ ]] \
   || fail "--stage $stage --stop-stage $stop_stage; expected numbers from 0 to 7" 2
@@ -150,23 +152,24 @@ fi
 
     if at_stage 1 "language models"; then
       make_once "$in" from "$train" "$words_of_models" by "$steps/train_lm.sh" --order "$order" \
-        --smoothing "$smoothing" --min-counts "$in_min_counts" --vocab "$words_of_models" "$train" "$in"
+        --smoothing "$smoothing" --min-counts "$in_min_counts" --vocab "$words_of_models" --cluster "$cluster" "$train" "$in"
       if [[ $background != data/* ]]; then
         make_once "$background" from "$data/background.txt.gz" "$words_of_models" by "$steps/train_lm.sh" \
-          --order "$order" --smoothing "$smoothing" --vocab "$words_of_models" "$data/background.txt.gz" "$background"
+          --order "$order" --smoothing "$smoothing" --vocab "$words_of_models" --cluster "$cluster" \
+          "$data/background.txt.gz" "$background"
       fi
     fi
 
     if at_stage 2 "interpolation, the baseline"; then
       make_once "$interpolated" from "$in" "$background" "$dev" by \
-        mdi mix --tune "$dev" "$in" "$background" "$interpolated"
+        mdi mix ${cluster:+--cluster "$cluster"} --tune "$dev" "$in" "$background" "$interpolated"
     fi
 
     if at_stage 3 "MDI: the paper's thresholds, a prior, and the best of a search"; then
       make_once "${swept_lms[@]}" "$exp/mdi/ppl.tsv" from "$background" "$train" by "$steps/adapt_mdi.sh" \
-        --min-counts "$thresholds" --ppl "${texts[*]}" "$background" "$train" "$exp/mdi"
+        --min-counts "$thresholds" --cluster "$cluster" --ppl "${texts[*]}" "$background" "$train" "$exp/mdi"
       make_once "$prior" from "$background" "$train" by \
-        mdi adapt --min-counts 1 --sigma2 1 --constraints-out "$exp/mdi/constraints.prior.tsv.gz" \
+        mdi adapt ${cluster:+--cluster "$cluster"} --min-counts 1 --sigma2 1 --constraints-out "$exp/mdi/constraints.prior.tsv.gz" \
         "$background" "$train" "$prior"
       mix_with=() # the same in-domain model as in the baseline, where there is one
       # but not with Vosk's model: it has no <unk>, which tune's own in-domain model then does without, too
@@ -210,12 +213,19 @@ fi
 
     if at_stage 7 "scores, table, report"; then
       for set in ${spoken[@]+"${spoken[@]}"}; do
+        if [[ $backend == vosk ]]; then
+          mapfile -t compared < <(baselines heard)
+          for model in "${small[@]}"; do score_words "$model" "$set" "${compared[@]}"; done
+        fi
         mapfile -t compared < <(baselines decode)
         for model in "${small[@]}"; do score "$exp/decode/$model" "$set" "${compared[@]}"; done
         mapfile -t compared < <(baselines rescore)
         for model in "${large[@]}"; do score "$exp/rescore/$model" "$set" "${compared[@]}"; done
       done
-      for model in "${small[@]}"; do perplexities "first.$model" "$(small_lm "$model")"; done
+      for model in "${small[@]}"; do
+        perplexities "first.$model" "$(small_lm "$model")"
+        [[ $backend != vosk ]] || perplexities "weighted.$model" "$(small_lm "$model")"
+      done
       perplexities in "$in"
       perplexities background "$background"
       for model in "${large[@]}"; do perplexities "$model" "$(large_lm "$model")"; done

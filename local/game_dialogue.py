@@ -1,56 +1,32 @@
-#!/usr/bin/env python3
-"""Recorded speech with its texts: the dialogue of an adventure game, Flight of the Amazon Queen, 4.5 hours of it.
+"""The dialogue of an adventure game, Flight of the Amazon Queen: 4.5 hours of recorded speech with its texts.
 
 The game may be given away freely, but not sold by itself; Debian's package of it (flight-of-the-amazon-queen, 35 MB)
-needs no root to be downloaded and unpacked. DIR gets train.txt.gz, dev.txt.gz and eval.txt.gz, and for the last two
-Kaldi data folders speech/dev and speech/eval with 16 kHz sound. The sets are drawn by scene, evaluation and development
-set have no line in common with any other set, and no line twice. Every choice is seeded.
+needs no root to be downloaded and unpacked.
 """
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import io
 import re
 import shutil
 import struct
-import subprocess
-import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from demo_text import check_digest
-from prepare_corpus import write_lines
+from recorded_speech import Recordings, Utterance, download, unpack
 
-from mdi.errors import MdiError, exit_code
-from mdi.progress import Progress, say
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
+from mdi.errors import MdiError
 
 PACKAGE = "flight-of-the-amazon-queen"
 ARCHIVE = f"usr/share/scummvm/{PACKAGE}/queen.1c"
 SHA256 = "cc91960d133fcd4173eda4bac304e80d2bbdbaa085640287ab9e0507bd603f67"
-RATE = 16_000
 # Descriptions of things, which the hero speaks: no scene, so they are always training text.
 DESCRIPTIONS = "JOE"
-# A line of which a smaller share of the words is in the recogniser's vocabulary is in an invented language.
-KNOWN_SHARE = 0.7
-# Shares of the lines: whole scenes until there are so many.
-EVAL_SHARE, DEV_SHARE = 0.15, 0.05
-SETS = ("train", "dev", "eval")
-
-
-@dataclass(frozen=True)
-class Utterance:
-    scene: str
-    speaker: str
-    name: str  # of the recording
-    text: str  # as it is shown
-    sound: bytes  # MP3
 
 
 class Archive:
@@ -155,88 +131,17 @@ def read_utterances(archive: Archive) -> list[Utterance]:
                 continue
             if name in found and found[name].text != text:
                 disputed.add(name)
-            found[name] = Utterance(sentence.scene, sentence.speaker, name, text, archive[f"{name}.SB"])
+            sound = partial(decoded, archive[f"{name}.SB"])
+            found[name] = Utterance(sentence.scene, sentence.speaker, name, text, sound)
     return [found[name] for name in sorted(found) if name not in disputed]
 
 
-def spoken_words(text: str) -> list[str]:
-    """In lower case, without punctuation, numbers in words; without noises in brackets and signs that nobody says."""
-    from normalize_text import sentences
-
-    text = re.sub(r"<[^>]*>|\([^)]*\)|[@#&$^_]", " ", text)
-    return [word for sentence in sentences(text, split=False) for word in sentence]
-
-
-Line = tuple[Utterance, list[str]]
-
-
-def in_english(utterances: list[Utterance], known: Collection[str]) -> list[Line]:
-    """Lines with words, enough of which the recogniser knows."""
-    lines = [(utterance, spoken_words(utterance.text)) for utterance in utterances]
-    return [(u, words) for u, words in lines if words and sum(w in known for w in words) >= KNOWN_SHARE * len(words)]
-
-
-def split(lines: list[Line], seed: int) -> dict[str, list[Line]]:
-    """Whole scenes, in an order that the seed gives, to the evaluation set, the development set and the training text.
-    From the first two are taken out lines that occur in the training text or occurred before."""
-    by_scene: dict[str, list[Line]] = {}
-    for line in lines:
-        by_scene.setdefault(line[0].scene, []).append(line)
-    drawn = sorted(set(by_scene) - {DESCRIPTIONS}, key=lambda s: hashlib.sha256(f"{seed} {s}".encode()).digest())
-    wanted = {"eval": EVAL_SHARE * len(lines), "dev": DEV_SHARE * len(lines)}
-    sets: dict[str, list[Line]] = {name: [] for name in SETS}
-    for scene in drawn:
-        here = next((name for name in wanted if len(sets[name]) < wanted[name]), "train")
-        sets[here] += by_scene[scene]
-    sets["train"] += by_scene.get(DESCRIPTIONS, [])
-    met = {" ".join(words) for _, words in sets["train"]}
-    for name in ("dev", "eval"):
-        fresh = []
-        for utterance, words in sets[name]:
-            if (text := " ".join(words)) not in met:
-                met.add(text)
-                fresh.append((utterance, words))
-        sets[name] = fresh
-    return sets
-
-
-def to_wav(sound: bytes) -> bytes:
-    """MP3 as WAV: 16 kHz, one channel, 16 bits."""
+def decoded(mp3: bytes) -> tuple[np.ndarray, int]:
+    """(samples, rate)"""
     import soundfile
-    from scipy.signal import resample_poly
 
-    samples, rate = soundfile.read(io.BytesIO(sound), dtype="float64", always_2d=True)
-    common = np.gcd(RATE, rate)
-    samples = resample_poly(samples.mean(axis=1), RATE // common, rate // common)
-    stream = io.BytesIO()
-    whole = np.clip(np.rint(32768 * samples), -32768, 32767).astype(np.int16)
-    soundfile.write(stream, whole, RATE, subtype="PCM_16", format="WAV")
-    return stream.getvalue()
-
-
-def write_data_folder(folder: Path, lines: list[Line]) -> float:
-    """text, utt2spk, spk2utt, wav.scp and wav/; the seconds of speech."""
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / "wav").mkdir(parents=True)
-    tables: dict[str, list[str]] = {"text": [], "utt2spk": [], "wav.scp": []}
-    of_speaker: dict[str, list[str]] = {}
-    size = 0
-    with Progress(f"sound of {folder.name}", len(lines), "utterances") as progress:
-        for i, (utterance, words) in enumerate(lines):
-            name = f"{utterance.speaker}-{utterance.name}"
-            path = folder / "wav" / f"{name}.wav"
-            wav = to_wav(utterance.sound)
-            path.write_bytes(wav)
-            size += len(wav)
-            tables["text"].append(f"{name} {' '.join(words)}")
-            tables["utt2spk"].append(f"{name} {utterance.speaker}")
-            tables["wav.scp"].append(f"{name} {path.resolve()}")
-            of_speaker.setdefault(utterance.speaker, []).append(name)
-            progress.update(i + 1)
-    tables["spk2utt"] = [f"{speaker} {' '.join(sorted(names))}" for speaker, names in of_speaker.items()]
-    for name, rows in tables.items():
-        write_lines(folder / name, sorted(rows, key=lambda row: row.split(" ", 1)[0].encode()))
-    return size / (2 * RATE)
+    samples, rate = soundfile.read(io.BytesIO(mp3), dtype="float64", always_2d=True)
+    return samples.mean(axis=1), rate
 
 
 def find_game(given: str | None, downloads: Path) -> Path:
@@ -248,82 +153,17 @@ def find_game(given: str | None, downloads: Path) -> Path:
     else:
         path = downloads / "queen.1c"
         if not path.exists():
-            path = _download(downloads)
+            by_hand = f"give the game's queen.1c or Debian's package {PACKAGE} with --game FILE"
+            path = download(PACKAGE, 35, downloads, by_hand)
     if path.suffix == ".deb":
-        path = _unpacked(path, downloads)
+        downloads.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=downloads, prefix=".deb.") as scratch:
+            path = Path(shutil.move(unpack(path, Path(scratch), ARCHIVE), downloads / "queen.1c"))
     check_digest(path, SHA256)
     return path
 
 
-def _download(downloads: Path) -> Path:
-    """Debian's package; apt-get checks that it is the distribution's."""
-    by_hand = f"give the game's queen.1c or Debian's package {PACKAGE} with --game FILE"
-    for program in ("apt-get", "dpkg-deb"):
-        if shutil.which(program) is None:
-            raise MdiError(f"no program {program}, which the recorded speech comes with; {by_hand}")
-    downloads.mkdir(parents=True, exist_ok=True)
-    say(f"downloading {PACKAGE} (35 MB)")
-    done = subprocess.run(["apt-get", "download", PACKAGE], cwd=downloads, capture_output=True, text=True)
-    found = sorted(downloads.glob(f"{PACKAGE}_*.deb"))
-    if done.returncode or not found:
-        raise MdiError(
-            f"apt-get download {PACKAGE} failed: {done.stderr.strip()[-300:]}. Check the network, or {by_hand}"
-        )
-    return found[-1]
-
-
-def _unpacked(package: Path, downloads: Path) -> Path:
-    downloads.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=downloads, prefix=".deb.") as scratch:
-        done = subprocess.run(["dpkg-deb", "-x", str(package), scratch], capture_output=True, text=True)
-        if done.returncode or not (Path(scratch) / ARCHIVE).exists():
-            raise MdiError(f"{package}: no {ARCHIVE} comes out of it: {done.stderr.strip()[-300:]}. Download it again")
-        return Path(shutil.move(Path(scratch) / ARCHIVE, downloads / "queen.1c"))
-
-
-def prepare(folder: Path, words: str, game: str | None, downloads: Path, spoken: int, seed: int) -> None:
-    """Everything from the archive to DIR. `spoken`: utterances of the evaluation set to recognise, and half as many of
-    the development set; 0 for all."""
-    from mdi.fst.symbols import read_symbols
-
-    path = find_game(game, downloads)
-    known = read_symbols(words).ids
+def recordings(given: str | None, downloads: Path) -> Recordings:
+    path = find_game(given, downloads)
     utterances = read_utterances(Archive(path.read_bytes(), str(path)))
-    lines = in_english(utterances, known)
-    say(f"{path}: {len(utterances):,} recorded lines in {len({u.scene for u in utterances})} scenes; left out "
-        f"{len(utterances) - len(lines):,} without words or in invented languages, that is, with less than "
-        f"{100 * KNOWN_SHARE:.0f}% of their words in the recogniser's vocabulary")  # fmt: skip
-    sets = split(lines, seed)
-    say("sets: whole scenes; lines of the development and the evaluation set occur in no other set, and once")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, chosen in sets.items():
-        write_lines(folder / f"{name}.txt.gz", [" ".join(words) for _, words in chosen])
-        unknown = sum(word not in known for _, words in chosen for word in words)
-        total = sum(len(words) for _, words in chosen)
-        note = ""
-        if name != "train":
-            heard = sorted(chosen, key=lambda line: hashlib.sha256(f"{seed} {line[0].name}".encode()).digest())
-            heard = heard[: spoken if name == "eval" else spoken // 2] if spoken else heard
-            seconds = write_data_folder(folder / "speech" / name, heard)
-            note = f"; to be recognised {len(heard):,}, {seconds / 60:.1f} minutes"
-        say(f"{name}: {len({u.scene for u, _ in chosen})} scenes, {len(chosen):,} lines, {total:,} words, "
-            f"{100 * unknown / max(1, total):.1f}% of them unknown{note}")  # fmt: skip
-    write_lines(folder / "sets", ["dev eval"])
-
-
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = parser.add_argument
-    add("out", metavar="DIR")
-    add("--words", required=True, metavar="FILE", help="the recogniser's words.txt, or an FST that holds it (Gr.fst)")
-    add("--game", metavar="FILE", help="queen.1c, or Debian's package (it is downloaded)")
-    add("--downloads", default="data/downloads", metavar="DIR", help="what was downloaded, kept (data/downloads)")
-    add("--spoken", type=int, default=0, metavar="N", help="utterances of the evaluation set (0: all; half of dev)")
-    add("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
-    args = parser.parse_args(argv)
-    given = (Path(args.out), args.words, args.game, Path(args.downloads), args.spoken, args.seed)
-    return exit_code("local/game_dialogue.py", lambda: prepare(*given))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Recordings(str(path), utterances, eval_share=0.15, dev_share=0.05, for_training=(DESCRIPTIONS,))

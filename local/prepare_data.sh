@@ -17,9 +17,10 @@ demo=false  # its texts, instead of anything below
 tiny=false  # its very small corpus, made on the spot without a network
 speech=true  # speak its test sets
 # Recorded speech:
-dialogue=false  # of a game, for Vosk's small English model
+recorded=""  # for Vosk's small English model: dialogue of a game, or prompts of a telephone exchange
 vosk_model=""  # folder of that model (downloaded)
-game=""  # the game's queen.1c, or Debian's package (downloaded)
+game=""  # dialogue: the game's queen.1c, or Debian's package (downloaded)
+prompts=""  # prompts: folder with Debian's packages (downloaded)
 only_downloads=false  # nothing but the downloads that this needs
 utterances=0  # of the evaluation set, to be recognised, and half as many of the development set (0: all)
 # A corpus as files, one sentence per line, plain or gzipped:
@@ -58,16 +59,25 @@ options=(--nj "$nj")
 if [[ $demo == true ]]; then
   program=prepare_demo.py
   options+=(--downloads "$(dirname "$dir")/downloads" --speech "$speech" --tiny "$tiny")
-elif [[ $dialogue == true ]]; then
-  program=prepare_dialogue.py downloads=$(dirname "$dir")/downloads
-  options=(--downloads "$downloads" --spoken "$utterances" --only-downloads "$only_downloads")
-  options+=(${vosk_model:+--vosk-model "$vosk_model"} ${game:+--game "$game"})
+elif [[ -n $recorded ]]; then
+  program=prepare_recorded.py downloads=$(dirname "$dir")/downloads
+  options=(--source "$recorded" --downloads "$downloads" --spoken "$utterances" --only-downloads "$only_downloads")
+  options+=(${vosk_model:+--vosk-model "$vosk_model"} ${game:+--game "$game"} ${prompts:+--prompts "$prompts"})
   [[ -n $vosk_model ]] || compgen -G "$downloads/vosk-model-small-en-us-*" > /dev/null || command -v npm > /dev/null \
     || lacks "no program npm to download Vosk's small English model with; give its folder: --vosk-model DIR"
-  [[ -n $game || -e $downloads/queen.1c ]] || { command -v apt-get && command -v dpkg-deb; } > /dev/null \
-    || lacks "no apt-get and dpkg-deb to get Flight of the Amazon Queen with; give its queen.1c: --game FILE"
+  have_debian() { command -v apt-get && command -v dpkg-deb; } > /dev/null
+  case $recorded in
+    dialogue)
+      [[ -n $game || -e $downloads/queen.1c ]] || have_debian \
+        || lacks "no apt-get and dpkg-deb to get Flight of the Amazon Queen with; give its queen.1c: --game FILE" ;;
+    prompts)
+      [[ -d $downloads/telephone-prompts ]] || have_debian \
+        || lacks "no apt-get and dpkg-deb to get Asterisk's prompts with; expected both" ;;
+    *) lacks "--recorded $recorded; expected dialogue or prompts" ;;
+  esac
   [[ -z $vosk_model || -d $vosk_model ]] || lacks "$vosk_model: no such folder"
   lacks_file "$game"
+  lacks_file "$prompts"
 else
   program=prepare_corpus.py
   options+=(--vocab-size "$vocab_size")

@@ -7,26 +7,25 @@ import math
 import platform
 import resource
 import sys
-from importlib import metadata
 from typing import Any
 
-from mdi.files import check_output, writing
+from mdi.files import is_stream, writing, written
 
 _PACKAGES = ("mdi-lm", "numpy", "numba", "scipy")
 
 
-def check_outputs(path: str, inputs: list[str]) -> None:
-    """Refuses a model, or a certificate beside it, that cannot be written or would replace an input."""
-    check_output(path, inputs)
-    if path != "-":
-        check_output(f"{path}.json", inputs)
+def certificate_of(path: str) -> list[str]:
+    """The certificate beside a model; a stream has none."""
+    return [] if is_stream(path) else [f"{path}.json"]
 
 
 def write_certificate(path: str, fields: dict[str, Any], seconds: float) -> None:
-    """Writes PATH.json beside the model PATH (nothing for standard output): the fields, seconds, peak memory,
-    versions."""
-    if path == "-":
+    """Writes PATH.json beside the model PATH (nothing for a stream): the fields, seconds, peak memory, versions, and
+    the size and SHA-256 of the model where both are written `together`."""
+    if is_stream(path):
         return
+    from importlib import metadata  # slow, and there are verbs that write none
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
     versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
     content = {
@@ -35,6 +34,8 @@ def write_certificate(path: str, fields: dict[str, Any], seconds: float) -> None
         "peak_memory_mb": round(peak, 1),
         "versions": versions,
     }
+    if (file := written(path)) is not None:
+        content["file"] = file
     with writing(f"{path}.json") as stream:
         text = json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False)
         stream.write(text.encode("utf-8", "surrogateescape") + b"\n")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import importlib
+import os
+import signal
 import sys
 import warnings
 
@@ -30,6 +33,7 @@ VERBS = {
     "graph": "HCLG.fst for the built-in acoustic model, from a lexicon and a language model",
     "decode": "first-pass decoding of a Kaldi data folder to lattices",
     "rescore": "exchange the language model in lattices, exactly",
+    "recordings": "adapt to each recording's own lattices, without transcripts, and rescore them",
     "vosk": "adapt the models in a Vosk folder, decode with libvosk",
     "score": "WER over LM weights and insertion penalties, confidence, significance, oracle",
     "check": "look a model over: format, closure, sums, what Kaldi would stumble on",
@@ -38,7 +42,7 @@ VERBS = {
 # Modules of the optional dependencies and who brings them: graphs, decoding and scoring need them, language models not.
 EXTRA_OF = dict.fromkeys(
     ("pywrapfst", "kaldifst", "kaldi_decoder", "pocketsphinx", "kaldialign", "kaldiio"), "speech"
-) | {"vosk": "vosk"}  # fmt: skip
+) | {"vosk": "vosk"} | dict.fromkeys(("dask", "distributed", "dask_jobqueue"), "cluster")  # fmt: skip
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -50,9 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
     """Runs one command. Returns 0 when done, 1 for the user's data or a model that did not converge; argparse exits
-    with 2."""
+    with 2. In a process of its own it starts sooner."""
     argv = sys.argv[1:] if argv is None else argv
     verb = _parser().parse_args(argv[:1]).verb
     command = importlib.import_module(f"mdi.commands.{verb}")
@@ -62,28 +66,34 @@ def main(argv: list[str] | None = None) -> int:
     command.add_arguments(parser)
     args = parser.parse_intermixed_args(argv[1:])
     tame_allocator()
+    if own_process:
+        from mdi.kernels import start_lightly
+
+        start_lightly()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # commands say it in their own words
-            return command.run(args) or 0
+            code = command.run(args) or 0
+        sys.stdout.flush()  # what does not fit shows here, and not when nobody can say it any more
+        return code
     except OptionError as error:
-        print(f"mdi {verb}: {error.on_command_line()}", file=sys.stderr)
-        return 1
+        what = error.on_command_line()
     except MdiError as error:
-        print(f"mdi {verb}: {error}", file=sys.stderr)
-        return 1
+        what = str(error)
     except ModuleNotFoundError as error:
         if error.name not in EXTRA_OF:
             raise
         extra = EXTRA_OF[error.name]
-        print(
-            f"mdi {verb}: the package {error.name} is not installed; run: pip install 'mdi-lm[{extra}]'",
-            file=sys.stderr,
-        )
-        return 1
+        what = f"the package {error.name} is not installed; run: pip install 'mdi-lm[{extra}]'"
     except BrokenPipeError:  # the reader of our standard output has gone
-        sys.stderr.close()
-        return 1
+        what = ""
+    except OSError as error:  # of the machine: no file that was read or written, of which files.py speaks
+        what = f"{error.filename or 'standard output'}: {error.strerror or error}"
+    except MemoryError as error:
+        what = f"not enough memory: {error}" if str(error) else "not enough memory"
+    if what:
+        print(f"mdi {verb}: {what}", file=sys.stderr)
+    return 1
 
 
 def boolean(text: str) -> bool:
@@ -93,6 +103,32 @@ def boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
+def _open_standard_streams() -> None:
+    """Whoever closed one must not have its number given to the next file that is opened. What is printed is lost
+    silently on standard error, and an error on standard output."""
+    for number, how in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, how)  # gets the lowest free number, which is this one
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+
+
 def entry_point() -> None:
     gc.set_threshold(100_000)  # starting makes many objects and leaves no garbage: a tenth of the time
-    sys.exit(main())
+    _open_standard_streams()
+    try:
+        code = main(own_process=True)
+    except KeyboardInterrupt:  # outputs have been taken back on the way here; die as the shell expects it
+        print(f"mdi {' '.join(sys.argv[1:2])}: interrupted; nothing is left half-written", file=sys.stderr)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+        code = 130
+    if code:  # what could not be printed must not be tried again at the end
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.exit(code)
+        os._exit(code)
+    sys.exit(0)

@@ -4,13 +4,22 @@ and outputs that appear whole or not at all."""
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import fcntl
+import glob
+import hashlib
 import io
+import json
 import os
+import re
+import shutil
+import stat
 import sys
 import tempfile
+import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -86,18 +95,38 @@ def read_plain(path: str, most: int = 1 << 31) -> bytes:
     try:
         with contextlib.ExitStack() as stack:
             raw: BinaryIO = sys.stdin.buffer if path == "-" else stack.enter_context(open(path, "rb"))
-            return raw.read(most)
+            pieces = [raw.read(CHUNK)]  # not all at once: memory follows the file, not the limit
+            while pieces[-1] and sum(map(len, pieces)) < most:
+                pieces.append(raw.read(CHUNK))
+            return b"".join(pieces)[:most]
     except OSError as error:
         raise MdiError(f"{path}: {error.strerror or error}") from error
 
 
+def read_json(path: str | Path) -> dict[str, Any]:
+    """A file that a program has written for programs: a certificate, the record of a decoding."""
+    try:
+        found = json.loads(read_plain(os.fspath(path)))
+    except (ValueError, RecursionError) as error:
+        raise MdiError(f"{path}: no JSON ({error}); the file is damaged, remove it and make it again") from error
+    if not isinstance(found, dict):
+        raise MdiError(f"{path}: a {type(found).__name__}; expected names and values. Remove it and make it again")
+    return found
+
+
 def read_ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """The same pieces, the next of which is being read and unpacked by another thread while one is used."""
-    with ThreadPoolExecutor(1) as pool:
+    pool, wait = ThreadPoolExecutor(1), True
+    try:
         coming = pool.submit(next, chunks, b"")
         while chunk := coming.result():
             coming = pool.submit(next, chunks, b"")
             yield chunk
+    except KeyboardInterrupt:
+        wait = False  # the thread may wait for input that never comes
+        raise
+    finally:
+        pool.shutdown(wait)
 
 
 class _Joined:
@@ -139,39 +168,183 @@ def read_lines(path: str) -> Iterator[bytes]:
         yield rest.rstrip(b"\r")
 
 
+class _Batch(threading.local):
+    """Outputs of this thread that wait for each other: see `together`."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[BinaryIO, str, str]] | None = None  # (stream, temporary name, where it goes)
+        self.written: dict[str, dict[str, int | str]] = {}
+
+
+_batch = _Batch()
+
+
 @contextlib.contextmanager
-def _replacing(path: str) -> Iterator[BinaryIO]:
-    """A stream to a temporary name in the same folder, synced, then renamed; plain for '-', the standard output."""
-    if path == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+def together() -> Iterator[None]:
+    """What is written inside appears at the end, all of it whole on disk by then: the last written first. So a model
+    that is written before its certificate is never there without it. If anything fails, nothing appears."""
+    if _batch.waiting is not None:
+        yield
         return
-    target = Path(path)
+    _batch.waiting, _batch.written = [], {}
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        yield
+        _rename([(name, path) for _, name, path in reversed(_batch.waiting)])
+    finally:
+        for raw, name, _ in _batch.waiting:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            with contextlib.suppress(OSError):
+                raw.close()
+        _batch.waiting, _batch.written = None, {}
+
+
+def written(path: str) -> dict[str, int | str] | None:
+    """Size and SHA-256 of a file that was written inside the same `together`, None for a stream."""
+    return _batch.written.get(path)
+
+
+class _Hashing:
+    """A stream that remembers what went through it."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self.raw, self.bytes, self.sha256 = raw, 0, hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        self.raw.write(data)
+        self.sha256.update(data)
+        size = memoryview(data).nbytes
+        self.bytes += size
+        return size
+
+    def flush(self) -> None:
+        self.raw.flush()
+
+
+def is_stream(path: str) -> bool:
+    """Whether an output is written to and not replaced: the standard output, a pipe, a device."""
+    return path == "-" or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))
+
+
+@contextlib.contextmanager
+def replacing(path: str, sync: bool = True) -> Iterator[BinaryIO]:
+    """A stream to a temporary name in the same folder, synced, then renamed. A link is followed; a pipe or a device is
+    written to as it is, and so is the standard output, '-'. What can be made again need not be
+    synced."""
+    if is_stream(path):
+        with _stream(path) as stream:
+            yield stream
+        return
+    target = Path(os.path.realpath(path))
+    try:
+        handle, name = _temporary(target)
     except OSError as error:
         raise MdiError(f"{path}: cannot write here: {error.strerror}") from error
+    batch = _batch.waiting if sync else None  # what can be made again is needed at once
+    raw: BinaryIO = os.fdopen(handle, "wb")  # holds the lock until it is closed
+    waits = False
     try:
-        with os.fdopen(handle, "wb") as raw:
+        if target.exists():
+            os.fchmod(handle, stat.S_IMODE(target.stat().st_mode))
+        if batch is None:
             yield raw
-            raw.flush()
-            os.fsync(raw.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
+        else:
+            hashing = _Hashing(raw)
+            yield cast(BinaryIO, hashing)
+            _batch.written[path] = {"bytes": hashing.bytes, "sha256": hashing.sha256.hexdigest()}
+        raw.flush()
+        if sync:
+            os.fsync(handle)
+        if batch is None:
+            _rename([(name, str(target))])
+        else:
+            batch.append((raw, name, str(target)))
+            waits = True
     except OSError as error:
         raise MdiError(f"{path}: cannot write: {error.strerror or error}") from error
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
+        if not waits:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            with contextlib.suppress(OSError):  # what could not be written cannot be written now
+                raw.close()
+
+
+@contextlib.contextmanager
+def _stream(path: str) -> Iterator[BinaryIO]:
+    try:
+        if path == "-":
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        else:
+            with open(path, "wb") as raw:
+                yield raw
+    except BrokenPipeError:
+        raise  # the reader has seen enough
+    except OSError as error:
+        name = "standard output" if path == "-" else path
+        raise MdiError(f"{name}: cannot write: {error.strerror or error}") from error
+
+
+def _temporary(target: Path) -> tuple[int, str]:
+    """(handle, name) of a new file beside the target. It is locked: those of runs that were killed are not, and are
+    removed here."""
+    prefix = f".{target.name[:50]}."
+    with os.scandir(target.parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(prefix) and re.fullmatch(r"[0-9a-f]{12}\.tmp", entry.name[len(prefix) :]):
+                _remove_unlocked(Path(entry.path))
+    while True:
+        name = str(target.parent / f"{prefix}{os.urandom(6).hex()}.tmp")
+        handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(handle).st_nlink:
+            return handle, name
+        os.close(handle)  # another run has removed it before it was locked
+
+
+def _remove_unlocked(path: Path) -> None:
+    """Removes a temporary file unless a process that is still there writes it."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
+
+
+def _rename(files: list[tuple[str, str]]) -> None:
+    """Gives synced files their names, and syncs the folders, so that a power failure cannot undo it."""
+    where = ""
+    try:
+        with contextlib.ExitStack() as stack:
+            folders = {os.path.dirname(path) or "." for _, path in files}
+            handles = [os.open(where := folder, os.O_RDONLY | os.O_CLOEXEC) for folder in folders]
+            for handle in handles:
+                stack.callback(os.close, handle)
+            for name, path in files:
+                where = path
+                os.replace(name, path)
+            for handle in handles:
+                os.fsync(handle)
+    except OSError as error:
+        raise MdiError(f"{where}: cannot write: {error.strerror or error}") from error
 
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[BinaryIO]:
     """A binary stream to `path`: written under a temporary name in the same folder, synced, then renamed.
 
-    If anything fails on the way, what was there under that name before is still there, and nothing else is left.
+    If anything fails on the way, what was there under that name before is still there, and nothing else is left; what
+    a killed process leaves, the next one that writes the same file removes.
     """
-    with _replacing(path) as raw:
+    with replacing(path) as raw:
         if path.endswith(".gz"):
             with igzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=GZIP_LEVEL, mtime=0) as stream:
                 yield cast(BinaryIO, stream)
@@ -184,7 +357,7 @@ def writing_blocks(path: str, threads: int) -> Iterator[Callable[..., None]]:
     """Like `writing`, for blocks that threads make: put(make, ...) has make(...) called by one of them, which also
     packs what comes back, maybe a buffer of its own, if the name ends in .gz (one gzip member a block). Blocks are
     written in the order in which they were put."""
-    with _replacing(path) as raw, ThreadPoolExecutor(threads) as pool:
+    with replacing(path) as raw, ThreadPoolExecutor(threads) as pool:
         jobs: deque = deque()
 
         def work(make: Callable[..., bytes], *args: Any) -> bytes:
@@ -205,10 +378,48 @@ def writing_blocks(path: str, threads: int) -> Iterator[Callable[..., None]]:
                 job.cancel()
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def scratch_folder(prefix: str, parent: str | None = None) -> tempfile.TemporaryDirectory:
+    """A temporary folder, locked as long as this process is there: those of processes that were killed are not, and are
+    removed here."""
+    where = parent or tempfile.gettempdir()
+    for old in Path(where).glob(f"{glob.escape(prefix)}????????.tmp"):
+        _remove_unlocked_folder(old)
+    while True:
+        folder = tempfile.TemporaryDirectory(prefix=prefix, suffix=".tmp", dir=where)
+        handle = os.open(folder.name, os.O_RDONLY | os.O_CLOEXEC)  # closed when the process ends
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.isdir(folder.name):  # no other process has removed it before it was locked
+            return folder
+
+
+def _remove_unlocked_folder(path: Path) -> None:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if os.fstat(handle).st_uid == os.getuid():
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
+
+
+_RENAME_EXCHANGE, _HERE = 2, -100  # of linux/fs.h and fcntl.h
+
+
+def exchange_folder(made: str, path: str) -> None:
+    """Gives a folder its name at once; what was there before gets the other one's, and goes with it."""
+    if not os.path.exists(path):
+        os.rename(made, path)
+        return
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None or rename(_HERE, os.fsencode(made), _HERE, os.fsencode(path), _RENAME_EXCHANGE):
+        os.rename(path, f"{made}.old")  # a file system that cannot exchange: for a moment nothing is there
+        os.rename(made, path)
 
 
 def make_folder(path: str) -> Path:
@@ -221,17 +432,26 @@ def make_folder(path: str) -> Path:
     return folder
 
 
-def check_output(path: str, inputs: list[str] | tuple[str, ...] = ()) -> None:
+def check_output(path: str, inputs: Iterable[str] = ()) -> None:
     """Refuses an output that cannot be written or would replace an input, before any work is done."""
     if path == "-":
         return
-    folder = Path(path).parent
+    folder = Path(os.path.realpath(path) if os.path.islink(path) else path).parent
     if not folder.is_dir():
         raise MdiError(f"{path}: the folder {folder} does not exist; make it first")
     if Path(path).is_dir():
         raise MdiError(f"{path}: is a folder; name a file in it")
-    if not os.access(folder, os.W_OK):
-        raise MdiError(f"{path}: the folder {folder} cannot be written")
+    if not os.access(path if is_stream(path) else folder, os.W_OK):
+        raise MdiError(f"{path}: the {'file' if is_stream(path) else f'folder {folder}'} cannot be written")
     for source in inputs:
-        if source != "-" and os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
+        if same_file(path, source) and not is_stream(path):
             raise MdiError(f"{path}: is also an input; write to another file")
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two names, of files that need not be there yet, mean the same file."""
+    if "-" in (one, other):
+        return False
+    with contextlib.suppress(OSError, ValueError):
+        return os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)

@@ -29,7 +29,8 @@ def say(message: str) -> None:
     with _lock:
         for bar in _bars:
             bar.clear()
-        sys.stderr.write(f"{_with_names(message)}\n")
+        # names may be any bytes
+        sys.stderr.write(f"{_with_names(message)}\n".encode("utf-8", "backslashreplace").decode())
         sys.stderr.flush()
         for bar in _bars:
             bar.refresh()

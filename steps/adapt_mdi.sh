@@ -13,6 +13,7 @@ targets=ml  # marginals: relative frequencies (ml) or Kneser-Ney's (smoothed)
 sigma2=""  # variance of a Gaussian prior on lambda; none if empty
 tolerance=1e-3  # L1 distance of targets and marginals to stop at
 threads=2  # at most so many
+cluster=""  # share the work between Dask workers, see mdi adapt --help
 ppl=""  # texts separated by blanks: their perplexities go to DIR/ppl.tsv
 parse_options "$@"
 need_arguments 3
@@ -23,6 +24,7 @@ log_to "$dir/log/adapt_mdi.log"
 need_mdi
 
 options=(--min-counts "$min_counts" --targets "$targets" --tolerance "$tolerance" --threads "$threads")
+[[ -z $cluster ]] || options+=(--cluster "$cluster")
 [[ -z $sigma2 ]] || options+=(--sigma2 "$sigma2")
 for file in ${texts[@]+"${texts[@]}"}; do options+=(--ppl "$file"); done
 temporary=$dir/.ppl.tsv.$$.tmp

@@ -15,7 +15,7 @@ beam=12  # search beam
 lattice_beam=6  # beam of the lattices
 acwt=0.1  # acoustic scale of the search
 n_best=100  # vosk: so many sequences
-cmd=run.pl  # kaldi: run.pl, queue.pl, slurm.pl with options
+cmd=run.pl  # kaldi, mdi: run.pl, queue.pl, slurm.pl with options
 decode_script=steps/decode.sh  # kaldi: in the recipe, such as steps/nnet3/decode.sh
 decode_opts=""  # kaldi: further options of that script
 egs_dir=${egs_dir:-}  # kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
@@ -33,7 +33,14 @@ case $backend in
     if [[ -e $began && ($graph/HCLG.fst -nt $began || $data/wav.scp -nt $began) ]]; then
       rm -rf -- "$folder"/lat.* "$folder"/.lat.* "$folder"/num_jobs "$folder"/scoring_kaldi "$folder"/wer_* "$began"
     fi
-    mdi decode --nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" --acwt "$acwt" "$graph" "$data" "$folder"
+    options=(--nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" --acwt "$acwt")
+    if [[ $cmd != run.pl ]]; then
+      run_jobs "JOB=1:$nj" "$folder/log/decode.JOB.log" \
+        "$(command -v mdi)" decode --job JOB "${options[@]}" "$graph" "$data" "$folder" \
+        || fail "a job failed; see $folder/log/decode.*.log"
+    fi
+    # what the jobs have done is done; run.pl is what mdi does itself
+    mdi decode "${options[@]}" "$graph" "$data" "$folder"
     ;;
   vosk)
     need_files "$data/wav.scp"
@@ -56,4 +63,4 @@ case $backend in
     ;;
   *) fail "--backend $backend; expected mdi, kaldi or vosk" 2 ;;
 esac
-check_lattices "$folder" "$(cat "$folder/num_jobs")"
+check_lattices "$folder" "$(whole_number "$folder/num_jobs")"

@@ -11,7 +11,7 @@ need_arguments 2
 from=$(absolute "${arguments[0]}") to=${arguments[1]}
 need_files "$from/num_jobs"
 log_to "$to/log/link_lattices.log"
-jobs=$(< "$from/num_jobs")
+jobs=$(whole_number "$from/num_jobs")
 rm -f -- "$to"/lat.*.gz "$to/rescored" # of a decoding into more jobs, or of no decoding
 for ((n = 1; n <= jobs; n++)); do ln -sf "$from/lat.$n.gz" "$to/lat.$n.gz"; done
 cp "$from/num_jobs" "$to/num_jobs"

@@ -13,7 +13,7 @@ words=""  # symbol table of the lattices
 rescore_script=""  # kaldi: of the recipe, steps/lmrescore_const_arpa.sh, instead of calling these two programs here
 old_scores=cheapest  # how the old scores got in: by decoding (cheapest), or by rescoring (exact: mdi only)
 nj=1  # mdi: archives at a time; kaldi: one job per archive
-cmd=run.pl  # kaldi: run.pl, queue.pl, slurm.pl with options
+cmd=run.pl  # kaldi, mdi: run.pl, queue.pl, slurm.pl with options
 egs_dir=${egs_dir:-}  # kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
 parse_options "$@"
 need_arguments 4
@@ -23,13 +23,20 @@ from=$(absolute "${arguments[2]}") to=$(absolute "${arguments[3]}")
 words=$(absolute "$words")
 need_files "$words" "$old" "$new" "$from/lat.1.gz" "$from/num_jobs"
 log_to "$to/log/rescore.log"
-jobs=$(cat "$from/num_jobs")
+jobs=$(whole_number "$from/num_jobs")
 rm -f -- "$to"/lat.*.gz # of an earlier decoding into more jobs
 
 case $backend in
   mdi | vosk)
     need_mdi
-    mdi rescore --words "$words" --old-lm "$old" --new-lm "$new" --old-scores "$old_scores" --nj "$nj" "$from" "$to"
+    options=(--words "$words" --old-lm "$old" --new-lm "$new" --old-scores "$old_scores")
+    if [[ $cmd == run.pl ]]; then # what mdi does itself, with the models read once
+      mdi rescore "${options[@]}" --nj "$nj" "$from" "$to"
+    else
+      run_jobs "JOB=1:$jobs" "$to/log/rescore.JOB.log" \
+        "$(command -v mdi)" rescore "${options[@]}" "$from/lat.JOB.gz" "$to/lat.JOB.gz" \
+        || fail "a job failed; see $to/log/rescore.*.log"
+    fi
     ;;
   kaldi)
     [[ $old_scores == cheapest ]] \

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # WER of lattices over LM weights and word-insertion penalties, or at the point that was best on a development set.
 # Usage: steps/score.sh [options] --words words.txt DATA DIR
+#        steps/score.sh [options] --heard-in DECODED DATA DIR
 # All leave DIR/scoring_kaldi/best_wer and DIR/scoring_kaldi/wer_details/ behind, beside DIR/wer_<LMWT>_<WIP> or
 # sclite's reports.
 set -euo pipefail
@@ -16,19 +17,25 @@ max_lmwt=17  # largest LM weight
 word_ins_penalty=0.0,0.5,1.0  # penalties
 tuned_on=""  # score only the point that was best in this scored folder
 compare_with=""  # DIR[,DIR]: scored folders of other systems on the same data: are the differences significant?
+heard_in=""  # vosk: score the words that were recognised in this folder, as they are, instead of lattices in DIR
 ref_filter=""  # mdi: a recipe's local/wer_ref_filter
 hyp_filter=""  # mdi: a recipe's local/wer_hyp_filter
 score_script=""  # kaldi: of the recipe, such as local/score.sh, which may use NIST's sclite; where it lacks something
                  # that it needs, score_kaldi_wer.sh scores instead
 lang=""  # kaldi: what that script needs: lang folder (that of words.txt)
 model=""  # kaldi: what that script needs: folder with final.mdl
-cmd=run.pl  # kaldi: run.pl, queue.pl, slurm.pl with options
+cmd=run.pl  # kaldi, mdi: run.pl, queue.pl, slurm.pl with options
 egs_dir=${egs_dir:-}  # kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
 parse_options "$@"
 need_arguments 2
-if [[ -z $words ]]; then wrong_usage; fi
+if [[ -z $words && -z $heard_in ]]; then wrong_usage; fi
 data=$(absolute "${arguments[0]}") folder=$(absolute "${arguments[1]}") words=$(absolute "$words")
-need_files "$words" "$data/text" "$folder/lat.1.gz"
+need_files "$data/text"
+if [[ -n $heard_in ]]; then
+  need_files "$heard_in/text"
+else
+  need_files "$words" "$folder/lat.1.gz"
+fi
 log_to "$folder/log/score.log"
 IFS=, read -ra others <<< "$compare_with"
 compared=() # the same as options
@@ -130,9 +137,23 @@ compare_words() {
 case $backend in
   mdi | vosk)
     need_mdi
-    mdi score --words "$words" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" --word-ins-penalty "$word_ins_penalty" \
-      ${tuned_on:+--tuned-on "$tuned_on"} ${compared[@]+"${compared[@]}"} \
-      ${ref_filter:+--ref-filter "$ref_filter"} ${hyp_filter:+--hyp-filter "$hyp_filter"} "$data" "$folder"
+    if [[ -n $heard_in ]]; then
+      mkdir -p "$folder"
+      cp -- "$heard_in/text" "$folder/text"
+      mdi score --hyp text ${compared[@]+"${compared[@]}"} "$data" "$folder"
+      exit
+    fi
+    scoring=(score --words "$words" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt"
+      --word-ins-penalty "$word_ins_penalty" ${tuned_on:+--tuned-on "$(absolute "$tuned_on")"}
+      ${compared[@]+"${compared[@]}"} ${ref_filter:+--ref-filter "$(absolute "$ref_filter")"}
+      ${hyp_filter:+--hyp-filter "$(absolute "$hyp_filter")"} "$data" "$folder")
+    if [[ $cmd == run.pl ]]; then
+      mdi "${scoring[@]}"
+    else
+      run_jobs "$folder/log/score.1.log" "$(command -v mdi)" "${scoring[@]}" || fail "see $folder/log/score.1.log"
+      cat "$folder/scoring_kaldi/best_wer"
+      [[ ${#others[@]} -eq 0 ]] || cat "$folder/scoring_kaldi/wer_details/comparison"
+    fi
     ;;
   kaldi)
     need_kaldi lattice-best-path lattice-scale lattice-add-penalty compute-wer compute-wer-bootci align-text

@@ -12,6 +12,7 @@ order=3  # length of the longest n-grams
 vocab=""  # one word per line; other words are <unk> (every word of the text)
 smoothing=""  # kn, kn-interpolated or wb (kn; KenLM has only kn-interpolated)
 min_counts=1-1-2  # keep n-grams seen so often, by order; the last repeats
+cluster=""  # mdi: share the work between Dask workers, see mdi train --help
 memory=2G  # for counting with mdi or KenLM
 parse_options "$@"
 if [[ ${#arguments[@]} -lt 2 ]]; then wrong_usage; fi
@@ -30,7 +31,7 @@ log_to "$(dirname "$out")/log/${name%.arpa}.log"
 if [[ $backend == mdi ]]; then
   need_mdi
   mdi train --order "$order" --smoothing "${smoothing:-kn}" --min-counts "$min_counts" --memory "$memory" \
-    ${vocab:+--vocab "$vocab"} "${texts[@]}" "$out"
+    ${vocab:+--vocab "$vocab"} ${cluster:+--cluster "$cluster"} "${texts[@]}" "$out"
   exit
 fi
 

@@ -171,7 +171,7 @@ def test_command_writes_model_certificate_and_constraints(tmp_path: Path, capsys
     )
     certificate = json.loads((tmp_path / "out.arpa.gz.json").read_text())
     assert certificate["converged"]
-    assert certificate["worst_sum_gap"] < 1e-9
+    assert certificate["worst_sum_gap"] < 1e-6
     assert certificate["distance_to_targets"] <= 1e-3
     assert certificate["dual"] == pytest.approx(certificate["kl_to_background"], abs=1e-2)
     assert certificate["constraints_dropped"][IMPLIED] > 0
@@ -286,7 +286,7 @@ def test_a_sweep_gives_what_its_members_give(tmp_path: Path) -> None:
         alone = adapt(background, IN_DOMAIN, thresholds, tolerance=1e-6, max_iters=1000)
         certificate = json.loads(Path(out.replace("{}", thresholds) + ".json").read_text())
         assert certificate["ngrams"] == swept.trie.counts == alone.model.trie.counts
-        assert certificate["worst_sum_gap"] < 1e-9
+        assert certificate["worst_sum_gap"] < 1e-6
         assert certificate["constraints_dropped"] == alone.problem.dropped.reasons
         for k in (1, 2, 3):
             assert np.array_equal(swept.trie.word[k], alone.model.trie.word[k])

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -237,70 +234,6 @@ def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
 def test_damage_is_seen(made: Path, change, message: str) -> None:
     with pytest.raises(MdiError, match=message):
         decode(change((made / "a.delta").read_bytes()))
-
-
-FUZZ = """
-import json, sys, zlib
-from hypothesis import HealthCheck, given, settings, strategies as st
-from mdi import MdiError, NgramModel, read_arpa
-from mdi.adaptation.delta import decode
-
-good = open(sys.argv[1], "rb").read()
-background = read_arpa(sys.argv[2])
-size = int.from_bytes(good[8:16], "little")
-head, body = json.loads(good[16:16 + size]), zlib.decompress(good[16 + size:])
-numbers = st.one_of(st.integers(-3, 3), st.integers(-2**40, 2**40))
-edits = st.lists(st.tuples(st.integers(0, len(body)), st.integers(0, 9), st.binary(max_size=9)), max_size=3)
-changes = st.dictionaries(st.sampled_from(["words", "constraints", "step", "n0", "n1", "n2"]), numbers, max_size=2)
-raw = st.lists(st.tuples(st.integers(0, len(good)), st.integers(0, 9), st.binary(max_size=9)), max_size=2)
-outcomes = {True: 0, False: 0}
-
-def edited(data, changes):
-    for at, cut, new in changes:
-        data = data[:at] + new + data[at + cut:]
-    return data
-
-@settings(max_examples=int(sys.argv[3]), deadline=None, database=None, suppress_health_check=list(HealthCheck))
-@given(edits, changes, raw, st.booleans())
-def fuzz(edits, changes, raw, same_size):
-    if same_size:  # numbers of other values instead of a body of another size
-        edits = [(at, len(new), new) for at, _, new in edits]
-    new, packed = json.loads(json.dumps(head)), zlib.compress(edited(body, edits), 1)
-    for key, by in changes.items():
-        if key[0] == "n":
-            new["ngrams"][int(key[1])] += by
-        else:
-            new[key] += by
-    text = json.dumps({**new, "crc32": zlib.crc32(packed)}).encode()
-    data = edited(good[:8] + len(text).to_bytes(8, "little") + text + packed, raw)
-    try:
-        delta = decode(data)
-        model = delta.apply(background)
-    except MdiError:
-        outcomes[False] += 1
-        return
-    outcomes[True] += 1
-    assert isinstance(model, NgramModel)
-
-fuzz()
-assert min(outcomes.values()) > 5, outcomes
-"""
-
-
-@pytest.mark.slow
-def test_no_file_makes_it_read_out_of_bounds(made: Path, tmp_path: Path) -> None:
-    """Random edits of what a file holds, its checksum made good again, with numba's bounds checks on: an error message
-    or a model, nothing else."""
-    (tmp_path / "fuzz.py").write_text(FUZZ)
-    text, model = tmp_path / "in.txt", str(tmp_path / "bg.arpa")
-    text.write_text("a b c\nb c a a\nc b\n" * 3)
-    mdi.write_arpa(mdi.train([text], order=3), model)
-    text.write_text("a c b a\nb b\nc a\n")
-    assert main(["adapt", *ALL, "--delta", str(tmp_path / "x.delta"), model, str(text)]) == 0
-    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    command = [sys.executable, str(tmp_path / "fuzz.py"), str(tmp_path / "x.delta"), model, "400"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def test_weights_of_histories_that_nothing_follows_are_not_written(made: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from collections import Counter
@@ -15,7 +16,7 @@ from lattice_data import LAT, WORDS, lattices, table
 
 from mdi.cli import main
 from mdi.errors import MdiError
-from mdi.lm.counts import Counts, add_counts, count_text, read_counts
+from mdi.lm.counts import Counts, add_counts, count_text, less, read_counts
 from mdi.lm.vocabulary import vocabulary
 from mdi.speech.expected_counts import Tally, expected_counts, word_posteriors
 from mdi.speech.lattice import n_best
@@ -151,6 +152,44 @@ def test_kaldi_lattices_agree_with_their_n_best_lists() -> None:
     np.testing.assert_allclose(found, expected, atol=2 * (1 - covered) + 1e-9)
 
 
+@pytest.mark.parametrize(("acoustic_scale", "lm_scale"), [("0.1", "1"), ("0.05", "0.7")])
+def test_posteriors_and_counts_are_those_of_kaldi(acoustic_scale: str, lm_scale: str) -> None:
+    """lattice-arc-post --acoustic-scale=A --lm-scale=L 'ark:gunzip -c lats.txt.gz|' - | gzip -9n > arc-post.A.L.gz: one
+    arc per line, utterance, first frame, frames, posterior, word; not those below 1e-4 (its default)."""
+    with gzip.open(LAT / f"arc-post.{acoustic_scale}.{lm_scale}.gz", "rt") as stream:
+        rows = [line.split("\t") for line in stream]
+    kaldi: dict[tuple[str, int, int, int], list[float]] = {}
+    for utterance, first, length, posterior, word in rows:
+        kaldi.setdefault((utterance, int(first), int(length), int(word)), []).append(float(posterior))
+    ours: dict[tuple[str, int, int, int], list[float]] = {}
+    for lattice in lattices("lats").values():
+        graph = from_lattice(lattice, float(acoustic_scale), float(lm_scale), 0.0)
+        length = lattice.arcs.stop - lattice.arcs.first
+        time = np.zeros(graph.n_states, int)
+        for arc in range(graph.n_arcs):
+            time[graph.dest[arc]] = time[graph.source[arc]] + length[arc]
+        posteriors = word_posteriors(graph)
+        for arc in np.flatnonzero(posteriors > 1e-4).tolist():
+            key = (lattice.utterance, int(time[graph.source[arc]]), int(length[arc]), int(graph.label[arc]))
+            ours.setdefault(key, []).append(float(posteriors[arc]))
+    assert len(rows) > 2000
+    assert ours.keys() == kaldi.keys()
+    for key, found in kaldi.items():
+        assert sorted(ours[key]) == pytest.approx(sorted(found), rel=1e-5), key
+    # how often a word was said: the posteriors of its arcs, but for those that Kaldi has left out
+    counts = expected_counts(
+        LAT / "lats.txt.gz", None, 1, words=WORDS, acoustic_scale=float(acoustic_scale), lm_scale=float(lm_scale)
+    )
+    names = {int(number): word for word, number in (line.split() for line in Path(WORDS).read_text().splitlines())}
+    said: Counter[str] = Counter()
+    for (*_, word), found in kaldi.items():
+        said[names[word]] += math.fsum(found)
+    del said["<eps>"]
+    for word, number in said.items():
+        assert counts.count[1][counts.vocab.id(word)] == pytest.approx(number, abs=0.02), word
+    assert counts.stats.words == pytest.approx(sum(said.values()), abs=1)
+
+
 def _total_cost(graph: WordGraph) -> float:
     from mdi.kernels.expected_counts import GraphArrays, backward
 
@@ -242,6 +281,15 @@ def test_adding_counts() -> None:
     a, b = (count_text([line], VOCAB, 2) for line in (["a", "b"], ["a", "c"]))
     found = to_dict(add_counts(a, b, 0.5))
     assert (found[("<s>", "a")], found[("a", "c")], found[("a", "b")]) == (1.5, 0.5, 1)
+
+
+def test_taking_counts_away() -> None:
+    a, b = (count_text([line], VOCAB, 2) for line in (["a", "b"], ["a", "c"]))
+    both = add_counts(a, b)
+    found = less(both, b)
+    assert to_dict(found) == to_dict(a)
+    assert (found.stats.sentences, found.stats.words) == (1, 2)
+    assert to_dict(both)[("<s>", "a")] == 2  # what it was
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,11 @@ from pathlib import Path
 import game_dialogue as game
 import numpy as np
 import pytest
+import recorded_speech as recorded
 from recipe import environment, run
 
 from mdi.errors import MdiError
-from mdi.speech.data import DataFolder
+from mdi.speech.data import DataFolder, read_groups
 
 HEADER = b"AmBk" + bytes(16)
 
@@ -103,7 +104,7 @@ def test_lines_and_their_recordings(little):
 
 
 def test_words_as_they_are_said():
-    assert game.spoken_words("It's \"Bob's 24 Hour Store\"^_ @@") == [
+    assert recorded.spoken_words("It's \"Bob's 24 Hour Store\"^_ @@") == [
         "it's",
         "bob's",
         "twenty",
@@ -111,27 +112,30 @@ def test_words_as_they_are_said():
         "hour",
         "store",
     ]
-    assert game.spoken_words("(sigh) &#($!!, he got away!") == ["he", "got", "away"]
-    assert game.spoken_words("<gulp>") == []
+    assert recorded.spoken_words("(sigh) &#($!!, he got away!") == ["he", "got", "away"]
+    assert recorded.spoken_words("<gulp>") == []
 
 
 def test_invented_languages_are_left_out_by_their_words(little):
     known = {"hi", "bob", "where's", "the", "plane", "i've", "two", "of", "'em", "me", "again", "what", "howdy"}
-    kept = game.in_english(game.read_utterances(game.Archive(little, "queen.1c")), known)
+    kept = recorded.in_english(game.read_utterances(game.Archive(little, "queen.1c")), known)
     assert {u.name for u, _ in kept} == {
         "03001AJ1", "03001AJ3", "030007P2", "03SSSSJ1", "03XXXXJ1", "03XXXXP1", "FILM_021",
     }  # fmt: skip  # neither Unga chunga nor the noise, nor the store, of which nothing is known
 
 
-def line(scene: str, number: int, text: str) -> game.Line:
-    return game.Utterance(scene, "x", f"{scene}{number}", text, b""), text.split()
+WHOLE = recorded.Recordings("", [], eval_share=0.15, dev_share=0.05, for_training=(game.DESCRIPTIONS,))
+
+
+def line(scene: str, number: int, text: str) -> recorded.Line:
+    return recorded.Utterance(scene, "x", f"{scene}{number}", text, lambda: (np.zeros(0), 16000)), text.split()
 
 
 def test_sets_are_whole_scenes_and_share_no_line():
     lines = [line(f"S{i}", k, f"line {k} of scene {i}") for i in range(40) for k in range(5)]
     lines += [line(f"S{i}", 9, "the same everywhere") for i in range(40)]
     lines += [line(game.DESCRIPTIONS, i, f"a thing {i}") for i in range(30)]
-    sets = game.split(lines, seed=1)
+    sets = recorded.split(lines, 1, WHOLE)
     scenes = {name: {u.scene for u, _ in chosen} for name, chosen in sets.items()}
     texts = {name: [" ".join(words) for _, words in chosen] for name, chosen in sets.items()}
     for one, other in (("train", "dev"), ("train", "eval"), ("dev", "eval")):
@@ -142,13 +146,13 @@ def test_sets_are_whole_scenes_and_share_no_line():
     assert {name: len(scenes[name]) for name in ("eval", "dev")} == {"eval": 7, "dev": 3}
     assert len(texts["eval"]) == len(set(texts["eval"])) == 35
     assert texts["train"].count("the same everywhere") == 30
-    assert game.split(lines, seed=1) == sets
-    assert game.split(lines, seed=2) != sets
+    assert recorded.split(lines, 1, WHOLE) == sets
+    assert recorded.split(lines, 2, WHOLE) != sets
 
 
 def test_the_data_folder_is_one_of_kaldi(little, tmp_path):
-    lines = [(u, game.spoken_words(u.text)) for u in game.read_utterances(game.Archive(little, "queen.1c"))][:4]
-    seconds = game.write_data_folder(tmp_path / "dev", lines)
+    lines = [(u, recorded.spoken_words(u.text)) for u in game.read_utterances(game.Archive(little, "queen.1c"))][:4]
+    seconds = recorded.write_data_folder(tmp_path / "dev", lines)
     folder = DataFolder(tmp_path / "dev")
     assert folder.text()["joe-03001AJ1"] == ["where's", "the", "plane"]
     assert folder.speakers()["bob-030007P2"] == "bob"
@@ -164,19 +168,24 @@ def test_from_the_archive_to_the_folder(little, tmp_path, monkeypatch, capsys):
     path.write_bytes(little)
     words = "<eps> hi bob where's the plane i've two of 'em me again what howdy it's a twenty four hour store"
     (tmp_path / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(words.split())))
-    command = ["--words", str(tmp_path / "words.txt"), "--game", str(path), "--downloads", str(tmp_path / "down")]
-    out = tmp_path / "data"
-    assert game.main([*command, str(out)]) == 1
-    assert "SHA-256" in capsys.readouterr().err
+    table, down, out = str(tmp_path / "words.txt"), tmp_path / "down", tmp_path / "data"
+    with pytest.raises(MdiError, match="SHA-256"):
+        game.recordings(str(path), down)
     monkeypatch.setattr(game, "SHA256", hashlib.sha256(little).hexdigest())
-    assert game.main([*command, str(out)]) == 0
+    recorded.write_sets(out, game.recordings(str(path), down), table)
     said = capsys.readouterr().err
     assert "10 recorded lines in 3 scenes; left out 2 " in said
     assert "less than 70% of their words in the recogniser's vocabulary" in said
     assert (out / "sets").read_text() == "dev eval\n"
-    texts = {name: gzip.decompress((out / f"{name}.txt.gz").read_bytes()).decode().splitlines() for name in game.SETS}
+    texts = {n: gzip.decompress((out / f"{n}.txt.gz").read_bytes()).decode().splitlines() for n in recorded.SETS}
     assert "it's a twenty four hour store" in texts["train"]
     assert sorted(texts["eval"]) == sorted(" ".join(w) for w in DataFolder(out / "speech" / "eval").text().values())
+    assert not (out / "speech" / "train").exists()
+    recorded.write_sets(out, game.recordings(str(path), down), table, train_spoken=1)
+    heard = DataFolder(out / "speech" / "train").text()
+    assert len(heard) == 1
+    assert {" ".join(words) for words in heard.values()} <= set(texts["train"])
+    assert set(read_groups(out / "speech" / "train" / "utt2scene")) == set(heard)
 
 
 @pytest.mark.parametrize(

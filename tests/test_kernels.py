@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -60,3 +62,21 @@ def test_words_are_added_and_found():
     words.table[:] = -1
     assert fill_table(words) == -1
     assert fill_table(words) == 0
+
+
+def test_a_process_of_its_own_starts_without_scipy() -> None:
+    """numba looks for a BLAS when its first kernel is loaded; who needs scipy later still finds it."""
+    program = """
+import sys
+from mdi.kernels import start_lightly
+start_lightly()
+import numpy as np
+from mdi.kernels.model import add_at
+total = np.zeros(1)
+add_at(np.zeros(2, np.int32), np.ones(2), total)
+assert total[0] == 2
+assert not {"scipy.linalg", "cffi"} & set(sys.modules)
+import scipy.linalg
+assert scipy.linalg.norm([3.0, 4.0]) == 5
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

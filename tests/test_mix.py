@@ -168,7 +168,7 @@ def test_command_tunes_writes_and_certifies(tmp_path: Path, capsys: pytest.Captu
     assert facts["ngrams"] == [303, 6255, 6113]
     assert facts["tuning"]["tokens"] == 2040
     assert facts["tuning"]["dynamic_ppl"] == pytest.approx(26.34332, rel=1e-6)
-    assert facts["worst_sum_gap"] < 1e-12
+    assert facts["worst_sum_gap"] < 1e-6  # of the file
     model = read_arpa(out)
     assert worst_sum(model)[0] < 1e-5  # seven digits
     assert perplexity(model, [DEV]).ppl == pytest.approx(facts["development"]["ppl"], rel=1e-6)

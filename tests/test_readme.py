@@ -47,6 +47,11 @@ def test_the_first_five_minutes(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", python], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout.split()[0]) == pytest.approx(after, rel=1e-4)
+    domains = section("One background, many domains")
+    done = subprocess.run([sys.executable, "-c", blocks(domains)[1]], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [f"| {line} |" for line in done.stdout.splitlines()] == re.findall(r"^\| [a-z]+ \|.*\d \|$", domains, re.M)
+    assert len(list(folder.glob("*.delta"))) == 3
 
 
 def test_every_verb_and_option_in_the_table_exists() -> None:

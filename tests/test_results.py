@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from datetime import datetime
 
+import draw_results
 import pytest
 import report
 import results
@@ -102,6 +103,23 @@ def test_two_baselines_have_a_table_of_their_own(ami):
     assert table["eval"].iloc[0].to_list() == shown
     for text in (results.as_text(found), results.as_markdown(found), results.as_latex(found).replace("\\%", "%")):
         assert all(cell in text for cell in shown)
+
+
+def test_libvosks_words_and_its_lattices_are_two_groups(ami):
+    """What it says at its own LM weight, and n-best lists at that of the development set."""
+    for folder, rate in (("heard", 19.5), ("decode", 18.5)):
+        details = ami / folder / "best" / "eval" / "scoring_kaldi" / "wer_details"
+        details.mkdir(parents=True)
+        (details.parent / "best_wer").write_text(f"%WER {rate:.2f} [ 20 / 100, 1 ins, 2 del, 17 sub ] wer_8_0.0\n")
+    for name in ("first.best", "weighted.best"):
+        shutil.copy(ami / "ppl" / "in.jsonl", ami / "ppl" / f"{name}.jsonl")
+    found = results.collect("ami", [ami])
+    rows = found.frame[found.frame.test_set == "eval"].set_index("model")
+    assert rows.wer["first.best"] == 19.5
+    assert rows.wer["weighted.best"] == 18.5
+    groups = rows.group[["first.best", "weighted.best", "mdi.6-4-3"]]
+    assert groups.to_list() == ["First pass", "LM weight", "Rescoring"]
+    assert any("what libvosk says" in note for note in results.notes(found))
 
 
 def test_the_note_says_how_words_were_counted_and_drawn(ami):
@@ -207,6 +225,25 @@ def test_latex_is_escaped_and_rectangular(ami, tmp_path):
         assert done.returncode == 0, (tmp_path / "t.log").read_text()
 
 
+# ---- a picture
+
+
+def test_a_picture_of_perplexities_or_wers(ami, tmp_path, capsys):
+    table, out = tmp_path / "table.csv", tmp_path / "out.svg"
+    found = results.collect("ami", [ami])
+    table.write_text(results.as_csv(found))
+    assert draw_results.main([str(table), "eval", str(out)]) == 0
+    picture = out.read_text()
+    assert all(text in picture for text in ("Interpolation", "79.2", "perplexity"))
+    # no first pass in this table
+    assert draw_results.main(["--measure", "wer", str(table), "eval", str(out)]) == 1
+    assert "no WERs of the first pass of the test set eval" in capsys.readouterr().err
+    found.frame["model"] = "first." + found.frame.model
+    table.write_text(results.as_csv(found))
+    assert draw_results.main(["--measure", "wer", str(table), "eval", str(out)]) == 0
+    assert all(text in out.read_text() for text in ("20.0", "19.0", "WER in %, 95% interval"))
+
+
 # ---- the page
 
 
@@ -231,7 +268,7 @@ def test_the_headline(ami):
     assert 'href="../ami/mdi/mdi.6-4-3.arpa.gz"' in page
     assert "79.2 perplexity of eval -2.2% perplexity of eval against interpolation (81.0)" in words
     assert "-28.6% perplexity of eval against the in-domain model (111.0)" in words
-    assert "19.0% WER of eval, -1.0 points against interpolation (significant, p = 0.01)" in words
+    assert "19.0% WER of eval -5.0% WER of eval against interpolation (20.0%; significant, p = 0.01)" in words
     assert "./run.sh --x '<y>'" in words
     assert "100 words, 5.00% outside the vocabulary" in words
     assert "in-domain text 2,000 words in 300 sentences" in words

@@ -34,7 +34,7 @@ def test_blocks_and_threads_do_not_change_an_iteration(seed: int, order: int, cl
         for threads in (1, 2, 5):
             dual = Dual(case.wide, case.history.on(case.wide.trie), case.rows, threads)
             found.append(dual.evaluate(mu))
-    assert len(dual.bounds) > 2 or len(dual.histories.first) <= 2
+    assert len(dual.part.numbers) > 1 or len(dual.part.histories.first) <= 2
     for other in found[1:]:
         assert np.array_equal(found[0].cells, other.cells)
         assert (found[0].slack, found[0].log_z) == (other.slack, other.log_z)

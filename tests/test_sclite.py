@@ -141,8 +141,8 @@ def test_two_ways_of_scoring_are_not_compared(tmp_path):
     (other / "scoring_kaldi").mkdir(parents=True)
     (other / "scoring_kaldi/best_wer").write_text(f"%WER 9.00 [ 9 / 100, 0 ins, 0 del, 9 sub ] {other}/wer_12_0.0\n")
     with pytest.raises(MdiError, match="not of sclite; to compare with it, remove"):
-        sclite.compare(folder, other)
+        sclite.compare(folder, [other])
     shutil.copytree(REPORTS / "swbd", other, dirs_exist_ok=True)
     sclite.write_scores(other, "eval2000", [(16, "0.5")])
     with pytest.raises(MdiError, match="scored on different speakers"):
-        sclite.compare(folder, other)
+        sclite.compare(folder, [other])

@@ -74,8 +74,10 @@ def backends():
 
 @pytest.mark.parametrize(("backend", "script"), backends())
 def test_rescoring_and_scoring(decoded, backend, script):
+    # what --cmd names runs the jobs; slurm.pl and queue.pl are called in the same way
+    cmd = f"{ROOT}/utils/run_jobs.sh --max-jobs-run 2" if backend == "mdi" else "run.pl"
     options, root = (
-        ["--backend", backend, "--words", WORDS],
+        ["--backend", backend, "--cmd", cmd, "--words", WORDS],
         os.environ.get("KALDI_ROOT") if backend == "kaldi" else None,
     )
     done = step(
@@ -120,11 +122,27 @@ def test_from_text_to_words(tmp_path):
     assert step("train_lm", "--smoothing", "wb", SPEECH / "lm.txt", lm).returncode == 0
     done = step("make_graph", lm, tmp_path / "graph")
     assert done.returncode == 0, done.stderr
-    done = step("decode", "--nj", "2", tmp_path / "graph", data, tmp_path / "decoded")
+    cmd = f"{ROOT}/utils/run_jobs.sh"
+    done = step("decode", "--nj", "2", "--cmd", cmd, tmp_path / "graph", data, tmp_path / "decoded")
     assert done.returncode == 0, done.stderr
+    assert "lattices of 1 utterances" in (tmp_path / "decoded" / "log" / "decode.2.log").read_text()
     done = step("score", "--words", tmp_path / "graph" / "words.txt", data, tmp_path / "decoded")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("%WER 0.00 [ 0 / 15")
+
+
+def test_jobs_without_kaldi(tmp_path: Path) -> None:
+    """Numbered, with a log each, through a shell; a job that fails makes all fail, and its log is named."""
+    run = [str(ROOT / "utils" / "run_jobs.sh")]
+    done = subprocess.run([*run, "JOB=1:3", f"{tmp_path}/log/JOB.log", "echo", "a  b", "JOB", "|", "tr", "a", "c"])
+    assert done.returncode == 0
+    for n in (1, 2, 3):
+        assert f"\nc  b {n}\n" in (tmp_path / "log" / f"{n}.log").read_text()
+    call = [*run, "--max-jobs-run", "1", "JOB=1:3", f"{tmp_path}/JOB.log", "test", "JOB", "-ne", "2"]
+    done = subprocess.run(call, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"its log: {tmp_path}/2.log" in done.stderr
+    assert "ended (code 1)" in (tmp_path / "2.log").read_text()
 
 
 @pytest.mark.parametrize(

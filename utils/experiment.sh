@@ -54,7 +54,7 @@ data_inputs() {
 
 # data_options: what local/prepare_data.sh is told, one per line
 data_options() {
-  local name names=(nj demo dialogue vosk_model game utterances tiny speech in_text background_text background_lm
+  local name names=(nj demo recorded vosk_model game prompts utterances tiny speech in_text background_text background_lm
     dev_text eval_text vocab vocab_size case data_dir lexicon lattice_dir words default_lm)
   [[ -z $recipe ]] || names+=(egs_dir train_data set_data lang decode_dirs lang_from data_from model_from)
   for name in "${names[@]}"; do printf '%s\n' "--${name//_/-}" "${!name}"; done
@@ -64,11 +64,11 @@ data_options() {
 enter() {
   part=$1 data=data/$corpus${1:+/$1} exp=exp/$corpus${1:+/$1}
   background=$exp/lm/background.arpa.gz
-  if [[ -n $background_lm || $dialogue == true || -e $data/background.arpa.gz ]]; then
+  if [[ -n $background_lm || -n $recorded || -e $data/background.arpa.gz ]]; then
     background=$data/background.arpa.gz
   fi
   default=$exp/first/default.arpa.gz
-  if [[ -n $default_lm || $dialogue == true || -e $data/default.arpa.gz ]]; then default=$data/default.arpa.gz; fi
+  if [[ -n $default_lm || -n $recorded || -e $data/default.arpa.gz ]]; then default=$data/default.arpa.gz; fi
   find_sets
   dev=$data/${sets[0]:-dev}.txt.gz
   texts=(${sets[@]+"${sets[@]/#/$data/}"})
@@ -79,7 +79,7 @@ enter() {
   small=(default mdi best) large=(interpolated "${swept[@]}" prior best)
   if [[ $backend == vosk ]]; then # decodes with models of any size
     small=(default interpolated prior best)
-    if [[ $full == true ]]; then small=(default "${large[@]}"); fi
+    if [[ $full == true ]]; then small+=("${swept[@]}"); fi
   fi
 }
 
@@ -94,8 +94,8 @@ find_sets() {
     done
   elif [[ $dry_run == true ]]; then # what stage 0 will find, as far as one can see
     sets=(dev)
-    if [[ -n $eval_text || $data_dir == *,* || $demo$dialogue == *true* ]]; then sets+=(eval); fi
-    if [[ -n $data_dir || $demo$dialogue == *true* ]]; then spoken=("${sets[@]}"); fi
+    if [[ -n $eval_text || $data_dir == *,* || $demo == true || -n $recorded ]]; then sets+=(eval); fi
+    if [[ -n $data_dir || $demo == true || -n $recorded ]]; then spoken=("${sets[@]}"); fi
     if [[ -n $recipe ]]; then
       sets=()
       for pair in $set_data; do sets+=("${pair%%=*}"); done
@@ -128,8 +128,9 @@ left_out() {
 # has_speech: is there a test set to be recognised?
 has_speech() { [[ ${#spoken[@]} -gt 0 ]] || ! echo "no speech in $data/speech: perplexities only" >&2; }
 
-# baselines PASS: what the models of the first pass (decode), or those for rescoring (rescore), are compared with
+# baselines PASS: what the models of the first pass (decode; heard), or those for rescoring (rescore), are compared with
 baselines() {
+  if [[ $1 == heard ]]; then printf '%s\n' "$exp/heard/default" "$exp/heard/interpolated"; fi
   if [[ $1 == decode ]]; then echo "$exp/decode/default"; fi
   if [[ $1 == rescore || $backend == vosk ]] && [[ -d $exp/$1/interpolated ]]; then echo "$exp/$1/interpolated"; fi
   if [[ $1 == rescore && ($backend == vosk || ! -d $exp/rescore/interpolated) ]]; then echo "$exp/decode/default"; fi
@@ -194,6 +195,10 @@ graph_of() {
 # vosk_folder MODEL: a Vosk model with this language model
 vosk_folder() { if [[ $1 == default ]]; then echo "$data/vosk-model"; else echo "$exp/graph/$1"; fi; }
 
+# beam_with MODEL: of the lattices. MDI without a prior has weights so extreme that libvosk takes ten times as long to
+# determinise the usual lattices.
+beam_with() { if [[ $1 == mdi.* && $(printf '%.0f' "$lattice_beam") -gt 4 ]]; then echo 4; else echo "$lattice_beam"; fi; }
+
 # first_pass MODEL SET: its lattices, by decoding, or from those of another system, which come with the data
 first_pass() {
   local lm out=$exp/decode/$1/$2 ready=$data/lattices/$2
@@ -207,12 +212,12 @@ first_pass() {
     [[ $dry_run == true ]] || touch "$out/rescored" # for the table
   elif [[ $backend == vosk ]]; then
     make_once "$out/num_jobs" from "$lm" "$data/speech/$2/wav.scp" by "$steps/decode.sh" --backend vosk --nj "$nj" \
-      --lattice-beam "$lattice_beam" "$(vosk_folder "$1")" "$data/speech/$2" "$out"
+      --lattice-beam "$(beam_with "$1")" "$(vosk_folder "$1")" "$data/speech/$2" "$out"
   elif [[ $backend == kaldi ]]; then
     decode_in_recipe "$1" "$2"
   else
     make_once "$out/num_jobs" from "$exp/graph/$1/HCLG.fst" "$data/speech/$2/wav.scp" by "$steps/decode.sh" \
-      --nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" "$exp/graph/$1" "$data/speech/$2" "$out"
+      --cmd "$cmd" --nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" "$exp/graph/$1" "$data/speech/$2" "$out"
   fi
 }
 
@@ -226,12 +231,25 @@ score() {
   if [[ -n $recipe && $backend == kaldi ]]; then of=$egs_dir/$(of_set "$2" "$set_data"); fi
   [[ $2 == "${sets[0]}" ]] || options+=(--tuned-on "$1/${sets[0]}")
   for baseline in "${@:3}"; do
-    if [[ $1 != "$baseline" ]]; then compared+=("$baseline/$2"); fi
+    # in the order of the models: interpolation is not scored when the default is
+    if [[ $1 != "$baseline" && $1 != */decode/default ]]; then compared+=("$baseline/$2"); fi
   done
   [[ ${#compared[@]} -eq 0 ]] || options+=(--compare-with "$(IFS=, && echo "${compared[*]}")")
   make_once "$1/$2/scoring_kaldi/best_wer" from "$1/$2/num_jobs" "$data/speech/$2/text" by "$steps/score.sh" \
     --backend "$backend" --cmd "$cmd" --words "$(words_of_lattices)" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" \
     --word-ins-penalty "$word_ins_penalty" ${options[@]+"${options[@]}"} "$of" "$1/$2"
+}
+
+# score_words MODEL SET BASELINE...: of what libvosk says with this model, at its own LM weight
+score_words() {
+  local baseline compared=() out=$exp/heard/$1/$2
+  for baseline in "${@:3}"; do
+    # in the order of the models: interpolation is not there when the default is scored
+    if [[ $baseline != "$exp/heard/$1" && $1 != default ]]; then compared+=("$baseline/$2"); fi
+  done
+  make_once "$out/scoring_kaldi/best_wer" from "$exp/decode/$1/$2/num_jobs" "$data/speech/$2/text" by \
+    "$steps/score.sh" --backend vosk --heard-in "$exp/decode/$1/$2" \
+    --compare-with "$(IFS=, && echo "${compared[*]-}")" "$data/speech/$2" "$out"
 }
 
 # perplexities NAME LM: of every test set

@@ -60,3 +60,22 @@ check_lattices() {
     [[ -n $(head -c 1 < <(gzip -cd "$1/lat.$n.gz")) ]] || fail "$1/lat.$n.gz holds no lattice${mdi_log:+; see $mdi_log}"
   done
 }
+
+# run_jobs [JOB=1:N] LOG COMMAND...: by $cmd, which is in the recipe's utils/ or on PATH: run.pl, queue.pl, slurm.pl,
+# retry.pl with options. Where there is no Kaldi, run.pl is utils/run_jobs.sh. Paths must be absolute.
+# shellcheck disable=SC2154  # cmd is an option of whoever calls this, mdi_root is utils/script_common.sh's
+run_jobs() {
+  local options
+  read -ra options <<< "$cmd"
+  find_kaldi
+  egs_dir=${egs_dir:-${KALDI_ROOT:+$KALDI_ROOT/egs/wsj/s5}}
+  if [[ -n $egs_dir && -d $egs_dir/utils ]]; then
+    in_egs "${options[@]}" "$@"
+  elif command -v "${options[0]}" > /dev/null; then
+    "${options[@]}" "$@" < /dev/null
+  elif [[ ${options[0]} == run.pl ]]; then
+    "$mdi_root/utils/run_jobs.sh" "$@" < /dev/null
+  else
+    fail "--cmd ${options[0]} is neither in a recipe's utils/ nor on PATH; set KALDI_ROOT or --egs-dir"
+  fi
+}

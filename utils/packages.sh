@@ -7,12 +7,13 @@ needed_extra() {
   local extras=()
   if [[ $demo == true ]]; then
     extras=(demo)
-  elif [[ $dialogue == true ]]; then
-    extras=(dialogue)
+  elif [[ -n $recorded ]]; then
+    extras=("$recorded")
   else
     [[ -z $data_dir$lattice_dir$recipe ]] || extras+=(speech)
     [[ -z $case || -n $background_lm ]] || extras+=(text)
   fi
+  [[ -z $cluster ]] || extras+=(cluster)
   (IFS=, && echo "${extras[*]}")
 }
 
@@ -20,10 +21,12 @@ needed_extra() {
 # mdi itself
 lacking_packages() {
   local modules=(mdi pandas tqdm matplotlib jinja2 tabulate)
-  [[ $1 != *text* && $1 != demo ]] || modules+=(num2words)
-  [[ $1 != *speech* && $1 != demo ]] || modules+=(pywrapfst kaldifst kaldi_decoder pocketsphinx kaldialign kaldiio)
-  [[ $1 != demo ]] || modules+=(ttspico)
-  [[ $1 != dialogue ]] || modules+=(vosk soundfile num2words kaldialign kaldiio)
+  [[ $1 != *text* && $1 != *demo* ]] || modules+=(num2words)
+  [[ $1 != *speech* && $1 != *demo* ]] || modules+=(pywrapfst kaldifst kaldi_decoder pocketsphinx kaldialign kaldiio)
+  [[ $1 != *demo* ]] || modules+=(ttspico)
+  [[ $1 != *dialogue* && $1 != *prompts* ]] || modules+=(vosk soundfile num2words kaldialign kaldiio)
+  [[ $1 != *prompts* ]] || modules+=(G722)
+  [[ $1 != *cluster* ]] || modules+=(distributed dask_jobqueue)
   command -v mdi > /dev/null || echo mdi
   python3 -c 'import sys
 from importlib.util import find_spec
@@ -36,9 +39,9 @@ install_packages() {
   local extra=$1
   if [[ -z $(lacking_packages "$extra") ]]; then return; fi
   # by itself first, so that a failure ends nothing
-  if [[ $extra == demo ]] && ! bash -euo pipefail -c '. "$1/utils/setup.sh" demo' bash "$mdi_root"; then
+  if [[ $extra == demo* ]] && ! bash -euo pipefail -c '. "$1/utils/setup.sh" "$2"' bash "$mdi_root" "$extra"; then
     echo "$script_name: speech synthesis cannot be installed (see above): perplexities only" >&2
-    extra=text
+    extra=${extra/demo/text}
     # shellcheck disable=SC2034  # run.sh reads it
     speech=false
   fi

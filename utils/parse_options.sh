@@ -5,10 +5,57 @@
 # is the option --nj, its default and its line in --help, which begins with the comment at the top of the script. Among
 # the declarations a comment that begins a line is a heading, and an indented one goes on with the option above it.
 
+# declared_options SCRIPT: their names, with blanks around each
+declared_options() {
+  echo " $(sed -n '/^parse_options /q; s/^\([a-z][a-z0-9_]*\)=.*  # .*/\1/p' "$1" | tr '\n' ' ')"
+}
+
+# set_option OPTION NAME VALUE: where there was true or false, or a number, there must be one again: bash would take
+# other text for an expression, and an expression may run commands
+set_option() {
+  if [[ ${!2} == true || ${!2} == false ]]; then
+    [[ $3 == true || $3 == false ]] || fail "$1 $3; expected true or false" 2
+  elif [[ ${!2} =~ ^[0-9]+$ ]]; then
+    [[ $3 =~ ^[0-9]+([.-][0-9]+)*$ ]] || fail "$1 $3; expected a number, such as ${!2}" 2
+  fi
+  printf -v "$2" '%s' "$3"
+}
+
+# read_settings FILE: sets the variables from lines 'name=value', or name="some values", several on a line if need be;
+# name+=... adds to it. The file is data: nothing in it is expanded or run.
+read_settings() {
+  local declared name line number=0 at
+  declared=$(declared_options "${BASH_SOURCE[1]}")
+  while IFS= read -r line || [[ -n $line ]]; do
+    number=$((number + 1)) at="$1:$number: '$line'"
+    while [[ $line =~ ^[[:space:]]*([^[:space:]#].*)$ ]]; do
+      line=${BASH_REMATCH[1]}
+      [[ $line =~ ^([a-z][a-z0-9_]*)(\+?)=(\"([^\"]*)\"|([^][:space:]\"\'\;\&\|\<\>\(\)#[]*))([[:space:]].*)?$ \
+        && $line != *[\`\$\\]* ]] \
+        || fail "$at; expected settings, name=value: no command, nothing that a shell would expand"
+      name=${BASH_REMATCH[1]} line=${BASH_REMATCH[6]}
+      [[ $declared == *" $name "* ]] || fail "$at; no option --${name//_/-}; see --help"
+      if [[ ${BASH_REMATCH[2]} == + ]]; then
+        printf -v "$name" '%s' "${!name}${BASH_REMATCH[4]}${BASH_REMATCH[5]}"
+      else
+        set_option "$at; --${name//_/-}" "$name" "${BASH_REMATCH[4]}${BASH_REMATCH[5]}"
+      fi
+    done
+  done < "$1"
+}
+
+# whole_number FILE: the number in a file, and nothing else
+whole_number() {
+  local number
+  number=$(< "$1")
+  [[ $number =~ ^[0-9]{1,6}$ ]] || fail "$1: '${number:0:40}'; expected a whole number"
+  echo "$number"
+}
+
 # parse_options "$@": sets the variables; what is left is in the array `arguments`
 parse_options() {
   local declared name
-  declared=" $(sed -n '/^parse_options /q; s/^\([a-z][a-z0-9_]*\)=.*  # .*/\1/p' "${BASH_SOURCE[1]}" | tr '\n' ' ')"
+  declared=$(declared_options "${BASH_SOURCE[1]}")
   while [[ ${1:-} == --* ]]; do
     name=${1#--}
     name=${name//-/_}
@@ -18,10 +65,7 @@ parse_options() {
     fi
     [[ $declared == *" $name "* ]] || fail "no option $1; see --help" 2
     [[ $# -ge 2 ]] || fail "$1 needs a value; see --help" 2
-    if [[ ${!name} == true || ${!name} == false ]]; then
-      [[ $2 == true || $2 == false ]] || fail "$1 $2; expected true or false" 2
-    fi
-    printf -v "$name" '%s' "$2"
+    set_option "$1" "$name" "$2"
     shift 2
   done
   # shellcheck disable=SC2034  # the scripts read it

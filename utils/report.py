@@ -24,7 +24,9 @@ from pathlib import Path
 
 import pandas as pd
 from results import (
+    DECODING,
     FORMATS,
+    SIGNIFICANT,
     Results,
     cells,
     collect,
@@ -40,12 +42,13 @@ from results import (
 from mdi import charts
 from mdi.cli import boolean
 from mdi.errors import MdiError, exit_code
-from mdi.files import writing
+from mdi.files import read_json, writing
 from mdi.progress import say
 
 FILES = {"text": "table.txt", "csv": "table.csv", "markdown": "table.md", "latex": "table.tex"}
 SHOWN = 25  # n-grams in the table of what moved most
 BASELINES = {"interpolated": "interpolation", "in": "the in-domain model"}
+WERS_AGAINST = {"default": "the default model", "interpolated": "interpolation"}
 
 
 # ---- what was gained
@@ -54,7 +57,7 @@ BASELINES = {"interpolated": "interpolation", "in": "the in-domain model"}
 def large(results: Results, corpus: str) -> pd.DataFrame:
     """The rows of a part of the corpus, without the first pass."""
     frame = results.frame
-    return frame[(frame.corpus == corpus) & ~frame.model.str.startswith("first.")]
+    return frame[(frame.corpus == corpus) & ~frame.model.str.startswith(DECODING)]
 
 
 def gains(results: Results, part: Path, corpus: str, out: Path) -> dict:
@@ -85,13 +88,17 @@ def cards(frame: pd.DataFrame, best: str) -> Iterator[dict]:
             same = abs(change) < 0.0005
             kind = "" if same else "better" if change < 0 else "worse"
             yield {"figure": "±0%" if same else f"{change:+.1%}", "text": text, "kind": kind}
-    if pd.notna(ours.wer):
-        text, kind = f"WER of {ours.test_set}", ""
-        if pd.notna(ours.difference):
-            sure = "significant" if ours.mark else "not significant"
-            text += f", {ours.difference:+.1f} points against interpolation ({sure}, p = {ours.p:.2g})"
-            kind = {"+": "better", "-": "worse"}.get(ours.mark, "")
-        yield {"figure": f"{ours.wer:.1f}%", "text": text, "kind": kind}
+    heard = rows.loc[f"first.{best}"] if f"first.{best}" in rows.index and "first.prior" in rows.index else ours
+    if pd.notna(heard.wer):
+        first = ", first pass" * (heard is not ours)
+        yield {"figure": f"{heard.wer:.1f}%", "text": f"WER of {ours.test_set}{first}", "kind": ""}
+    for baseline, name in WERS_AGAINST.items():
+        difference, p = heard[f"difference_{baseline}"], heard[f"p_{baseline}"]
+        if pd.notna(p):
+            kind = "" if p >= SIGNIFICANT else "better" if difference < 0 else "worse"
+            sure = "significant" if kind else "not significant"
+            text = f"WER of {ours.test_set} against {name} ({heard.wer - difference:.1f}%; {sure}, p = {p:.2g})"
+            yield {"figure": f"{difference / (heard.wer - difference):+.1%}", "text": text, "kind": kind}
 
 
 def sizes(results: Results, part: Path, corpus: str) -> Iterator[tuple[str, str]]:
@@ -141,14 +148,14 @@ def html_table(results: Results) -> str:
 
 def read_certificate(model: Path) -> dict:
     path = Path(f"{model}.json")
-    return json.loads(path.read_text()) if path.exists() else {}
+    return read_json(path) if path.exists() else {}
 
 
 def certificate_table(part: Path, out: Path) -> str:
     """One row per model."""
     rows = {}
     for path in sorted(part.glob("*/*.arpa.gz.json")):
-        c = json.loads(path.read_text())
+        c = read_json(path)
         name = escape(str(path.relative_to(part)).removesuffix(".json"))
         steps = c.get("steps") or [{}]
         rows[f'<a href="{escape(relative(path, out))}">{name}</a>'] = {
@@ -234,7 +241,8 @@ def model_charts(results: Results, corpus: str, measure: str) -> Iterator[charts
         dots = []
         for row in rows.itertuples():
             value, mark, interval = getattr(row, column), "", None
-            colour = charts.REFERENCE if row.model in ("in", "background", "interpolated", "first.default") else None
+            plain = row.model.removeprefix("first.").removeprefix("weighted.")
+            colour = charts.REFERENCE if plain in ("in", "background", "interpolated", "default") else None
             if measure == "WER":
                 mark, colour = row.mark, {"+": charts.BETTER, "-": charts.WORSE}.get(row.mark, colour)
                 interval = (max(0.0, row.wer_low), row.wer_high) if pd.notna(row.wer_low) else None
@@ -282,7 +290,8 @@ def convergence_charts(results: Results, part: Path) -> Iterator[charts.Figure]:
 
 
 def _full(model: str, label: str) -> str:
-    return f"first pass: {label}" if model.startswith("first.") else label
+    kind = {"first": "first pass: ", "weighted": "LM weight: "}.get(model.split(".", 1)[0], "")
+    return f"{kind}{label}"
 
 
 # ---- the page
@@ -337,7 +346,7 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
 
 
 def _brief(path: Path) -> str:
-    certificate = {key: value for key, value in json.loads(path.read_text()).items() if key != "steps"}
+    certificate = {key: value for key, value in read_json(path).items() if key != "steps"}
     return json.dumps(certificate, indent=1, ensure_ascii=False)
 
 

@@ -15,14 +15,14 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 
 from mdi.cli import boolean
 from mdi.errors import MdiError, exit_code
-from mdi.files import read_lines
+from mdi.files import read_json, read_lines
 
 SIGNIFICANT = 0.05
 WHOLE = ("ngrams", "words", "oov")
@@ -35,6 +35,8 @@ COLUMNS = ("corpus", "test_set", "model", "group", "label", *WHOLE, *NUMBERS, *T
 
 # Huang, Li, Arora, Povey and Khudanpur: Efficient MDI adaptation for n-gram language models. Interspeech 2020, Table 1:
 # (PPL, WER) of the columns below; there is no WER without adaptation.
+# models that decode: libvosk's words, or lattices at the LM weight of the development set ("first." of other decoders)
+DECODING = ("first.", "weighted.")
 PAPER_COLUMNS = ("first.default", "first.mdi", "background", "interpolated", "mdi.2-2-2", "mdi.5-3-2", "mdi.6-4-3")
 PAPER: dict[str, dict[str, list[tuple[float, float | None]]]] = {
     "ami": {
@@ -87,14 +89,14 @@ class Wer:
     scorer: str = "compute-wer"
     unit: str = "utterances"  # what the bootstrap draws
 
-    def row(self) -> dict:
-        """Its columns of the frame."""
+    def row(self, usual: str) -> dict:
+        """Its columns of the frame. `usual`: the baseline of a comparison that does not name it."""
         found = {"wer": self.rate, "wer_low": self.low, "wer_high": self.high, "scorer": self.scorer, "unit": self.unit}
         for one in self.comparisons[:1]:
             found |= {"difference": one.difference, "p": one.p, "mark": one.mark, "test": one.test}
         for one in self.comparisons:
-            if one.baseline in BASELINES:
-                found |= {f"difference_{one.baseline}": one.difference, f"p_{one.baseline}": one.p}
+            if (baseline := one.baseline or usual) in BASELINES:
+                found |= {f"difference_{baseline}": one.difference, f"p_{baseline}": one.p}
         return found
 
 
@@ -116,10 +118,12 @@ def labels(parts: list[Path]) -> dict[str, str]:
     """The models for which there is a perplexity, in the paper's order, and what the table calls them."""
     found = {path.stem for part in parts for path in (part / "ppl").glob("*.jsonl")}
     thresholds = sorted((name for name in found if name.startswith("mdi.")), key=_numbers)
+    decoding = {
+        "default": "default", "mdi": "MDI", "interpolated": "Interpolation",
+        **{name: f"MDI ({name[4:]})" for name in thresholds}, "prior": "MDI, prior", "best": "Best",
+    }  # fmt: skip
     known = {
-        "first.default": "default", "first.mdi": "MDI", "first.interpolated": "Interpolation",
-        **{f"first.{name}": f"MDI ({name[4:]})" for name in thresholds}, "first.prior": "MDI, prior",
-        "first.best": "Best",
+        **{f"{group}{name}": label for group in DECODING for name, label in decoding.items()},
         "background": "No adapt.", "in": "In-domain", "interpolated": "Interpolation",
         **{name: f"MDI ({name[4:]})" for name in thresholds},
         "prior": "MDI, prior", "best": "Best",
@@ -139,6 +143,7 @@ def corpora(parts: list[Path]) -> dict[str, Path]:
 
 def model_path(part: Path, model: str) -> Path:
     """Where the recipe keeps a model of the table."""
+    model = model.replace("weighted.", "first.")
     if model.startswith("first.") and (data_folder(part) / "vosk-model").exists() and model != "first.default":
         model = model.removeprefix("first.")  # libvosk decodes with the large ones
     folder = "first" if model.startswith("first.") else "lm" if model in ("in", "background", "interpolated") else "mdi"
@@ -154,8 +159,9 @@ def data_folder(part: Path) -> Path:
 
 
 def scored_folder(part: Path, column: str, test_set: str) -> Path:
-    if column.startswith("first."):
-        return part / "decode" / column.removeprefix("first.") / test_set
+    if column.startswith(DECODING):
+        heard = column.startswith("first.") and (part / "heard").is_dir()
+        return part / ("heard" if heard else "decode") / column.split(".", 1)[1] / test_set
     return part / "rescore" / column / test_set
 
 
@@ -199,7 +205,7 @@ def read_ngrams(model: Path) -> int | None:
     """From the certificate beside the model, or from the ARPA's header."""
     certificate = Path(f"{model}.json")
     if certificate.exists():
-        return sum(json.loads(certificate.read_text())["ngrams"])
+        return sum(read_json(certificate)["ngrams"])
     if not model.exists():
         return None
     total = 0
@@ -225,15 +231,17 @@ def collect(corpus: str, parts: list[Path], synthetic: bool = False) -> Results:
                     published = dict(zip(PAPER_COLUMNS, PAPER[corpus][test_set], strict=True))
                     row["paper_ppl"], row["paper_wer"] = published.get(model, (None, None))
                 if wer := read_wer(scored_folder(part, model, test_set)):
-                    row |= wer.row()
+                    row |= wer.row("default" if model.startswith(DECODING) else "interpolated")
                 rows.append(row)
     if not rows:
         raise MdiError(f"{', '.join(map(str, parts))}: no ppl/*.jsonl; stage 7 makes them: run ./run.sh --stage 7")
     kinds = {**dict.fromkeys(WHOLE, "Int64"), **dict.fromkeys(NUMBERS, float), **dict.fromkeys(TEXTS, object)}
     frame = pd.DataFrame(rows, columns=COLUMNS).astype(kinds)
     frame[[*TEXTS]] = frame[[*TEXTS]].fillna("")
-    first = frame.model.str.startswith("first.")
-    frame["group"] = first.map({True: "First pass", False: "Rescoring" if frame[~first].wer.any() else "Large models"})
+    decodes = frame.model.str.startswith(DECODING)
+    frame["group"] = "Rescoring" if frame[~decodes].wer.any() else "Large models"
+    frame.loc[decodes, "group"] = "First pass"
+    frame.loc[frame.model.str.startswith("weighted."), "group"] = "LM weight"
     # test set by test set, each in the order in which it was found
     frame = frame.sort_values(["corpus", "test_set"], key=lambda column: pd.factorize(column)[0], kind="stable")
     rescored = any(found for part in parts for found in (part / "decode").glob("*/*/rescored"))
@@ -267,9 +275,12 @@ def cells(
 
 
 def comparison_cells(results: Results) -> pd.DataFrame:
-    """WERs less those of each baseline, in points and in per cent of the baseline's, and p. Empty where no model was
-    compared with more than one."""
+    """WERs less those of each baseline, in points and in per cent of the baseline's, and p; of the development set only
+    where there is no other. Empty where no model was compared with more than one."""
     frame = results.frame
+    if frame.test_set.nunique() > 1:
+        frame = frame[frame.test_set != frame.test_set.iloc[0]]
+        results = replace(results, frame=frame)
     if not frame[[f"p_{baseline}" for baseline in BASELINES]].notna().all(axis=1).any():
         return pd.DataFrame()
     measures = {}
@@ -330,6 +341,12 @@ def notes(results: Results) -> list[str]:
                 "The speech is SYNTHETIC (text to speech): these WERs compare language models, and say nothing of "
                 "real speech."
             )
+    if any(model.startswith("weighted.") for model in models):
+        out.append(
+            "First pass: what libvosk says with each model, at its own LM weight. LM weight: the n-best lists of that, "
+            "each at the LM weight and penalty that are best on the development set. Rescoring: those of the default "
+            "model with the scores of another one, the same way."
+        )
     if "first.best" in models and "first.prior" not in models:  # libvosk decodes with the large models themselves
         out.append(
             "First pass: MDI has the n-grams of the default model and the marginals of the interpolated one (mdi "

@@ -19,4 +19,5 @@ mapfile -t scripts < <(
   find . -path ./.venv -prune -o -path ./.git -prune -o -type f \( -name '*.sh' -o -path './.ci/run' \) -print
 )
 shellcheck -x "${scripts[@]}"
-python3 -m pytest ${chosen[@]+"${chosen[@]}"} "$@"
+# file by file, so that what a file's tests share is made once
+python3 -m pytest --numprocesses auto --dist loadfile ${chosen[@]+"${chosen[@]}"} "$@"

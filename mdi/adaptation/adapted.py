@@ -17,6 +17,7 @@ from mdi.adaptation.constraints import Constraints
 from mdi.adaptation.problem import Problem
 from mdi.adaptation.solver import Solution
 from mdi.lm.model import NgramModel, rescaled, without
+from mdi.lm.normalise import worst_sum
 from mdi.lm.trie import NONE, Array
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ class Adapted:
         """Number of n-grams of the model, by order."""
         keep = self.problem.keep
         return self.problem.background.trie.counts if keep is None else [int(part.sum()) for part in keep[1:]]
+
+    def worst_sum(self) -> tuple[float, str]:
+        """The largest |sum_w p(w|h) - 1| over all histories of the model, and the history."""
+        return worst_sum(self.whole)
 
     @property
     def kl(self) -> float:

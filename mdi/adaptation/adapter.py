@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,34 +16,43 @@ from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.delta import Delta, delta_fields, delta_of, rounded
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto
+from mdi.adaptation.sharded import ShardedAdapted, ShardedGround, ShardedProblem
 from mdi.adaptation.solver import Step
+from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
+from mdi.files import make_folder
 from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.identity import identity
 from mdi.lm.model import NgramModel
+from mdi.lm.sharded import Job, ShardedModel, build_shards, cut, cut_files
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
 from mdi.lm.trie import NONE, Array
 from mdi.memory import give_back
 
+if TYPE_CHECKING:
+    from distributed import Client
+
 TARGETS = ("ml", "smoothed")
+Ground = ExtendedBackground | ShardedGround
 
 
 class Adapter:
     """One background and one in-domain text, ready to be adapted with any thresholds.
 
-    `background`: a model, or the file of one. `text`: a file, files or sentences (see `mdi.lm.text.text_sources`), or
-    counts over the background's vocabulary. `oov`: words outside it are mapped to <unk> ("map"), break the n-grams
-    around them ("drop") or are an error ("error"). `targets`: "ml" (relative frequencies), "smoothed" (marginals of an
-    interpolated Kneser-Ney model of the same text), or a model whose marginals they are. `history`: p~(h) by this
-    back-off model instead of by the text. `threads`: results do not depend on it. `spend`: one adaptation only, in
-    which the background's arrays and the counts are used up, and the former become the result: half the memory.
+    `background`: a model, also one in shards, or the file of one. `text`: a file, files or sentences (see
+    `mdi.lm.text.text_sources`), or counts over the background's vocabulary. `oov`: words outside it are mapped to <unk>
+    ("map"), break the n-grams around them ("drop") or are an error ("error"). `targets`: "ml" (relative frequencies),
+    "smoothed" (marginals of an interpolated Kneser-Ney model of the same text), or a model whose marginals they are.
+    `history`: p~(h) by this back-off model instead of by the text. `threads`: results do not depend on it. `spend`: one
+    adaptation only, in which the background's arrays and the counts are used up, and the former become the result:
+    half the memory.
     """
 
     def __init__(
         self,
-        background: NgramModel | str | os.PathLike,
+        background: NgramModel | ShardedModel | str | os.PathLike,
         text: TextLike | Counts,
         *,
         oov: str = "map",
@@ -51,7 +61,10 @@ class Adapter:
         threads: int = 2,
         spend: bool = False,
     ) -> None:
-        background = as_model(background, "background")
+        self.sharded = background if isinstance(background, ShardedModel) else None
+        order = background.order if isinstance(background, ShardedModel) else 0
+        background = background.words if isinstance(background, ShardedModel) else as_model(background, "background")
+        self.order = order or background.order
         check_positive("threads", threads)
         if isinstance(targets, NgramModel):
             targets = onto(targets, background.vocab, "the model that gives the targets")
@@ -60,7 +73,7 @@ class Adapter:
         if history is not None:
             history = onto(as_model(history, "history"), background.vocab, "the model that gives the histories")
         if not isinstance(text, Counts):
-            order = max(background.order, targets.order if isinstance(targets, NgramModel) else 1)
+            order = max(self.order, targets.order if isinstance(targets, NgramModel) else 1)
             text = count_text(text, background.vocab, order, oov)
         elif not text.vocab.same_words(background.vocab):
             raise MdiError(
@@ -71,27 +84,27 @@ class Adapter:
             from mdi.lm.estimate import estimate
 
             targets = estimate(text, "kn-interpolated", [1] * text.order).model
-        self.background, self.order, self.threads, self.spend = background, background.order, threads, spend
+        self.background, self.threads, self.spend = background, threads, spend
         self.counts = text
         self.targets = None if isinstance(targets, str) else targets
         self.history = History(text, history)
 
-    def ground(self, chosen: Constraints) -> ExtendedBackground:
-        return ExtendedBackground(
-            self.background, self.counts.trie, chosen, self.history, self.threads, spend=self.spend
-        )
+    def ground(self, chosen: Constraints) -> Ground:
+        counts, history, threads = self.counts.trie, self.history, self.threads
+        if self.sharded is not None:
+            return ShardedGround(self.sharded, counts, chosen, history, threads)
+        return ExtendedBackground(self.background, counts, chosen, history, threads, spend=self.spend)
 
-    def pose(
-        self, min_counts: Thresholds, regularised: bool = False, ground: ExtendedBackground | None = None
-    ) -> Problem:
+    def pose(self, min_counts: Thresholds, regularised: bool = False, ground: Ground | None = None) -> Problem:
         """Constraints for n-grams seen so often. What cannot be met is dropped and counted; a prior on lambda keeps
         the optimum finite, so then nothing need be dropped for lying at infinity. `ground` may be shared with larger
         sets."""
         problem = self._pose(min_counts, regularised, ground)
-        problem.background.trie.link_again()
+        if self.spend and not isinstance(problem, ShardedProblem):
+            problem.background.trie.link_again()
         return problem
 
-    def _pose(self, min_counts: Thresholds, regularised: bool, ground: ExtendedBackground | None) -> Problem:
+    def _pose(self, min_counts: Thresholds, regularised: bool, ground: Ground | None) -> Problem:
         """The same; with `spend` the background's links are still to be made again."""
         counts, background, history = self.counts, self.background, self.history
         dropped = Dropped()
@@ -121,26 +134,21 @@ class Adapter:
         while True:
             dual = ground.dual_of(chosen)
             cells = dual.evaluate(np.zeros(chosen.total)).cells
-            impossible = selecting.impossible(dual, ground.model.trie, ground.carrying, cells)
+            impossible = selecting.impossible(dual.parent, ground.reach(chosen), cells)
             if not dropped.note(selecting.IMPOSSIBLE, impossible):
                 break
             chosen, target, count = chosen.keep(~impossible), target[~impossible], count[~impossible]
-        before = dual.marginals(cells)
         spare = not own or selecting.IMPOSSIBLE in dropped.reasons
-        keep = ground.needed(chosen) if spare else None
-        rows = dual.constraints
-        return Problem(
-            spell_thresholds(min_counts),
-            ground.model,
-            rows,
-            chosen,
-            target,
-            count,
+        return ground.problem(
             dual,
-            before,
-            history.events,
-            dropped,
-            keep,
+            ground.needed(chosen) if spare else None,
+            min_counts=spell_thresholds(min_counts),
+            chosen=chosen,
+            target=target,
+            count=count,
+            before=dual.marginals(cells),
+            events=history.events,
+            dropped=dropped,
         )
 
     def adapt(
@@ -153,37 +161,41 @@ class Adapter:
         max_iters: int = 200,
         start: dict[str, float] | Adapted | Delta | None = None,
         report: Callable[[Step], None] | None = None,
-        ground: ExtendedBackground | None = None,
+        ground: Ground | None = None,
     ) -> Adapted:
         """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
         rounded to the precision of deltas, so that both ways to a model give the same one."""
         problem = self._pose(min_counts, sigma2 is not None, ground)
         give_back()
-        links, mu = problem.background.trie, None
-        if start is not None:
-            links.link_again()
+        mu, spend = None, self.spend and not isinstance(problem, ShardedProblem)
+        if spend and start is not None:
+            problem.background.trie.link_again()
         if isinstance(start, Adapted):
             mu = self._carried(start, problem)
         elif isinstance(start, Delta):
-            trie, rows = problem.background.trie, problem.constraints.row
+            spelled = (problem.background.trie, problem.constraints) if spend else (self.counts.trie, problem.chosen)
+            trie, rows = spelled[0], spelled[1].row
             mu = start.mu_at([trie.ngrams(k, rows[k]) for k in range(1, len(rows))])
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
-        if self.spend:
-            links.forget_links("as_hist", "back")
+        if spend:
+            problem.background.trie.forget_links("as_hist", "back")
         solution = problem.solve(
             sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=mu, report=report
         )
-        if self.spend:
+        solution = replace(solution, mu=rounded(solution.mu))
+        if isinstance(problem, ShardedProblem):
+            return ShardedAdapted(problem, solution)
+        if spend:
             problem.dual.forget_entries()
             give_back()
-            links.link_again()
-        return Adapted(problem, replace(solution, mu=rounded(solution.mu)), self.spend)
+            problem.background.trie.link_again()
+        return Adapted(problem, solution, self.spend)
 
     def on_part(self) -> Adapter:
         """The same problems on the part of the background that they look at: the same solutions, much sooner, but
         models of the part only. A history distribution by a model looks everywhere."""
-        if self.history.model is not None:
+        if self.history.model is not None or self.sharded is not None:
             return self
         part = active_part(self.background, self.counts.trie)
         return Adapter(part, self.counts, targets=self.targets or "ml", threads=self.threads)
@@ -243,7 +255,7 @@ class Adapter:
 
 
 def adapt(
-    background: NgramModel | str | os.PathLike,
+    background: NgramModel | ShardedModel | str | os.PathLike,
     text: TextLike | Counts,
     min_counts: Thresholds = "2",
     *,
@@ -256,6 +268,8 @@ def adapt(
     max_iters: int = 200,
     start: dict[str, float] | Adapted | Delta | None = None,
     threads: int = 2,
+    cluster: Client | None = None,
+    shards: str | os.PathLike | None = None,
 ) -> Adapted:
     """Adapts a background model so that it meets the marginals of in-domain text and stays closest to itself in KL.
 
@@ -267,12 +281,38 @@ def adapt(
     "drop" or "error", for words that the background lacks. `solver`: "partition", "gis", "lbfgs" or "paper" (which
     diverges). `tolerance`: L1 distance between targets and marginals to stop at; a solver that does not get there in
     `max_iters` iterations gives a `ConvergenceWarning` and a model that is valid. `start`: an earlier result on the
-    same text, a delta of any text, or lambda by n-gram. `threads`: results do not depend on it.
+    same text, a delta of any text, or lambda by n-gram. `threads`: results do not depend on it. `cluster`: a Dask
+    client whose workers hold the background, cut into shards, and do the work; `shards`: an empty folder for these that
+    all workers see. The result is then to be written: `mdi.write_arpa`.
     """
+    if cluster is not None:
+        background, text = _in_shards(background, text, oov, cluster, shards)
     adapter = Adapter(background, text, oov=oov, targets=targets, history=history, threads=threads)
     return adapter.adapt(
         min_counts, sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=start
     )
+
+
+def _in_shards(
+    background: NgramModel | ShardedModel | str | os.PathLike,
+    text: TextLike | Counts,
+    oov: str,
+    client: Client,
+    folder: str | os.PathLike | None,
+) -> tuple[ShardedModel, Counts]:
+    """The background in shards, cut where the dual of this text has its blocks."""
+    if folder is None:
+        raise MdiError("cluster without shards; expected a folder that all workers see: shards='/shared/job'")
+    job = Job(str(make_folder(os.fspath(folder)).resolve()), OnDask(client))
+    if isinstance(background, str | os.PathLike):
+        path = os.fspath(background)
+        words = cut_files([path], job)
+        counts = text if isinstance(text, Counts) else count_text(text, words[0].vocab, len(words[0].counts), oov)
+        return build_shards([path], job, words, History(counts).cuts)[0], counts
+    if isinstance(background, ShardedModel):
+        raise MdiError("cluster and a background in shards; expected one of them: shards have their workers")
+    counts = text if isinstance(text, Counts) else count_text(text, background.vocab, background.order, oov)
+    return cut(background, job, History(counts).cuts), counts
 
 
 def as_model(model: NgramModel | str | os.PathLike, role: str) -> NgramModel:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mdi.kernels.model import add_at
 from mdi.lm.counts import Counts
 from mdi.lm.trie import NONE, Array, Trie, from_ngrams
-
-if TYPE_CHECKING:
-    from mdi.adaptation.dual import Dual
 
 # Residual targets below this share of their constraint's target are zero up to rounding.
 ROUNDING = 1e-9
@@ -147,24 +143,23 @@ def drop_degenerate(
         keep[np.flatnonzero(keep)[lost]] = False
 
 
-def carrying_histories(trie: Trie, mass: list[Array]) -> list[Array]:
-    """By length, how many histories that carry mass end in each history, itself included."""
+def reaches(constraints: Constraints, trie: Trie, mass: list[Array]) -> tuple[Array, float]:
+    """After how many histories that carry mass each constraint has events: those that end in its history. And how many
+    there are of any length."""
     carrying = [*((part > 0).astype(float) for part in mass[:-1]), mass[-1] > 0]
     for j in range(len(mass) - 1, 0, -1):
         add_at(trie.back[j], carrying[j], carrying[j - 1])
-    return carrying
+    histories = [carrying[k - 1][trie.hist_of_rows(k, constraints.row[k])] for k in range(1, constraints.order + 1)]
+    return np.concatenate([np.zeros(0), *histories]), float(carrying[0][0])
 
 
-def impossible(dual: Dual, trie: Trie, carrying: list[Array], cells: Array) -> Array:
+def impossible(parent: Array, reach: Array, cells: Array) -> Array:
     """Flags of constraints with no event of their own that has a probability: no scaling can raise them.
 
     Events of a constraint hw lie after the histories that end in h and carry mass, unless a longer constraint covers
     them; counting those (`carrying_histories`) is exact where `cells`, the background's marginals, would only be zero
     up to rounding.
     """
-    constraints, parent = dual.constraints, dual.parent
-    histories = [carrying[k - 1][trie.hist_of_rows(k, constraints.row[k])] for k in range(1, constraints.order + 1)]
-    reach = np.concatenate([np.zeros(0), *histories])
     nested = parent >= 0
     own = reach - np.bincount(parent[nested], weights=reach[nested], minlength=len(reach))
     return (own <= 0) | (cells <= 0)

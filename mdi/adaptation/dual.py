@@ -35,7 +35,7 @@ by the histories of one v only. So threads can share the words v; each has its o
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -60,64 +60,192 @@ class Evaluation:
     log_z: float
 
 
+@dataclass(frozen=True)
+class PartSums:
+    """What an evaluation adds up over the histories of some words, block by block: `numbers` says which blocks."""
+
+    numbers: list[int]
+    words: Array  # [2, constrained word]: sum_h G(h) a(h, i), rounded, and what rounding took from it
+    totals: Array  # [block, 3]: sum of p~(h) log Z(h), G that goes to the empty history, marginal of the slack cell
+    cells: Array  # R_i of the cells of order 2 and more
+
+
+@dataclass(frozen=True)
+class Part:
+    """All active histories that end in some of the words: what an evaluation passes through. Nothing else is needed of
+    the model, so parts may be anywhere."""
+
+    histories: Histories
+    bounds: Array  # the words of block b are bounds[b] .. bounds[b + 1]
+    numbers: Array  # of the blocks, where there are other parts
+    n_words: int  # cells of order 1
+    n_cells: int
+    mass0: Array  # p~ of the histories of each block that is as good on the empty one
+    log_fixed: float
+    rows: int  # of the active histories
+
+    def sums(self, scale: Array, z0: float, threads: int = 1) -> PartSums:
+        """`scale`: exp(mu) of the cells that this part has, those of order 1 first; `z0`: Z of the empty history."""
+        hist, n_words, n_blocks = self.histories, self.n_words, len(self.numbers)
+        z, g, total = self._scratch()
+        g.fill(0.0)
+        total.fill(0.0)
+        z[0] = z0
+
+        totals = np.empty((n_blocks, 3))
+        shared = Sums(z, g, total, n_words, 0, (n_blocks - 1) * n_words)
+
+        def block(b: int) -> None:
+            sums = shared._replace(word_shift=b * n_words)
+            totals[b] = kernels.up_and_down(self.bounds[b], self.bounds[b + 1], hist, scale, sums)
+
+        pool = self._pool(threads)
+        if pool is None:
+            kernels.up_and_down_all(self.bounds, hist, scale, shared, totals)
+        else:
+            list(pool.map(block, range(n_blocks)))
+        cells = np.zeros(self.n_cells - n_words)
+        if n_blocks:
+            cells = scale[n_words:] * total[n_blocks * n_words :]
+        words = np.zeros((2, n_words))
+        kernels.add_exactly(total[: n_blocks * n_words].reshape(n_blocks, n_words), *words)
+        return PartSums(self.numbers.tolist(), words, totals, cells)
+
+    def rounding_error(self) -> float:
+        """About how far rounding may have moved the marginals of the last evaluation, as an L1 distance."""
+        return float(kernels.rounding_error(self.histories, self._scratch()[0]))
+
+    def _scratch(self) -> tuple[Array, Array, Array]:
+        """Of every evaluation: Z, G, and the sums of the cells, for those of order 1 once a block."""
+        if "scratch" not in self.__dict__:
+            n_hist, n_words = len(self.histories.back), self.n_words
+            size = len(self.numbers) * n_words + self.n_cells - n_words
+            self.__dict__["scratch"] = np.empty(n_hist), np.empty(n_hist), np.empty(size)
+        return self.__dict__["scratch"]
+
+    def _pool(self, threads: int) -> ThreadPoolExecutor | None:
+        if "pool" not in self.__dict__:
+            wanted = threads > 1 and len(self.numbers) > 1 and len(self.histories.cell) > SMALL_BLOCK
+            self.__dict__["pool"] = ThreadPoolExecutor(threads) if wanted else None
+        return self.__dict__["pool"]
+
+
+@dataclass(frozen=True)
+class Empty:
+    """The empty history, whose rows are the words."""
+
+    word_p: Array  # of the constrained words
+    fixed: float  # sum of p over the others
+    mass: float
+    log_fixed: float  # what is left of sum p~(h) log Z(h) for histories without rows
+
+    @staticmethod
+    def of(word_p: Array, constraints: Constraints, mass0: float, parts: list[tuple[list[int], Array, float]]) -> Empty:
+        """`parts`: (numbers of blocks, their `mass0`, `log_fixed`) of each part."""
+        free = np.ones(len(word_p), bool)
+        free[constraints.row[1]] = False
+        for _, values in _in_order([(numbers, values) for numbers, values, _ in parts]):
+            mass0 += float(values)
+        log_fixed = sum(fixed for _, _, fixed in parts)
+        return Empty(word_p[constraints.row[1]], float(word_p[free].sum()), mass0, log_fixed)
+
+    def z(self, scale: Array) -> float:
+        """Z of the empty history."""
+        return self.fixed + float((self.word_p * scale[: len(self.word_p)]).sum())
+
+    @np.errstate(all="ignore")
+    def joined(self, scale: Array, z0: float, sums: list[PartSums], rest: Array) -> Evaluation:
+        """The whole from its parts. Blocks are added in the order of their numbers, whichever part they come from;
+        words in any order, which makes no difference."""
+        n_words = len(self.word_p)
+        high, low, totals = np.zeros(n_words), np.zeros(n_words), np.zeros(3)
+        for one in sums:
+            kernels.add_exactly(one.words, high, low)
+        words = high + low
+        for _, part in _in_order([(part.numbers, part.totals) for part in sums]):
+            totals += part
+        log_z, weight, slack = totals.tolist()
+        weight += float(np.float64(self.mass) / z0)  # infinite, and no error, where no word has a probability
+        cells = np.concatenate([scale[:n_words] * (weight * self.word_p + words), rest])
+        return Evaluation(cells, slack + weight * self.fixed, log_z + self.log_fixed + float(self.mass * np.log(z0)))
+
+
+def _in_order(parts: list[tuple[list[int], Array]]) -> list[tuple[int, Array]]:
+    """(number, value) of all blocks of all parts; the sort is stable, for a block that two parts share."""
+    return sorted(((number, value) for numbers, values in parts for number, value in zip(numbers, values, strict=True)),
+                  key=lambda found: found[0])  # fmt: skip
+
+
+def part_of(
+    model: NgramModel, mass: list[Array], constraints: Constraints, cuts: Array | None = None, *, spend: bool = False
+) -> Part:
+    """The active histories of a model. `cuts`: words at which blocks begin, and the number of words; without them the
+    blocks are cut here by the work in them."""
+    folded, log_fixed, unused = _folded(model, mass)
+    if spend:
+        mass.clear()
+    rows, histories, used = _histories(model, folded, constraints, spend)
+    if cuts is None:
+        bounds = np.array(_blocks(histories))
+        cuts = np.array([0, *used[bounds[1:-1]], model.trie.n_words])
+    else:
+        bounds = np.searchsorted(used, cuts)
+    mass0 = np.array([float(block.sum()) for block in np.split(unused, cuts[1:-1])])
+    some = np.flatnonzero((np.diff(bounds) > 0) | (mass0 > 0))
+    bounds = np.append(bounds[some], bounds[-1])
+    return Part(histories, bounds, some, len(constraints.row[1]), constraints.total, mass0[some], log_fixed, rows)
+
+
 class Dual:
-    """One adaptation problem. `mass[j]` is p~ on the histories of length j of the model's trie. With `spend` that list
-    is emptied, and the model has to `link_again`: neither shall take up memory beside the entries."""
+    """One adaptation problem. `mass[j]` is p~ on the histories of length j of the model's trie. `cuts`: see
+    `part_of`. With `spend` the list is emptied, and the model has to `link_again`: neither shall take up memory beside
+    the entries."""
 
     def __init__(
-        self, model: NgramModel, mass: list[Array], constraints: Constraints, threads: int = 2, *, spend: bool = False
+        self,
+        model: NgramModel,
+        mass: list[Array],
+        constraints: Constraints,
+        threads: int = 2,
+        cuts: Array | None = None,
+        *,
+        spend: bool = False,
     ) -> None:
-        self.constraints = constraints
+        self.constraints, self.threads = constraints, threads
         self.parent = constraints.parents(model.trie)
-        self.word_p = model.p[1][constraints.row[1]]
-        free = np.ones(model.trie.n_words, bool)
-        free[constraints.row[1]] = False
-        self.word_fixed = float(model.p[1][free].sum())
-        folded, self.log_fixed = _folded(model, mass)
-        if spend:
-            mass.clear()
-        self.mass0 = float(folded[0][0])
-        self.active_rows, self.histories = _histories(model, folded, constraints, spend)
-        self.bounds = _blocks(self.histories)
-        # of every evaluation: Z, G, and the sums of the cells, for those of order 1 once a block
-        n_hist, n_words, n_blocks = len(self.histories.back), len(self.word_p), len(self.bounds) - 1
-        self.scratch = np.empty(n_hist), np.empty(n_hist), np.empty(n_blocks * n_words + constraints.total - n_words)
-        self.pool = ThreadPoolExecutor(threads) if threads > 1 and len(self.bounds) > 2 else None
+        mass0 = float(mass[0][0])
+        self.part = part_of(model, mass, constraints, cuts, spend=spend)
+        folded = [(self.part.numbers.tolist(), self.part.mass0, self.part.log_fixed)]
+        self.empty = Empty.of(model.p[1], constraints, mass0, folded)
+
+    @property
+    def active_rows(self) -> int:
+        """Rows of the active histories and words."""
+        return self.part.rows
 
     def forget_entries(self) -> None:
         """Once it is solved: nothing can be evaluated any more, but parameters and marginals can be told apart."""
-        del self.histories, self.scratch, self.pool
+        nothing = Histories(*(part[:0] for part in self.part.histories))
+        self.part = replace(self.part, histories=nothing)  # a new one: without what evaluations have worked in, too
 
     @property
     def entries(self) -> int:
         """What one evaluation passes through: rows of active histories, without those whose scale is 1 whatever mu
         is."""
-        return len(self.word_p) + len(self.histories.cell)
+        return len(self.empty.word_p) + len(self.part.histories.cell)
 
+    @np.errstate(all="ignore")
     def evaluate(self, mu: Array) -> Evaluation:
-        """Cell marginals and log normalisers at mu."""
+        """Cell marginals and log normalisers at mu; not finite where the model has no probability for the text."""
         scale = np.exp(mu)
-        n_words, n_blocks = len(self.word_p), len(self.bounds) - 1
-        z0 = self.word_fixed + float((self.word_p * scale[:n_words]).sum())
-        hist = self.histories
-        z, g, total = self.scratch
-        g.fill(0.0)
-        total.fill(0.0)
-        z[0] = z0
+        z0 = self.empty.z(scale)
+        sums = self.part.sums(scale, z0, self.threads)
+        return self.empty.joined(scale, z0, [sums], sums.cells)
 
-        def block(b: int) -> tuple[float, float, float]:
-            sums = Sums(z, g, total, n_words, word_shift=b * n_words, other_shift=(n_blocks - 1) * n_words)
-            return kernels.up_and_down(self.bounds[b], self.bounds[b + 1], hist, scale, sums)
-
-        parts = list((self.pool.map if self.pool else map)(block, range(n_blocks)))
-        log_z, weight, slack = np.array(parts).reshape(n_blocks, 3).sum(axis=0)
-        weight += self.mass0 / z0
-        cells = scale * total[max(0, n_blocks - 1) * n_words :] if n_blocks else np.zeros(len(mu))
-        words = total[: n_blocks * n_words].reshape(n_blocks, n_words).sum(axis=0)
-        cells[:n_words] = scale[:n_words] * (weight * self.word_p + words)
-        return Evaluation(
-            cells, float(slack + weight * self.word_fixed), float(log_z + self.log_fixed + self.mass0 * np.log(z0))
-        )
+    def rounding_error(self, mu: Array) -> float:
+        """About how far rounding may have moved the marginals at mu, as an L1 distance."""
+        self.evaluate(mu)
+        return self.part.rounding_error()
 
     def marginals(self, cells: Array) -> Array:
         """The marginal of each constraint from those of the cells."""
@@ -146,7 +274,7 @@ class SubsetDual(Dual):
     becomes a part of the next shorter one's, or of the slack cell. Costs next to nothing to set up."""
 
     def __init__(self, whole: Dual, kept: Array) -> None:
-        self.whole, self.constraints, self.active_rows = whole, whole.constraints.keep(kept), whole.active_rows
+        self.whole, self.constraints = whole, whole.constraints.keep(kept)
         # the number among those that are left of the constraint that has each cell now, -1 for the slack
         self.owner = np.where(kept, np.cumsum(kept) - 1, -1)
         kernels.inherit(whole.parent, self.owner)
@@ -157,8 +285,15 @@ class SubsetDual(Dual):
         self.whole.forget_entries()
 
     @property
+    def active_rows(self) -> int:
+        return self.whole.active_rows
+
+    @property
     def entries(self) -> int:
         return self.whole.entries
+
+    def rounding_error(self, mu: Array) -> float:
+        return self.whole.rounding_error(np.append(mu, 0.0)[self.owner])
 
     def evaluate(self, mu: Array) -> Evaluation:
         found = self.whole.evaluate(np.append(mu, 0.0)[self.owner])
@@ -166,15 +301,19 @@ class SubsetDual(Dual):
         return Evaluation(cells[1:], found.slack + float(cells[0]), found.log_z)
 
 
-def _folded(model: NgramModel, mass: list[Array]) -> tuple[list[Array], float]:
+def _folded(model: NgramModel, mass: list[Array]) -> tuple[list[Array], float, Array]:
     """A history without rows has Z(h) = bow(h) Z(h') whatever mu is: its mass is as good on h', where it is added (and
-    left here, as such histories are not active). Returns (mass, what is left of sum p~(h) log Z(h))."""
+    left here, as such histories are not active). Returns (mass, what is left of sum p~(h) log Z(h), mass by word that
+    goes to the empty history)."""
     trie = model.trie
     folded = [*(part.copy() for part in mass[: trie.order - 1]), mass[trie.order - 1]]
     log_fixed = 0.0
     for j in range(trie.order - 1, 0, -1):
         log_fixed += kernels.fold_mass(trie.level(j + 1), model.bow[j], folded[j], folded[j - 1])
-    return folded, log_fixed
+    unused = np.zeros(trie.n_words)
+    if trie.order > 1:
+        unused = np.where(np.diff(trie.begin[2]) == 0, folded[1], 0.0)
+    return folded, log_fixed, unused
 
 
 def _active(trie: Trie, mass: list[Array]) -> list[Array]:
@@ -191,9 +330,11 @@ def _active(trie: Trie, mass: list[Array]) -> list[Array]:
     return active
 
 
-def _histories(model: NgramModel, mass: list[Array], constraints: Constraints, spend: bool) -> tuple[int, Histories]:
-    """(rows of the active histories and words, the active histories). `mass` is used up, and with `spend` the model's
-    links: see `Trie.forget_links`."""
+def _histories(
+    model: NgramModel, mass: list[Array], constraints: Constraints, spend: bool
+) -> tuple[int, Histories, Array]:
+    """(rows of the active histories and words, the active histories, the words that they end in). `mass` is used up,
+    and with `spend` the model's links: see `Trie.forget_links`."""
     trie, n = model.trie, model.order
     active = _active(trie, mass)
     # Where the histories of length j that end in word v begin among the active ones, and where they go.
@@ -242,7 +383,7 @@ def _histories(model: NgramModel, mass: list[Array], constraints: Constraints, s
         trie.forget_links("back")
     while levels:  # from the longest: the cells that it needed of the next shorter go before that has its entries
         kernels.fill_entries(levels.pop(), histories)
-    return rows, histories
+    return rows, histories, used
 
 
 def _by_last_word(trie: Trie, j: int) -> Array:
@@ -255,6 +396,6 @@ def _blocks(hist: Histories) -> list[int]:
     work = hist.begin[hist.first[:-1]] + hist.first[:-1]
     all_work = int(hist.begin[-1]) + len(hist.back)
     if not len(work):
-        return [0]
+        return [0, 0]
     cuts = np.linspace(0, all_work, min(BLOCKS, 1 + all_work // SMALL_BLOCK) + 1)[1:-1]
     return sorted({0, len(work), *np.searchsorted(work, cuts).tolist()})

@@ -7,6 +7,7 @@ and the same Z. So one array per length serves every kind of p~, and passes over
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -16,7 +17,11 @@ from mdi.errors import MdiError
 from mdi.kernels import model as kernels
 from mdi.lm.counts import Counts, unextended
 from mdi.lm.model import NgramModel, extend, first_orders
+from mdi.lm.shards import weights_by_word
 from mdi.lm.trie import NONE, Array, Trie, locate, lowest, with_histories, with_order
+
+# The words are cut into so many blocks at most.
+BLOCKS = 32
 
 
 class History:
@@ -35,6 +40,14 @@ class History:
         self.counts.trie.spend()
         self.counts.count.clear()
         self.ml.clear()
+
+    @cached_property
+    def cuts(self) -> Array:
+        """Words at which the blocks of a dual begin, and the number of words: about equally many n-grams of the text in
+        each. They depend on the text alone, so that sums are added in the same order wherever the model is."""
+        total = np.cumsum(weights_by_word(self.counts.trie) + 1)
+        inner = np.searchsorted(total, np.linspace(0, total[-1], BLOCKS + 1)[1:-1])
+        return np.unique([0, *inner, self.counts.trie.n_words])
 
     def on(self, trie: Trie) -> list[Array]:
         if self.model is not None:

@@ -51,14 +51,13 @@ def match(
     p_tilde = History(text, history)
     whole = with_suffixes(small)
     trie, mass = whole.trie, p_tilde.on(whole.trie)
-    carrying = selecting.carrying_histories(trie, mass)
     own = locate(small.trie, trie)
     rows = Constraints([NONE, *(own[k][small.p[k] > 0] for k in range(1, small.order + 1))])
     dropped = Dropped()
     while True:
         dual = Dual(whole, mass, rows, threads)
         cells = dual.evaluate(np.zeros(rows.total)).cells
-        lost = selecting.impossible(dual, trie, carrying, cells)
+        lost = selecting.impossible(dual.parent, selecting.reaches(rows, trie, mass)[0], cells)
         if not dropped.note(selecting.IMPOSSIBLE, lost):
             target = model_marginals(large, trie, rows, p_tilde, threads)
             lost = dual.cell_targets(target) <= selecting.ROUNDING * target

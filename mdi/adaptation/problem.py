@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from mdi.adaptation.constraints import Constraints, Dropped, as_trie, carrying_histories
+from mdi.adaptation import constraints as selecting
+from mdi.adaptation.constraints import Constraints, Dropped, as_trie
 from mdi.adaptation.dual import Dual, SubsetDual
 from mdi.adaptation.history import History
 from mdi.adaptation.solver import Solution, Step, solve
@@ -118,34 +120,46 @@ class ExtendedBackground:
         self.known = locate(self.ngrams, background.trie)
         self.model = extend(background, self.ngrams, spend=spend)
         give_back()
-        mass = history.on(self.model.trie)
-        self.carrying = carrying_histories(self.model.trie, mass)
+        mass, cuts = history.on(self.model.trie), history.cuts
         rows = Constraints(rows_in(self.model.trie, counts, chosen))
+        self.reached = selecting.reaches(rows, self.model.trie, mass)[0]
         if spend:
             history.spend()
             self.model.trie.forget_links("as_hist")
             give_back()
-        self.dual = Dual(self.model, mass, rows, threads, spend=spend)
+        self.dual = Dual(self.model, mass, rows, threads, cuts, spend=spend)
 
     def dual_of(self, chosen: Constraints) -> Dual:
         """The dual of the given constraints alone."""
         return self.dual if chosen.total == self.chosen.total else SubsetDual(self.dual, self.chosen.flags_of(chosen))
 
+    def reach(self, chosen: Constraints) -> Array:
+        """After how many histories with mass each of the given constraints has events."""
+        return self.reached[self.chosen.flags_of(chosen)]
+
     def needed(self, chosen: Constraints) -> list[Array] | None:
         """Flags of the rows that the background had before or the given constraints need; None if those are all
         rows."""
-        trie = self.ngrams
         self.model.trie.link_again()
-        needed = trie.flags(Constraints(self.chosen_rows).keep(self.chosen.flags_of(chosen)).row)
-        for k in range(trie.order, 1, -1):
-            rows = np.flatnonzero(needed[k])
-            needed[k - 1][trie.suffix[k][rows]] = True
-            needed[k - 1][trie.row_of_hist[k - 1][trie.hist_of_rows(k, rows)]] = True
-        spare = [~part & (known < 0) for part, known in zip(needed, self.known, strict=True)]
+        some = Constraints(self.chosen_rows).keep(self.chosen.flags_of(chosen))
+        spare = needed_rows(self.ngrams, self.ngrams, some, [part >= 0 for part in self.known])
         if not any(part.any() for part in spare):
             return None
-        dropped = [rows[part] for rows, part in zip(locate(trie, self.model.trie), spare, strict=True)]
+        dropped = [rows[part] for rows, part in zip(locate(self.ngrams, self.model.trie), spare, strict=True)]
         return [~part for part in self.model.trie.flags(dropped)]
+
+    def problem(self, dual: Dual, keep: list[Array] | None, **fields: Any) -> Problem:
+        return Problem(background=self.model, constraints=dual.constraints, dual=dual, keep=keep, **fields)
+
+
+def needed_rows(trie: Trie, counts: Trie, chosen: Constraints, known: list[Array]) -> list[Array]:
+    """Flags of the rows of `trie` that neither were there before, `known`, nor are needed by the given constraints."""
+    needed = trie.flags(rows_in(trie, counts, chosen))
+    for k in range(trie.order, 1, -1):
+        rows = np.flatnonzero(needed[k])
+        needed[k - 1][trie.suffix[k][rows]] = True
+        needed[k - 1][trie.row_of_hist[k - 1][trie.hist_of_rows(k, rows)]] = True
+    return [~part & ~before for part, before in zip(needed, known, strict=True)]
 
 
 def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, history: History, threads: int) -> Array:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mdi.adaptation.dual import Dual, Evaluation
-from mdi.errors import check_choice, check_positive
+from mdi.errors import MdiError, check_choice, check_positive
 from mdi.kernels.solver import penalised_step
 from mdi.lm.trie import Array
 
@@ -50,6 +50,7 @@ class Solution:
     evaluation: Evaluation
     marginal: Array
     steps: list[Step] = field(default_factory=list)
+    rounding_error: float = 0.0  # what the marginals may be off by
 
     @property
     def iterations(self) -> int:
@@ -86,22 +87,21 @@ class _Objective:
         used up."""
         if len(self.steps) >= self.max_iters:
             raise _Stop
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            found = self.dual.evaluate(mu)
-            # plain sums: BLAS would add in another order with another number of threads
-            value = float((mu * self.r).sum()) - found.log_z
-            marginal = self.dual.marginals(found.cells)
-            gradient = self.target - marginal
-            if self.penalty is not None:
-                lam = self.dual.lam_of(mu)
-                value -= 0.5 * float((self.penalty * lam * lam).sum())
-                gradient -= self.penalty * lam
+        found = self.dual.evaluate(mu)
+        # plain sums: BLAS would add in another order with another number of threads
+        value = float((mu * self.r).sum()) - found.log_z
+        marginal = self.dual.marginals(found.cells)
+        gradient = self.target - marginal
+        if self.penalty is not None:
+            lam = self.dual.lam_of(mu)
+            value -= 0.5 * float((self.penalty * lam * lam).sum())
+            gradient -= self.penalty * lam
         l1 = float(np.abs(gradient).sum())
         step = Step(len(self.steps) + 1, value, l1, time.perf_counter() - self.start)
         self.steps.append(step)
         if self.report:
             self.report(step)
-        if np.isfinite(value) and (self.best is None or value >= self.best[0]):
+        if np.isfinite(value + l1) and (self.best is None or value >= self.best[0]):
             self.best = (value, mu, found, marginal)
         if l1 <= self.tolerance:
             self.best = (value, mu, found, marginal)
@@ -138,17 +138,22 @@ def solve(
         raise ValueError("a cell's target is not positive: its optimum lies at infinity; drop the constraint first")
     mu = np.zeros(len(target)) if start is None else start.copy()
     stopped = ""
-    with contextlib.suppress(_Stop):
+    with contextlib.suppress(_Stop), np.errstate(all="ignore"):  # what is not finite is judged below
         stopped = SOLVERS[solver](objective, mu)
     if objective.best is None:
-        raise ArithmeticError("no finite value of the dual was found")
+        raise MdiError(
+            "the dual is not finite: after some history of the text the background has no probability left for any "
+            "word; expected a model that sums to one. Look it over with mdi check"
+        )
     _, mu, found, marginal = objective.best
     last = objective.steps[-1]
     if objective.converged:
         message = f"L1 {last.l1:.3g} <= {tolerance:g} after {len(objective.steps)} iterations"
     else:
         message = stopped or f"stopped after {len(objective.steps)} iterations with L1 {last.l1:.3g} > {tolerance:g}"
-    return Solution(mu, objective.converged, message, found, marginal, objective.steps)
+    # here and not when it is asked for: another problem may use the same arrays by then, in another thread
+    error = dual.rounding_error(mu)
+    return Solution(mu, objective.converged, message, found, marginal, objective.steps, error)
 
 
 def _partition(objective: _Objective, mu: Array) -> str:
@@ -216,7 +221,10 @@ class _Anderson:
             return plain
         gram = self.gram[:n, :n].copy()
         gram[np.diag_indices(n)] += 1e-10 * np.trace(gram) / n + 1e-300
-        gamma = np.linalg.solve(gram, np.einsum("ij,j->i", self.changes[:n], self.weight * step))
+        try:
+            gamma = np.linalg.solve(gram, np.einsum("ij,j->i", self.changes[:n], self.weight * step))
+        except np.linalg.LinAlgError:  # steps that are all the same, or not finite
+            return plain
         return plain - np.einsum("i,ij->j", gamma, self.moves[:n])
 
 
@@ -241,8 +249,7 @@ def _gis(objective: _Objective, mu: Array, constant: float | None = None) -> str
                 if np.abs(change).max(initial=0.0) < 1e-12:
                     break
         else:
-            with np.errstate(divide="ignore"):
-                t = np.log(objective.target / marginal) / constant
+            t = np.log(objective.target / marginal) / constant
         lam = lam + t
 
 

@@ -11,6 +11,9 @@ It is written with a certificate, OUT.json. A sweep over several thresholds is o
 set starts from the last solution. --lattices takes what mdi counts does, also n-best lists, ctm and Vosk's JSON: the
 model adapts to what a recogniser believes, beside TEXT or without any.
 
+With --cluster, or --memory alone, the background is cut into shards, on workers or on disk, and no process holds it
+whole; the result is the same, byte for byte.
+
 With --delta there is no OUT: only what changes is written, a small file that mdi apply makes the same model from, and
 that mdi ppl, rescore, fst and mix take beside the background. --start goes on from such a file with more text.
 """
@@ -22,7 +25,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from mdi.certificate import check_outputs, write_certificate
+from mdi.certificate import certificate_of, write_certificate
 from mdi.commands import options as shared
 from mdi.commands.counts import add_lattice_arguments
 from mdi.errors import MdiError, check_positive
@@ -30,7 +33,9 @@ from mdi.errors import MdiError, check_positive
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.delta import Delta
+    from mdi.lm.counts import Counts
     from mdi.lm.model import NgramModel
+    from mdi.lm.sharded import Job, ShardedModel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,27 +59,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--ppl", metavar="TEXT", action="append", default=[], help="print the perplexity of this text; may be repeated")
     add_lattice_arguments(parser)
     shared.add_model_arguments(parser, words=False)
+    shared.add_cluster_arguments(parser)
     shared.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from mdi import __version__
-    from mdi.adaptation.adapter import Adapter
-    from mdi.adaptation.delta import delta_of, read_delta, write_delta
-    from mdi.adaptation.table import read_lambda, write_constraints
-    from mdi.files import check_output
-    from mdi.lm.identity import identity
-    from mdi.lm.normalise import check_normalised
+    from mdi.fst.formats import check_form, words_for
 
     started = time.monotonic()
-    if args.delta:
-        args.files.append(args.delta)
-    background_path, *texts, out = args.files if len(args.files) > 1 else (*args.files, "")
+    files = [*args.files, *filter(None, [args.delta])]
+    background_path, *texts, out = files if len(files) > 1 else (*files, "")
     if not out or not (texts or args.counts or args.lattices) or (args.counts and args.lattices):
         raise MdiError("expected BACKGROUND TEXT OUT, or --counts COUNTS or --lattices IN before BACKGROUND [TEXT] OUT")
     shared.check_options(args)
     check_positive("count_weight", args.count_weight)
-    sigma2 = shared.parse_variances(args.sigma2)
+    shared.parse_variances(args.sigma2)
     sets = list(dict.fromkeys(args.min_counts.split(",")))
     named = {text: (out.replace("{}", text), (args.constraints_out or "").replace("{}", text)) for text in sets}
     if args.init and args.start:
@@ -84,13 +83,11 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError(
             "several --min-counts need {} in the output's name (and in --constraints-out), and no --init or --start"
         )
-    for model_path, table in named.values():
-        if args.delta:
-            check_outputs(model_path, [background_path, *texts])
-        else:
-            shared.check_model_output(model_path, args, [background_path], texts)
-        if table:
-            check_output(table, [background_path, *texts])
+    made = [path for pair in named.values() for path in pair if path]
+    beside = [path for model, _ in named.values() for path in certificate_of(model) if not args.delta]
+    shared.check_outputs(args, *made, beside=beside)  # a delta has its certificate inside
+    if not args.delta:
+        check_form(out, args.format, words_for(args.words, background_path))
 
     if args.estimate:
         from mdi.cost import adapt_cost
@@ -98,13 +95,36 @@ def run(args: argparse.Namespace) -> int:
         ngrams, words = shared.sizes(background_path, texts)
         print(f"{ngrams:,.0f} n-grams, {words:,.0f} words: {adapt_cost(ngrams, words, len(sets))}")
         return 0
-    background = shared.read_model(background_path, args)
+    files = [background_path, *texts, *filter(None, [args.counts, args.targets_lm, args.init, args.start])]
+    with shared.sharding(args, out, [*files, *(args.lattices or [])], args.memory) as job:
+        return _adapt(args, job, named, started)
+
+
+def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str, str]], started: float) -> int:
+    """`job`: where shards are worked on, if the background is to be cut. `named`: model and table for each set of
+    thresholds."""
+    from mdi import __version__
+    from mdi.adaptation.adapter import Adapter
+    from mdi.adaptation.delta import delta_of, read_delta, write_delta
+    from mdi.adaptation.sharded import ShardedAdapted
+    from mdi.adaptation.table import read_lambda, write_constraints
+    from mdi.files import together
+    from mdi.lm.identity import identity
+    from mdi.lm.model import NgramModel
+    from mdi.lm.normalise import check_gap, check_normalised
+
+    background_path, *texts = args.files if args.delta else args.files[:-1]
+    sets, sigma2 = list(named), shared.parse_variances(args.sigma2)
     targets = shared.read_model(args.targets_lm, args) if args.targets_lm else args.targets
-    order = max(background.order, targets.order if args.targets_lm else 1)
-    counts = shared.read_in_domain(args, texts, background.vocab, order)
-    history = shared.read_history(args)
+    longest = targets.order if args.targets_lm else 1
+    if job is None:
+        background = shared.read_model(background_path, args)
+        counts = shared.read_in_domain(args, texts, background.vocab, max(background.order, longest))
+        whole: NgramModel | ShardedModel = background
+    else:
+        counts, whole = _cut(args, job, background_path, texts, longest)
     adapter = Adapter(
-        background, counts, targets=targets, history=history, threads=args.threads,
+        whole, counts, targets=targets, history=shared.read_history(args), threads=args.threads,
         spend=len(sets) == 1 and not args.delta,
     )  # fmt: skip
     start: dict[str, float] | Delta | None = read_lambda(args.init) if args.init else None
@@ -113,7 +133,10 @@ def run(args: argparse.Namespace) -> int:
         start.check(background, args.start, background_path)
     if args.delta:
         adapter, identified = adapter.on_part(), identity(background)
-    check_normalised(background_path, adapter.background, args.renormalize)
+    if adapter.sharded is None:
+        check_normalised(background_path, adapter.background, args.renormalize)
+    else:
+        check_gap(background_path, adapter.sharded.worst_sum(), args.renormalize)
     inputs = {
         "background": background_path,
         "in_domain": [*texts, *filter(None, [args.counts]), *(args.lattices or [])],
@@ -127,21 +150,36 @@ def run(args: argparse.Namespace) -> int:
         thresholds = adapted.problem.min_counts
         model_path, table = named[thresholds]
         fields = shared.checked_fields(adapted, model_path)
-        model = adapted.whole
+        why = f": {adapted.solution.message}"
+        model: NgramModel | ShardedModel
+        if isinstance(adapted, ShardedAdapted):
+            model = adapted.sharded
+            fields |= shared.gap_fields(adapted.worst_sum(), "arpa", why)
+        else:
+            model = adapted.whole
+            fields |= shared.sum_fields(model, model_path, args.format, why)
         if args.delta:
             made = {**inputs, "sigma2": args.sigma2, "count_weight": args.count_weight, "mdi": __version__}
             about = {name: value for name, value in fields.items() if name not in ("steps", "ngrams")}
             delta = delta_of(adapted, identified, about, made)
-            write_delta(delta, model_path)
             model = delta.apply(background) if args.ppl else model
         fields["perplexity"] = _perplexities(model, args.ppl)
-        if not args.delta:
-            shared.write_model(model, model_path, args, [background_path], adapted.problem.keep)
-            chosen = {**shared.options_of(args), "min_counts": thresholds}
-            seconds += time.monotonic() - begun
-            write_certificate(model_path, {"command": "adapt", **inputs, "options": chosen, **fields}, seconds)
-        if table:
-            write_constraints(adapted, table)
+        with together():
+            if args.delta:
+                write_delta(delta, model_path)
+            else:
+                if isinstance(model, NgramModel):
+                    shared.write_model(model, model_path, args, [background_path], adapted.problem.keep)
+                else:
+                    model.write(model_path)
+                chosen = {**shared.options_of(args), "min_counts": thresholds}
+                seconds += time.monotonic() - begun
+                write_certificate(model_path, {"command": "adapt", **inputs, "options": chosen, **fields}, seconds)
+            if table:
+                write_constraints(adapted, table)
+        if not isinstance(model, NgramModel):
+            model.remove()
+        shared.say_result(adapted, model_path, bool(args.delta))
         return "".join(f"{thresholds}\t{path}\t{found['ppl']:.7g}\n" for path, found in fields["perplexity"].items())
 
     converged = True
@@ -159,14 +197,26 @@ def run(args: argparse.Namespace) -> int:
         begun = time.monotonic()
         for adapted in results:
             pending.append(pool.submit(write, adapted, common + time.monotonic() - begun))
-            converged &= shared.say_result(adapted, named[adapted.problem.min_counts][0], bool(args.delta))
+            converged &= adapted.solution.converged
             begun = time.monotonic()
-        for job in pending:
-            print(job.result(), end="", flush=True)
+        for written in pending:
+            print(written.result(), end="", flush=True)
     return 0 if converged else 1
 
 
-def _perplexities(model: NgramModel, texts: list[str]) -> dict[str, dict]:
+def _cut(args: argparse.Namespace, job: Job, path: str, texts: list[str], longest: int) -> tuple[Counts, ShardedModel]:
+    """The in-domain counts, and the background in shards, cut where the dual of these has its blocks."""
+    from mdi.adaptation.history import History
+    from mdi.lm.sharded import build_shards, cut_files
+
+    if args.delta or args.start or args.history != "ml":
+        raise MdiError("--delta, --start or --history LM with a background in shards; expected none of them")
+    words = cut_files([path], job)
+    counts = shared.read_in_domain(args, texts, words[0].vocab, max(len(words[0].counts), longest))
+    return counts, build_shards([path], job, words, History(counts).cuts)[0]
+
+
+def _perplexities(model: NgramModel | ShardedModel, texts: list[str]) -> dict[str, dict]:
     if not texts:
         return {}
     from mdi.lm.perplexity import perplexity

@@ -6,13 +6,36 @@ Exit code 0 if nothing is wrong (warnings allowed), 1 otherwise.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from mdi.commands.options import read_model
+
+if TYPE_CHECKING:
+    from mdi.lm.check import Finding
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("lm", metavar="LM", help="model in any form, plain or gzipped")
     parser.add_argument("--words", metavar="WORDS.TXT", help="Kaldi's word table: check the model against it")
+
+
+def _certificate(lm: str) -> Iterator[Finding]:
+    """Whether the certificate beside the model is about this file."""
+    import hashlib
+    import os
+
+    from mdi.files import read_json, read_plain
+    from mdi.lm.check import Finding
+
+    if lm == "-" or not os.path.exists(f"{lm}.json"):
+        return
+    said = read_json(f"{lm}.json").get("file")
+    if isinstance(said, dict) and "sha256" in said:
+        if said["sha256"] == hashlib.sha256(read_plain(lm, 1 << 62)).hexdigest():
+            yield Finding("ok", f"{lm}.json is its certificate")
+        else:
+            yield Finding("warning", f"{lm}.json is the certificate of another file: the SHA-256 is not this one's")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -24,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     counts = " / ".join(f"{n:,}" for n in model.trie.counts)
     print(f"{args.lm}: order {model.order}, {counts} n-grams of order 1 to {model.order}")
     wrong = 0
-    for finding in check(model, words):
+    for finding in [*_certificate(args.lm), *check(model, words)]:
         print(f"{finding.level}: {finding.text}")
         wrong += finding.level == "error"
     print("nothing is wrong" if not wrong else f"{wrong} error{'s' if wrong > 1 else ''}")

@@ -25,11 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.files import check_output
+    from mdi.commands.options import check_outputs
     from mdi.fst.formats import read_lm, words_for, write_lm
     from mdi.progress import say
 
-    check_output(args.out, [args.lm, *([args.words] if args.words else [])])
+    check_outputs(args, args.out)
     words = words_for(args.words, args.lm)
     model = read_lm(args.lm, args.words, closed=False)
     write_lm(model, args.out, args.format, words, max_dropped=args.max_dropped)

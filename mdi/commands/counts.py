@@ -25,27 +25,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_lattice_arguments(parser)
 
 
-def add_lattice_arguments(parser: argparse.ArgumentParser) -> None:
-    """What says how lattices and their like are read; `mdi adapt --lattices` has them too."""
+def add_lattice_arguments(parser: argparse.ArgumentParser, formats: bool = True) -> None:
+    """What says how lattices and, with `formats`, their like are read; `mdi adapt --lattices` has them too."""
     add = parser.add_argument
     add("--words", metavar="words.txt", help="the symbol table of lattices, and of models with numbers for words")
-    add(
-        "--lattice-format",
-        choices=("lattice", "nbest", "ctm", "vosk", "text"),
-        help="of all inputs (by their names)",
-    )
+    if formats:
+        add(
+            "--lattice-format",
+            choices=("lattice", "nbest", "ctm", "vosk", "text"),
+            help="of all inputs (by their names)",
+        )
     add("--acoustic-scale", type=float, default=0.1, metavar="A", help="factor of acoustic costs: 1 / LM weight (0.1)")
     add("--lm-scale", type=float, default=1.0, metavar="L", help="factor of graph costs and n-best scores (1)")
     add("--word-penalty", type=float, default=0.0, metavar="P", help="cost of a word (0)")
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.files import check_output
+    from mdi.commands.options import check_outputs
     from mdi.lm.counts import as_vocabulary, write_counts
     from mdi.progress import say
     from mdi.speech.expected_counts import expected_counts
 
-    check_output(args.out, [*args.sources, *filter(None, (args.words, args.vocab))])
+    check_outputs(args, args.out)
     vocab = as_vocabulary(args.vocab, args.oov).freeze() if args.vocab else None
     counts = expected_counts(
         args.sources, vocab, args.order, words=args.words, kind=args.lattice_format, oov=args.oov,

@@ -1,6 +1,8 @@
 """Decodes a Kaldi data folder (wav.scp, text or utt2spk, segments if there are) to lattices lat.1.gz ... lat.N.gz.
 
-The speech is 16 kHz, one channel. A decoding that was stopped goes on with the utterances that are missing.
+The speech is 16 kHz, one channel. A decoding that was stopped goes on with the utterances that are missing. As in
+Kaldi, a line of wav.scp that ends in '|' is a command, which is run in a shell: decode only data that you trust, or
+with --allow-pipes false.
 """
 
 from __future__ import annotations
@@ -22,6 +24,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--text", type=boolean, default=False, metavar="true|false", help="write text, not binary (false)"
     )
+    parser.add_argument(
+        "--allow-pipes", type=boolean, default=True, metavar="true|false",
+        help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (true)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--job",
+        type=int,
+        metavar="N",
+        help="only this one of the --nj jobs; when all are done, a call without it ends the decoding",
+    )
     parser.add_argument("--acwt", type=float, default=0.1, help="scale of the acoustic scores in the search (0.1)")
 
 
@@ -30,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     from pathlib import Path
 
     from mdi.errors import MdiError, examples
-    from mdi.files import make_folder, writing
+    from mdi.files import make_folder, read_json, writing
     from mdi.progress import say
     from mdi.speech.acoustic import read_acoustic_model
     from mdi.speech.data import DataFolder
@@ -42,6 +54,8 @@ def run(args: argparse.Namespace) -> None:
             raise MdiError(
                 f"{path}: not there; expected {'the output of mdi graph' if path == graph else 'a Kaldi data folder'}"
             )
+    if not args.allow_pipes:
+        DataFolder(data).check_no_pipes()
     utterances = DataFolder(data).utterances()
     if args.nj < 1 or args.beam <= 0 or args.lattice_beam <= 0 or args.acwt <= 0:
         raise MdiError("--nj, --beam, --lattice-beam and --acwt; expected positive numbers")
@@ -50,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
     settings = {"graph": [str(graph.resolve()), graph.stat().st_size], "utterances": utterances, "beam": args.beam,
                 "lattice_beam": args.lattice_beam, "acwt": args.acwt, "nj": nj}  # fmt: skip
     record = folder / "decode.json"
-    if record.exists() and json.loads(record.read_text()) != settings:
+    if record.exists() and read_json(record) != settings:
         raise MdiError(
             f"{folder}: holds a decoding with another graph, data, beam or --nj; remove the folder or name another one"
         )
@@ -62,8 +76,12 @@ def run(args: argparse.Namespace) -> None:
         Job(i + 1, str(data), str(graph), n_senones, str(folder), utterances[i::nj], options, args.text)
         for i in range(nj)
     ]
-    total: Times = decode_jobs(jobs)
-    (folder / "num_jobs").write_text(f"{nj}\n")
+    if args.job is not None:
+        jobs = [job for job in jobs if job.number == args.job]
+    total: Times = decode_jobs(jobs) if jobs else Times()
+    if args.job is None:  # last: whoever finds it may take the folder for finished
+        with writing(str(folder / "num_jobs")) as stream:
+            stream.write(f"{nj}\n".encode())
     if total.unfinished:
         say(f"mdi decode: {len(total.unfinished)} utterances ended inside a word: {examples(total.unfinished)}")
     if total.utterances:
@@ -74,4 +92,5 @@ def run(args: argparse.Namespace) -> None:
             f"determinisation"
             f" {1000 * total.determinization / total.utterances:.1f} ms an utterance)"
         )
-    say(f"mdi decode: lattices of {len(utterances):,} utterances in {folder}")
+    decoded = sum(len(job.utterances) for job in jobs)
+    say(f"mdi decode: lattices of {decoded:,} utterances in {folder}")

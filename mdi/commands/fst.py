@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 
-from mdi.commands.options import add_delta, read_adapted
+from mdi.commands.options import add_delta, check_outputs, read_adapted
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,13 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from mdi.errors import MdiError
-    from mdi.files import check_output
     from mdi.fst.grammar import grammar, write_fst, write_text
     from mdi.fst.symbols import check_dropped, read_symbols
     from mdi.lm.model import first_orders
     from mdi.progress import say
 
-    check_output(args.out, [args.lm, args.words])
+    check_outputs(args, args.out)
     if args.max_order is not None and args.max_order < 1:
         raise MdiError(f"--max-order {args.max_order}; expected 1 or more")
     symbols = read_symbols(args.words)

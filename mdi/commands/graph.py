@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from mdi.commands.options import read_model
+from mdi.commands.options import check_outputs, read_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +35,8 @@ def run(args: argparse.Namespace) -> None:
     from mdi.speech.graph import make_graph, phone_table
     from mdi.speech.lexicon import dictionary, lexicon_fst, read_lexicon
 
+    made = [Path(args.out) / name for name in ("words.txt", "phones.txt", "L_disambig.fst", "G.fst", "HCLG.fst")]
+    check_outputs(args, beside=[str(path) for path in made if path.exists()], folder=args.out)
     ready = is_fst(args.lm)
     if ready and not args.words:
         raise MdiError(f"{args.lm}: a G.fst without --words; expected the table that it was made with")

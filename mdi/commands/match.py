@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mdi.adaptation.match import match
+    from mdi.files import together
     from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import check_normalised
 
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("expected SMALL LARGE TEXT OUT, or --counts COUNTS SMALL LARGE OUT")
     small_path, large_path, *texts, out = files
     shared.check_options(args)
-    shared.check_model_output(out, args, [small_path, large_path], texts)
+    shared.check_model_output(out, args, [small_path, large_path])
     if args.estimate:
         from mdi.cost import adapt_cost
 
@@ -51,8 +52,10 @@ def run(args: argparse.Namespace) -> int:
             max_iters=args.max_iters, report=report,
         )  # fmt: skip
     fields = shared.checked_fields(adapted, out)
-    shared.write_model(adapted.whole, out, args, [small_path, large_path], adapted.problem.keep)
+    fields |= shared.sum_fields(adapted.whole, out, args.format, f": {adapted.solution.message}")
     inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts}
     fields = {"command": "match", **inputs, **shared.text_fields(counts), "options": shared.options_of(args), **fields}
-    write_certificate(out, fields, time.monotonic() - started)
+    with together():
+        shared.write_model(adapted.whole, out, args, [small_path, large_path], adapted.problem.keep)
+        write_certificate(out, fields, time.monotonic() - started)
     return 0 if shared.say_result(adapted, out) else 1

@@ -9,15 +9,27 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdi.certificate import write_certificate
 from mdi.cli import boolean
-from mdi.commands.options import add_model_arguments, check_model_output, read_model, warn_of_unknown, write_model
+from mdi.commands.options import (
+    add_cluster_arguments,
+    add_model_arguments,
+    check_model_output,
+    gap_fields,
+    read_model,
+    sharding,
+    sum_fields,
+    warn_of_unknown,
+    write_model,
+)
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
+    from mdi.lm.sharded import Job, ShardedModel
     from mdi.lm.text import TextStats
     from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
@@ -41,18 +53,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "out", metavar="OUT", help="the mixture (.gz by suffix, - for standard output); OUT.json says how it was made"
     )
     add_model_arguments(parser)
+    add_cluster_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     import numpy as np
 
-    from mdi.adaptation.delta import apply_delta
     from mdi.errors import MdiError
-    from mdi.lm.mix import check_weights, mix, over_one_vocabulary
-    from mdi.lm.model import with_suffixes
-    from mdi.lm.normalise import checked_sum, warn_unless_normalised
-    from mdi.lm.perplexity import perplexity_of
-    from mdi.progress import say, set_verbose
+    from mdi.lm.mix import check_weights
+    from mdi.progress import set_verbose
 
     started = time.monotonic()
     set_verbose(args.verbose)
@@ -62,8 +71,61 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError(
             f"one model only ({args.lms[0]}) and the output {args.out}; expected two models or more, then the output"
         )
-    check_model_output(args.out, args, args.lms, texts)
+    check_model_output(args.out, args, args.lms)
     weights = np.zeros(0) if texts else check_weights(_numbers(args.weights), len(names))
+    with sharding(args, args.out, [*args.lms, *texts], args.memory) as job:
+        mixed = _Mixed(args, names, started)
+        if job is None:
+            _mix_here(args, mixed, weights)
+        else:
+            _mix_shards(args, job, mixed, weights)
+
+
+class _Mixed:
+    """What is said and written about a mixture."""
+
+    def __init__(self, args: argparse.Namespace, names: list[str], started: float) -> None:
+        self.args, self.names, self.started, self.texts = args, names, started, args.tune or []
+        self.fields: dict[str, Any] = {"command": "mix", "models": names}
+
+    def tune(self, models: Sequence[NgramModel | ShardedModel], weights: Array) -> Array:
+        """The weights, from development text if there is any."""
+        if not self.texts:
+            return weights
+        self.ids, self.stats = _read_development(self.texts, models[0].vocab)
+        weights, tuning = _tune(models, self.ids)
+        self.fields["tuning"] = {"texts": self.texts, **tuning}
+        return weights
+
+    def score(self, model: NgramModel | ShardedModel) -> None:
+        from mdi.lm.perplexity import perplexity_of
+        from mdi.progress import say
+
+        if self.texts:
+            result = perplexity_of(model, [self.ids], self.stats)
+            self.fields["development"] = result.as_dict()
+            say(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
+
+    def finish(self, weights: Array, write: Callable[[], list[int]], sums: dict[str, Any]) -> None:
+        """`write` writes the model and returns its n-grams by order."""
+        from mdi.files import together
+        from mdi.progress import say
+
+        out = self.args.out
+        with together():
+            counts = write()
+            self.fields |= {"weights": weights, "ngrams": counts, **sums}
+            write_certificate(out, self.fields, time.monotonic() - self.started)
+        parts = ", ".join(f"{weight:.6f} {path}" for weight, path in zip(weights, self.names, strict=True))
+        say(f"{out}: {' / '.join(f'{n:,}' for n in counts)} n-grams = {parts}")
+
+
+def _mix_here(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
+    from mdi.adaptation.delta import apply_delta
+    from mdi.lm.mix import mix, over_one_vocabulary
+    from mdi.lm.model import with_suffixes
+    from mdi.lm.normalise import checked_sum, warn_unless_normalised
+
     models = []
     for path in args.lms:
         models.append(read_model(path, args, closed=False))
@@ -71,24 +133,41 @@ def run(args: argparse.Namespace) -> None:
     if args.delta:
         first = with_suffixes(models[0])
         models += [apply_delta(first, delta, args.lms[0]) for delta in args.delta]
-    _describe(names, models)
+    _describe(mixed.names, [model.order for model in models], [model.vocab for model in models])
     models = over_one_vocabulary(models)
-    fields: dict[str, Any] = {"command": "mix", "models": names}
-    if texts:
-        ids, stats = _read_development(texts, models[0].vocab)
-        weights, tuning = _tune(models, ids)
-        fields["tuning"] = {"texts": texts, **tuning}
+    weights = mixed.tune(models, weights)
     model = mix(models, weights, spend=True)
     del models
-    fields |= {"weights": weights, "ngrams": model.trie.counts, "worst_sum_gap": checked_sum(model)}
-    if texts:
-        result = perplexity_of(with_suffixes(model), [ids], stats)
-        fields["development"] = result.as_dict()
-        say(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
-    write_model(model, args.out, args, args.lms)
-    write_certificate(args.out, fields, time.monotonic() - started)
-    parts = ", ".join(f"{weight:.6f} {path}" for weight, path in zip(weights, names, strict=True))
-    say(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams = {parts}")
+    checked_sum(model)
+    sums = sum_fields(model, args.out, args.format)
+    mixed.score(with_suffixes(model))
+
+    def write() -> list[int]:
+        write_model(model, args.out, args, args.lms)
+        return model.trie.counts
+
+    mixed.finish(weights, write, sums)
+
+
+def _mix_shards(args: argparse.Namespace, job: Job, mixed: _Mixed, weights: Array) -> None:
+    from mdi.errors import MdiError
+    from mdi.lm.mix import mix_sharded
+    from mdi.lm.normalise import check_sum, warn_of_gap
+    from mdi.lm.sharded import build_shards, cut_files
+
+    if args.delta:
+        raise MdiError("--delta with models in shards; expected none: mix the model that mdi apply writes")
+    words = cut_files(args.lms, job)
+    _describe(args.lms, [len(one.counts) for one in words], [one.own for one in words])
+    models = build_shards(args.lms, job, words, closed=False)
+    for path, model in zip(args.lms, models, strict=True):
+        warn_of_gap(path, model.worst_sum())
+    weights = mixed.tune(models, weights)
+    found, worst, rounded = mix_sharded(models, weights, "mixed")
+    check_sum(worst)
+    sums = gap_fields(rounded, "arpa")
+    mixed.score(found)
+    mixed.finish(weights, lambda: found.write(args.out), sums)
 
 
 def _numbers(text: str) -> list[float]:
@@ -100,22 +179,21 @@ def _numbers(text: str) -> list[float]:
         raise MdiError(f"--weights {text}; expected numbers separated by commas, such as 0.7,0.3") from None
 
 
-def _describe(paths: list[str], models: list[NgramModel]) -> None:
+def _describe(paths: list[str], orders: list[int], vocabs: list[Vocabulary]) -> None:
     """Says what the models do not have in common."""
     from mdi.errors import examples
     from mdi.progress import say
 
-    orders = [model.order for model in models]
     if len(set(orders)) > 1:
         say(f"models of order {', '.join(map(str, orders))}: mixed at order {max(orders)}, the lower ones back off")
-    names = [model.vocab.word(model.vocab.unk) if model.vocab.unk >= 0 else None for model in models]
+    names = [vocab.word(vocab.unk) if vocab.unk >= 0 else None for vocab in vocabs]
     first = next((name for name in names if name), None)
     for path, name in zip(paths, names, strict=True):
         if first and name is None:
             say(f"{path}: no unknown word; {first} has probability 0 in it")
         elif name != first:
             say(f"{path}: its unknown word {name} is taken as {first}")
-    words = [set(model.vocab.words) - {name} for model, name in zip(models, names, strict=True)]
+    words = [set(vocab.words) - {name} for vocab, name in zip(vocabs, names, strict=True)]
     union = set().union(*words)
     for path, known in zip(paths, words, strict=True):
         if missing := sorted(union - known):
@@ -151,17 +229,18 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
     return ids, stats
 
 
-def _tune(models: list[NgramModel], ids: Array) -> tuple[Array, dict[str, float]]:
+def _tune(models: Sequence[NgramModel | ShardedModel], ids: Array) -> tuple[Array, dict[str, float]]:
     """(weights, what the certificate says of them)"""
     import numpy as np
 
     from mdi.lm.mix import em_steps
-    from mdi.lm.model import with_suffixes
+    from mdi.lm.model import NgramModel, with_suffixes
     from mdi.lm.perplexity import token_probs
     from mdi.progress import Progress, detail, say
 
     predicted = (ids >= 0) & (ids != models[0].vocab.bos)
-    probs = [token_probs(with_suffixes(model), ids)[0][predicted] for model in models]
+    closed = (with_suffixes(model) if isinstance(model, NgramModel) else model for model in models)
+    probs = [token_probs(model, ids)[0][predicted] for model in closed]
     allowed = int((np.array(probs) > 0).any(axis=0).sum())
     with Progress("tuning the weights", unit="iterations") as progress:
         for iteration, (weights, ppl) in enumerate(em_steps(probs), 1):

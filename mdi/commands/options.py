@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdi.cli import boolean
-from mdi.errors import MdiError, check_positive, examples
+from mdi.cluster import KINDS
+from mdi.errors import MdiError, OptionError, check_positive, examples
 from mdi.progress import Progress, detail, say, set_verbose
 
 if TYPE_CHECKING:
@@ -17,12 +19,15 @@ if TYPE_CHECKING:
     from mdi.adaptation.solver import Step
     from mdi.lm.counts import Counts
     from mdi.lm.model import NgramModel
+    from mdi.lm.sharded import Job
     from mdi.lm.text import TextStats
     from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
 
 # A higher share of words outside the vocabulary than this makes perplexities look better than they are.
 MUCH_UNKNOWN = 0.05
+# Marginals that rounding may have moved by more than this, as an L1 distance, are not certified.
+MAX_ROUNDING = 1e-6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +56,61 @@ def add_model_arguments(parser: argparse.ArgumentParser, *, writes: bool = True,
                             help="form of OUT (as its name says: *.carpa, Gr.fst, *.fst, otherwise ARPA)")  # fmt: skip
 
 
+def add_cluster_arguments(parser: argparse.ArgumentParser, *, memory: bool = True) -> None:
+    """Of verbs that can work on models in shards. `memory`: whether --memory is not an option of the verb already."""
+    add = parser.add_argument
+    add("--cluster", metavar="WHERE", help=f"share the work between Dask workers: {KINDS} (this process)")
+    if memory:
+        add("--memory", metavar="SIZE", help="of each process, such as 2G: cut the models into shards that fit (none)")
+    add("--shards", type=int, metavar="N", help="cut into so many shards (as many as workers and memory demand)")
+    add("--shards-dir", metavar="DIR",
+        help="folder for shards, which all workers see; removed when all is done, used again after a failure "
+             "(OUT.shards)")  # fmt: skip
+
+
+def parse_size(name: str, text: str) -> int:
+    """Bytes of '500M' or '2G'."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)B?", text, re.IGNORECASE)
+    size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else 0
+    if size < 1 << 20:
+        raise OptionError(name, text, "at least 1M, such as 500M or 2G")
+    return size
+
+
+@contextmanager
+def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str | None = None) -> Iterator[Job | None]:
+    """Where and by whom models in shards are worked on; None where they are not to be cut. A job that fails leaves its
+    shards for the next try."""
+    if args.cluster is None and args.shards is None and memory is None:
+        yield None
+        return
+    from mdi.cluster import connected
+    from mdi.lm.sharded import Job, job_folder, source_of
+
+    if args.shards is not None:
+        check_positive("shards", args.shards)
+    form = getattr(args, "format", None)
+    if form not in (None, "arpa") or (getattr(args, "words", None) and not getattr(args, "lattices", None)):
+        raise MdiError("--words or --format with a model in shards; expected ARPA in and out: use mdi convert")
+    if out == "-" and args.shards_dir is None:
+        raise MdiError("standard output and a model in shards; expected --shards-dir DIR for the shards")
+    size = None if memory is None else parse_size("memory", memory)
+    about = {name: value for name, value in vars(args).items() if name not in _FREE}
+    about["sources"] = [source_of(path) for path in inputs]
+    name = out.replace("{}", "sweep")
+    with (
+        job_folder(args.shards_dir or f"{name}.shards", about) as folder,
+        connected(args.cluster, size, f"{name}.workers.log") as runner,
+    ):
+        yield Job(folder, runner, size, args.shards)
+        if runner.exchanged:
+            detail(f"{runner.exchanged / 1e6:.1f} MB sent to workers and back")
+
+
+# Options that may change between tries.
+_FREE = ("cluster", "threads", "verbose", "estimate", "memory", "shards_dir")
+
+
 def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> NgramModel:
     """A model in any form: see `mdi convert`."""
     from mdi.fst.formats import read_lm
@@ -58,15 +118,32 @@ def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> Ngra
     return read_lm(path, args.words, closed=closed)
 
 
-def check_model_output(
-    path: str, args: argparse.Namespace, sources: list[str], inputs: list[str] | None = None
-) -> None:
-    """Refuses, before any work is done, an output that cannot be written, would replace an input, or has a form for
-    which the numbers of words are missing."""
-    from mdi.certificate import check_outputs
+def check_outputs(args: argparse.Namespace, *named: str, beside: Iterable[str] = (), folder: str = "") -> None:
+    """Refuses, before any work is done, outputs that cannot be written, that are the same file, or that are an input:
+    whatever is named on the command line, by an option or not, and is no output. `beside`: what else is written;
+    `folder`: the one that it is written into."""
+    from mdi.files import check_output, is_stream, same_file
+
+    values = (value for name in vars(args).values() for value in (name if isinstance(name, list) else [name]))
+    inputs = [value for value in values if isinstance(value, str)]
+    outputs = [*named, *beside]
+    for out in (*named, folder):
+        if out in inputs:
+            inputs.remove(out)
+    inputs += [str(part) for source in inputs if Path(source).is_dir() for part in Path(source).glob("lat.*.gz")]
+    for i, out in enumerate(outputs):
+        check_output(out, inputs)
+        if any(same_file(out, other) and not is_stream(out) for other in outputs[:i]):
+            raise MdiError(f"{out}: is to be written twice, as two outputs; give each a name of its own")
+
+
+def check_model_output(path: str, args: argparse.Namespace, sources: list[str], *others: str) -> None:
+    """The same for a model, its certificate and other outputs; refuses a form for which the numbers of words are
+    missing."""
+    from mdi.certificate import certificate_of
     from mdi.fst.formats import check_form, words_for
 
-    check_outputs(path, [*sources, *(inputs or []), *([args.words] if args.words else [])])
+    check_outputs(args, path, *others, beside=certificate_of(path))
     check_form(path, args.format, words_for(args.words, *sources))
 
 
@@ -87,8 +164,6 @@ def check_options(args: argparse.Namespace) -> None:
 
 def parse_variances(text: str | None) -> float | list[float] | None:
     """'1', or by order '2-1-0.5'; None and 'none' mean no prior."""
-    from mdi.errors import OptionError
-
     if text is None or text == "none":
         return None
     try:
@@ -128,7 +203,7 @@ def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary
         assert believed is not None
         counts = believed if weight == 1.0 else scaled_counts(believed, weight)
     stats = counts.stats
-    if not args.counts and stats.oov > 0.5 * stats.words:
+    if stats.oov > 0.5 * stats.words:
         raise MdiError(
             f"{stats.oov:,} of {stats.words:,} in-domain words are outside the vocabulary, such as "
             f"{examples(stats.oov_examples)}; expected most of them in it. {why_unknown(stats)}"
@@ -208,23 +283,48 @@ def text_fields(counts: Counts) -> dict[str, int]:
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """The options for the certificate; the number of threads changes nothing."""
     return {
-        name: value for name, value in vars(args).items() if name not in ("files", "threads", "verbose", "estimate")
+        name: value
+        for name, value in vars(args).items()
+        if name not in ("files", "threads", "verbose", "estimate", "cluster", "memory", "shards", "shards_dir")
     }
 
 
-def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
-    """The certificate's fields; an error instead of a model that is not one."""
-    from mdi.adaptation.table import certificate
+def sum_fields(model: NgramModel, out: str, form: str | None = None, why: str = "") -> dict[str, Any]:
+    """How far from one the probabilities sum to in the file that will be written, after its digits are rounded; an
+    error where that is no model."""
+    from mdi.fst.formats import format_of, reader_of
+    from mdi.lm.model import with_suffixes
+    from mdi.lm.normalise import worst_sum
+
+    form = form or format_of(out)
+    return gap_fields(worst_sum(with_suffixes(model), reader_of(form)), form, why)
+
+
+def gap_fields(worst: tuple[float, str], form: str, why: str = "") -> dict[str, Any]:
+    """The same where the largest gap, and the history that has it, are known."""
     from mdi.lm.normalise import MAX_OUTPUT_GAP
+
+    gap, where = worst
+    if not gap <= MAX_OUTPUT_GAP[form == "arpa"]:
+        raise MdiError(
+            f"the model would sum to one only within {gap:.2g} (after {where}){why}. Nothing was written; raise "
+            f"--min-counts, use --targets smoothed or --sigma2, or look the input over with mdi check"
+        )
+    return {"worst_sum_gap": gap, "worst_sum_history": where}
+
+
+def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
+    """The certificate's fields; an error where they could not be computed."""
+    from mdi.adaptation.table import certificate
 
     for reason, number in adapted.problem.dropped.reasons.items():
         say(f"{out}: dropped {number:,} constraints, {reason}")
     fields = certificate(adapted)
-    if not fields["worst_sum_gap"] <= MAX_OUTPUT_GAP:
+    if not fields["rounding_error"] <= MAX_ROUNDING:
         raise MdiError(
-            f"the adapted model sums to one only within {fields['worst_sum_gap']:.2g} (after "
-            f"{fields['worst_sum_history']}): {adapted.solution.message}. Nothing was written; raise --min-counts, or "
-            f"use --targets smoothed or --sigma2"
+            f"the marginals are known only within {fields['rounding_error']:.2g}: back-off weights are so large that "
+            f"rounding leaves no digits ({adapted.solution.message}). Nothing was written; use --sigma2, raise "
+            f"--min-counts, or prune the background (mdi prune)"
         )
     return fields
 

@@ -14,11 +14,19 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from mdi.cli import boolean
-from mdi.commands.options import add_delta, add_model_arguments, read_adapted, warn_of_unknown
+from mdi.commands.options import (
+    add_cluster_arguments,
+    add_delta,
+    add_model_arguments,
+    read_adapted,
+    sharding,
+    warn_of_unknown,
+)
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
     from mdi.lm.perplexity import Sentence
+    from mdi.lm.sharded import ShardedModel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,21 +38,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", type=boolean, default=False, metavar="true|false", help="one JSON object per text (false)")
     add_model_arguments(parser, writes=False)
     add_delta(parser, "LM")
+    add_cluster_arguments(parser)
     add("--debug", type=int, choices=(0, 1, 2), default=0,
         help="1: each sentence, 2: each word, in SRILM's layout (0)")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> None:
     from mdi.errors import MdiError
-    from mdi.files import read_chunks
-    from mdi.lm.perplexity import perplexity
-    from mdi.lm.text import Sentences
 
     if args.debug and args.json:
         raise MdiError("--debug shows sentences as text; expected no --json")
     if isinstance(sys.stdout, io.TextIOWrapper):  # words are bytes, whatever their encoding
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
-    model = read_adapted(args.lm, args)
+    with sharding(args, args.lm, [args.lm], args.memory) as job:
+        if job is None:
+            _score(args, read_adapted(args.lm, args))
+            return
+        from mdi.lm.sharded import read_sharded
+
+        if args.delta:
+            raise MdiError("--delta with a model in shards; expected none: score the model that mdi apply writes")
+        _score(args, read_sharded(args.lm, job))
+
+
+def _score(args: argparse.Namespace, model: NgramModel | ShardedModel) -> None:
+    from mdi.files import read_chunks
+    from mdi.lm.perplexity import perplexity
+    from mdi.lm.text import Sentences
+
     for path in args.texts:
         if args.debug:  # sentences are shown as they are in the text, which may be a pipe: it is read once
             text = Sentences(b"".join(read_chunks(path)), path)
@@ -61,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
         warn_of_unknown(path, result.oov, result.words)
 
 
-def _printer(model: NgramModel, text: bytes, debug: int) -> Callable[[Sentence], None]:
+def _printer(model: NgramModel | ShardedModel, text: bytes, debug: int) -> Callable[[Sentence], None]:
     """Prints a sentence as it is in the text, its words' probabilities, its perplexity and a blank line."""
     lines = _sentences(text)
 

@@ -10,7 +10,7 @@ import argparse
 import time
 
 from mdi.certificate import write_certificate
-from mdi.commands.options import add_model_arguments, check_model_output, read_model, write_model
+from mdi.commands.options import add_model_arguments, check_model_output, read_model, sum_fields, write_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from mdi.files import together
+    from mdi.lm.model import without
     from mdi.lm.normalise import checked_sum, warn_unless_normalised
     from mdi.lm.prune import mark_pruned, needs, threshold_for
     from mdi.progress import say
@@ -43,16 +45,17 @@ def run(args: argparse.Namespace) -> None:
     if args.max_ngrams is not None:
         need = needs(model)
         threshold = threshold_for(need, args.max_ngrams)
-    pruned, keep = mark_pruned(model, threshold, need=need, spend=True)
+    pruned = without(*mark_pruned(model, threshold, need=need, spend=True))
     del model, need
-    counts = [int(part.sum()) for part in keep[1:]]
+    checked_sum(pruned)
     fields = {
         "command": "prune", "model": args.lm, "threshold": threshold, "max_ngrams": args.max_ngrams,
-        "ngrams_before": before, "ngrams": counts, "worst_sum_gap": checked_sum(pruned),
+        "ngrams_before": before, "ngrams": pruned.trie.counts, **sum_fields(pruned, args.out, args.format),
     }  # fmt: skip
-    write_model(pruned, args.out, args, [args.lm], keep)
-    write_certificate(args.out, fields, time.monotonic() - started)
-    whole, left = (" / ".join(f"{n:,}" for n in numbers) for numbers in (before, counts))
+    with together():
+        write_model(pruned, args.out, args, [args.lm])
+        write_certificate(args.out, fields, time.monotonic() - started)
+    whole, left = (" / ".join(f"{n:,}" for n in numbers) for numbers in (before, pruned.trie.counts))
     say(f"{args.out}: {left} n-grams of {whole}, threshold {threshold:.6g}")
     if pruned.order < len(before):
         say(f"{args.out}: of order {pruned.order}, no longer n-gram is left")

@@ -9,9 +9,10 @@ there.
 from __future__ import annotations
 
 import argparse
+import os
 
 from mdi.cli import boolean
-from mdi.commands.options import add_delta, read_adapted, read_model
+from mdi.commands.options import add_delta, check_outputs, read_adapted, read_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,8 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from mdi.errors import MdiError
     from mdi.progress import say
+    from mdi.speech.lattice_files import archives
     from mdi.speech.rescore import rescore
 
+    if os.path.isdir(args.source):
+        made = [os.path.join(args.out, os.path.basename(archive)) for archive in archives(args.source)]
+        check_outputs(args, beside=filter(os.path.exists, made), folder=args.out)
+    else:
+        check_outputs(args, args.out)
     if args.delta and not args.new_lm:
         raise MdiError("--delta adapts the new model; expected --new-lm")
     old_lm = read_model(args.old_lm, args) if args.old_lm else None

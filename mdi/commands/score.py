@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from pathlib import Path
 
+    from mdi.commands.options import check_outputs
     from mdi.errors import MdiError
     from mdi.progress import say
     from mdi.speech.data import DataFolder, read_text
@@ -49,6 +50,8 @@ def run(args: argparse.Namespace) -> None:
 
     if not Path(args.folder).is_dir():
         raise MdiError(f"{args.folder}: no such folder; expected one with lat.1.gz, text or ctm. Decode first")
+    kept = Path(args.folder) / "scoring_kaldi" / "test_filt.txt"  # the references as scored
+    check_outputs(args, beside=[str(kept)] if kept.exists() else [], folder=args.folder)
     data = Path(args.data)
     references = filtered(DataFolder(data).text() if data.is_dir() else read_text(data), args.ref_filter)
     speakers = DataFolder(data).speakers() if data.is_dir() else {}

@@ -11,15 +11,32 @@ certificate, OUT.json, says what was done.
 from __future__ import annotations
 
 import argparse
-import re
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdi.certificate import write_certificate
-from mdi.commands.options import add_model_arguments, check_model_output, write_model
+from mdi.commands.options import (
+    add_cluster_arguments,
+    add_model_arguments,
+    check_model_output,
+    gap_fields,
+    parse_size,
+    sharding,
+    sum_fields,
+    write_model,
+)
 from mdi.errors import MdiError, examples
 from mdi.progress import say
+
+if TYPE_CHECKING:
+    from mdi.lm.estimate import Discount
+    from mdi.lm.sharded import Job
+    from mdi.lm.text import TextStats
+    from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary
 
 # What Python, numba and the compiled kernels take before anything is counted.
 PROGRAM = 200 << 20
@@ -46,13 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--counts", metavar="FILE", help="SRILM count file, instead of text")
     add("--counts-out", metavar="FILE", help="write the counts too, in SRILM's format")
     add_model_arguments(parser)
+    add_cluster_arguments(parser, memory=False)
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.files import check_output
-    from mdi.lm.counts import read_counts, stream_text, writing_counts
-    from mdi.lm.estimate import checked, default_min_counts, estimate
-    from mdi.lm.normalise import TOLERANCE, worst_sum
+    from mdi.files import together
+    from mdi.lm.estimate import default_min_counts
     from mdi.lm.text import SPECIAL
     from mdi.lm.thresholds import parse_thresholds
     from mdi.lm.trie import MAX_ORDER
@@ -63,16 +79,51 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError("expected TEXT OUT, or --counts COUNTS OUT")
     if not 1 <= args.order <= MAX_ORDER:
         raise MdiError(f"--order {args.order}; expected 1 to {MAX_ORDER}")
-    asked = _bytes(args.memory)
+    asked = parse_size("memory", args.memory)
     min_counts = default_min_counts(args.order)
     if args.min_counts:  # those of orders beyond the model's have nothing to do, as with SRILM's -gt3min
         min_counts = parse_thresholds(args.min_counts, MAX_ORDER)[: args.order]
     memory = max(asked - PROGRAM, asked // 8)
-    inputs = [*args.texts, *filter(None, (args.counts, args.vocab))]
-    check_model_output(args.out, args, [], inputs)
-    if args.counts_out:
-        check_output(args.counts_out, inputs)
+    check_model_output(args.out, args, [], *filter(None, [args.counts_out]))
     vocab = model_vocabulary(read_words(args.vocab), args.oov != "drop") if args.vocab else GrowingVocabulary(SPECIAL)
+    with sharding(args, args.out, [*args.texts, *filter(None, [args.vocab])]) as job:
+        if job is None:
+            done = _train_here(args, vocab, min_counts, memory)
+        else:
+            done = _train_shards(args, job, vocab, min_counts, memory)
+        with together():
+            ngrams = done.write()
+            write_certificate(args.out, {
+                "command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab,
+                "order": args.order, "smoothing": args.smoothing, "min_counts": min_counts,
+                "sentences": done.stats.sentences, "words": done.stats.words, "oov": done.stats.oov,
+                "oov_handling": args.oov if args.vocab else None, "ngrams": ngrams,
+                "discounts": [discount.as_dict() for discount in done.discounts],
+                "left_over": {"probability": done.left_over, "words": done.sharing},
+                **done.sums,
+            }, time.monotonic() - started)  # fmt: skip
+    counts = ", ".join(f"{n:,}" for n in ngrams)
+    say(f"mdi train: {counts} n-grams; sums to one within {done.sums['worst_sum_gap']:.1g} -> {args.out}")
+
+
+class _Trained(NamedTuple):
+    """What there is to say about a model that is ready; `write` writes it and returns its n-grams by order."""
+
+    stats: TextStats
+    discounts: list[Discount]
+    left_over: float
+    sharing: int
+    sums: dict[str, Any]
+    write: Callable[[], list[int]]
+
+
+def _train_here(
+    args: argparse.Namespace, vocab: Vocabulary | GrowingVocabulary, min_counts: list[float], memory: int
+) -> _Trained:
+    from mdi.lm.counts import read_counts, stream_text, writing_counts
+    from mdi.lm.estimate import checked, estimate
+    from mdi.lm.normalise import worst_sum
+
     with ExitStack() as stack:
         if args.counts:
             counts = checked(
@@ -82,44 +133,51 @@ def run(args: argparse.Namespace) -> None:
             counts = stack.enter_context(
                 stream_text(list(map(Path, args.texts)), vocab, args.order, args.oov, memory, args.tmp)
             )
-        _say_text(counts, args)
+        _say_text(counts.stats, len(counts.vocab), args)
         if args.counts_out:
             counts = stack.enter_context(writing_counts(counts, args.counts_out))
-        estimated = estimate(counts, args.smoothing, min_counts)
-    for k, discount in enumerate(estimated.discounts, 1):
+        found = estimate(counts, args.smoothing, min_counts)
+    _check(found.discounts, worst_sum(found.model))
+
+    def write() -> list[int]:
+        write_model(found.model, args.out, args, [])
+        return found.model.trie.counts
+
+    sums = sum_fields(found.model, args.out, args.format)
+    return _Trained(counts.stats, found.discounts, found.left_over, found.sharing, sums, write)
+
+
+def _train_shards(
+    args: argparse.Namespace, job: Job, vocab: Vocabulary | GrowingVocabulary, min_counts: list[float], memory: int
+) -> _Trained:
+    from mdi.lm.sharded_train import train_sharded
+    from mdi.lm.vocabulary import Vocabulary
+
+    if args.counts or args.counts_out:
+        raise MdiError("--counts or --counts-out with a model in shards; expected text, and the model alone")
+    fixed = vocab if isinstance(vocab, Vocabulary) else None
+    found = train_sharded(args.texts, job, args.order, fixed, args.smoothing, min_counts, args.oov, memory)
+    _say_text(found.stats, len(found.model.vocab), args)
+    _check(found.discounts, found.worst)
+    sums = gap_fields(found.written, "arpa")
+    write = partial(found.model.write, args.out)
+    return _Trained(found.stats, found.discounts, found.left_over, found.sharing, sums, write)
+
+
+def _check(discounts: list[Discount], worst: tuple[float, str]) -> None:
+    """Says what the discounts are; an error instead of a model that is not one."""
+    from mdi.lm.normalise import TOLERANCE
+
+    for k, discount in enumerate(discounts, 1):
         say(f"mdi train: {discount.describe(k)}")
-    model = estimated.model
-    gap, where = worst_sum(model)
+    gap, where = worst
     if not gap <= TOLERANCE:
         raise MdiError(f"the model sums to one only within {gap:.2g} (after {where}); nothing was written")
-    write_model(model, args.out, args, [])
-    write_certificate(args.out, {
-        "command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab, "order": args.order,
-        "smoothing": args.smoothing, "min_counts": min_counts, "sentences": counts.stats.sentences,
-        "words": counts.stats.words,
-        "oov": counts.stats.oov, "oov_handling": args.oov if args.vocab else None, "ngrams": model.trie.counts,
-        "discounts": [discount.as_dict() for discount in estimated.discounts],
-        "left_over": {"probability": estimated.left_over, "words": estimated.sharing},
-        "worst_sum_gap": gap, "worst_sum_history": where,
-    }, time.monotonic() - started)  # fmt: skip
-    say(
-        f"mdi train: {', '.join(f'{n:,}' for n in model.trie.counts)} n-grams; sums to one within {gap:.1g} -> "
-        f"{args.out}"
-    )
 
 
-def _say_text(counts, args: argparse.Namespace) -> None:
-    stats = counts.stats
-    text = f"mdi train: {stats.sentences:,} sentences, {stats.words:,} words, {len(counts.vocab):,} in the vocabulary"
+def _say_text(stats: TextStats, vocabulary: int, args: argparse.Namespace) -> None:
+    text = f"mdi train: {stats.sentences:,} sentences, {stats.words:,} words, {vocabulary:,} in the vocabulary"
     if stats.oov:
         done = "mapped to <unk>" if args.oov == "map" else "left out with the n-grams around them"
         text += f"; {stats.oov:,} words outside it, such as {examples(stats.oov_examples)}: {done}"
     say(text)
-
-
-def _bytes(text: str) -> int:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)B?", text, re.IGNORECASE)
-    size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else 0
-    if size < 1 << 20:
-        raise MdiError(f"--memory {text}; expected at least 1M, such as 500M or 2G")
-    return size

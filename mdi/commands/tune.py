@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdi.certificate import check_outputs, write_certificate
+from mdi.certificate import write_certificate
 from mdi.commands import options as shared
 from mdi.errors import MdiError
 from mdi.progress import Progress, detail, say, set_verbose
@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mdi.adaptation.tune import tune
+    from mdi.files import together
     from mdi.lm.normalise import check_normalised, checked_sum
 
     started = time.monotonic()
@@ -55,9 +56,9 @@ def run(args: argparse.Namespace) -> int:
     shared.check_options(args)
     if out == "-":
         raise MdiError("expected a file as output")
-    shared.check_model_output(out, args, [background_path, *args.mix_with], [*texts, development_path])
-    for path in (f"{out}.search.tsv", f"{out}.search.svg"):
-        check_outputs(path, [background_path, *texts, development_path, *args.mix_with])
+    searched = (f"{out}.search.tsv", f"{out}.search.svg")
+    shared.check_model_output(out, args, [background_path, *args.mix_with])
+    shared.check_outputs(args, out, beside=searched)
     if args.estimate:
         from mdi.cost import tune_cost
 
@@ -87,8 +88,8 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
     bar.close()
     fields = shared.checked_fields(tuned.adapted, out)
-    fields |= {"worst_sum_gap": checked_sum(tuned.model), "ngrams": tuned.model.trie.counts}
-    shared.write_model(tuned.model, out, args, [background_path, *args.mix_with])
+    checked_sum(tuned.model)
+    fields |= {"ngrams": tuned.model.trie.counts, **shared.sum_fields(tuned.model, out, args.format)}
     ppl = tuned.development.ppl
     choice = {
         "min_counts": tuned.setting.min_counts, "sigma2": tuned.setting.sigma2, "mixed": list(tuned.weights),
@@ -98,8 +99,10 @@ def run(args: argparse.Namespace) -> int:
     }  # fmt: skip
     inputs = {"background": background_path, "in_domain": args.counts or texts, "development": development_path}
     fields = {"command": "tune", **inputs, **shared.text_fields(counts), "choice": choice, **fields}
-    write_certificate(out, {**fields, "options": shared.options_of(args)}, time.monotonic() - started)
-    _write_search(tuned, out)
+    with together():
+        shared.write_model(tuned.model, out, args, [background_path, *args.mix_with])
+        write_certificate(out, {**fields, "options": shared.options_of(args)}, time.monotonic() - started)
+        _write_search(tuned, out)
     parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
     say(f"search: {len(tuned.trials)} settings; ended: {tuned.ended.replace('max_settings', '--max-settings')}")
     say(f"chosen: {tuned.setting}; mixed: {parts}")

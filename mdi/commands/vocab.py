@@ -33,13 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from pathlib import Path
 
+    from mdi.commands.options import check_outputs
     from mdi.errors import OptionError, examples
-    from mdi.files import check_output, writing
+    from mdi.files import writing
     from mdi.lm.vocabulary import read_words, to_bytes, vocabulary
     from mdi.lm.word_counts import choose_words, count_words, coverage
     from mdi.progress import say
 
-    check_output(args.out, [*args.texts, *args.background, *args.dev, *([args.base] if args.base else [])])
+    check_outputs(args, args.out)
     if args.background and args.size is None:
         raise OptionError("size", args.size, "a number of words, as --background has many")
     in_domain = count_words(list(map(Path, args.texts)))

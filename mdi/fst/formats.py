@@ -34,8 +34,10 @@ from mdi.fst.symbols import (
     read_symbols,
     symbols_inside,
 )  # fmt: skip
+from mdi.kernels.arpa import as_written
 from mdi.lm.arpa import HasModel, read_arpa, write_arpa
 from mdi.lm.model import NgramModel, with_suffixes, without
+from mdi.lm.normalise import Reader
 from mdi.lm.trie import Array
 from mdi.lm.vocabulary import BOS, EOS, Vocabulary
 from mdi.progress import say
@@ -125,6 +127,17 @@ def check_form(path: str, format: str | None, words: str | None) -> None:
             symbols.require(DISAMBIGUATION)
 
 
+def reader_of(form: str) -> Reader:
+    """What is found in a file of this form for the probabilities and weights that were written."""
+    return as_written if form == "arpa" else _single_precision
+
+
+def _single_precision(values: Array) -> Array:
+    """Costs, -ln p, have 32 bits."""
+    with np.errstate(divide="ignore"):
+        return np.exp(np.log(values).astype(np.float32).astype(float))
+
+
 def write_lm(
     model: NgramModel | HasModel, path: str | os.PathLike, format: str | None = None,
     words: str | os.PathLike | None = None, *,
@@ -180,7 +193,7 @@ def _unknown(symbols: SymbolTable) -> int | None:
     try:
         text = (Path(symbols.path).parent / "oov.int").read_text()
         return int(text)
-    except (OSError, ValueError):
+    except (FileNotFoundError, ValueError):
         return None
 
 

@@ -221,11 +221,13 @@ def read_header(data: bytes, where: str) -> tuple[str, int, int, int]:
 
 def is_fst(path: str) -> bool:
     """Whether a file begins as OpenFst's do."""
+    if path == "-":
+        return False
     try:
         with open(path, "rb") as stream:
-            return stream.read(4) == struct.pack("<i", _MAGIC)
-    except OSError:
-        return False
+            return begins_fst(stream.read(4))
+    except OSError as error:
+        raise MdiError(f"{path}: {error.strerror or error}") from error
 
 
 def begins_fst(data: bytes) -> bool:

@@ -14,6 +14,8 @@ from mdi.lm.model import NgramModel, over_vocabulary
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, Vocabulary, read_word_file, vocabulary
 
 EPSILON, DISAMBIGUATION = "<eps>", "#0"
+# That a word of a small table may have.
+LARGEST_NUMBER = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ def symbols_inside(header: Header, path: str) -> SymbolTable | None:
     """The table that an FST holds, if it does."""
     if header.symbols is None:
         return None
+    _check_numbers(header.symbols.keys, path)
     return SymbolTable(path, header.symbols.keys, header.symbols.name)
 
 
@@ -130,9 +133,18 @@ def read_symbols(path: str) -> SymbolTable:
             f"{path}: a list of words without numbers; expected Kaldi's words.txt, a word and its number per line"
         )
     ids = dict(zip(words, numbers, strict=True))
+    _check_numbers(ids, path)
     if ids.get(EPSILON) != 0:
         raise MdiError(f"{path}: {EPSILON} is not 0; expected Kaldi's words.txt, which begins with '{EPSILON} 0'")
     return SymbolTable(path, ids)
+
+
+def _check_numbers(ids: dict[str, int], path: str) -> None:
+    """Refuses numbers that no table of so many words has: arrays are as long as the largest."""
+    for word, i in ids.items():
+        if not 0 <= i <= LARGEST_NUMBER + 100 * len(ids):
+            raise MdiError(f"{path}: the word '{word}' has the number {i}, in a table of {len(ids):,} words; expected "
+                           f"numbers from 0 on, with few gaps")  # fmt: skip
 
 
 def make_symbols(words: list[str], path: str = "words.txt") -> SymbolTable:

@@ -7,9 +7,12 @@ is kept in $MDI_CACHE, or else in the user's cache folder.
 from __future__ import annotations
 
 import os
+import stat
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 
 def cache_folder(modules: Path, environment: Mapping[str, str]) -> str | None:
@@ -25,12 +28,35 @@ def _is_mine(folder: str) -> bool:
     """Made if need be. What is loaded from it is run: it must be nobody else's."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        return os.access(folder, os.W_OK) and os.stat(folder).st_uid == os.getuid()
+        status = os.lstat(folder)
+        safe = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
+        return safe and os.access(folder, os.W_OK)
     except OSError:
         return False
+
+
+def start_lightly() -> None:
+    """Loads numba without what it would look for as its first kernel is loaded: a BLAS, in scipy.linalg, and cffi. That
+    takes as long as an adaptation, and no kernel here uses them. For processes that are this package's alone: others
+    may."""
+    modules: dict[str, Any] = sys.modules
+    if "numba.np.arraymath" in modules:
+        return
+    hidden = [name for name in ("scipy.linalg", "cffi") if name not in modules]
+    modules.update(dict.fromkeys(hidden))  # None: an import fails
+    try:
+        import numba.core.typing.cffi_utils
+        import numba.np.arraymath  # noqa: F401
+    finally:
+        for name in hidden:
+            del modules[name]
 
 
 if _folder := cache_folder(Path(__file__).parent, os.environ):
     from numba import config
 
     config.CACHE_DIR = _folder
+elif not os.environ.get("NUMBA_CACHE_DIR") and not os.access(Path(__file__).parent, os.W_OK):
+    from numba.core.dispatcher import Dispatcher
+
+    Dispatcher.enable_caching = lambda self: None  # nowhere to keep it: compiled again by every run

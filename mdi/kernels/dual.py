@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mdi.kernels.model import ModelLevel
+from mdi.kernels.model import ROUNDING, ModelLevel
 from mdi.kernels.types import Array
 
 
@@ -179,6 +179,44 @@ def up_and_down(lo, hi, hist, scale, sums):
                 i = cell[e]
                 total[i + (word_shift if i < n_words else other_shift)] += weight * a[e]
     return log_z, to_empty, slack
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def up_and_down_all(bounds, hist, scale, sums, totals):
+    """All blocks of a part, one after the other: totals[b] becomes what `up_and_down` returns."""
+    for b in range(totals.shape[0]):
+        shifted = Sums(sums.z, sums.g, sums.total, sums.n_words, b * sums.n_words, sums.other_shift)
+        found = up_and_down(bounds[b], bounds[b + 1], hist, scale, shifted)
+        totals[b, 0], totals[b, 1], totals[b, 2] = found
+
+
+@njit(cache=True, nogil=True)
+def add_exactly(value, high, low):
+    """high + low += value[b] for every b: what rounding takes from `high` goes to `low`, so the sum of both does not
+    depend on who has added what first."""
+    for b in range(value.shape[0]):
+        for i in range(value.shape[1]):
+            total = high[i] + value[b, i]
+            added = total - high[i]
+            low[i] += (high[i] - (total - added)) + (value[b, i] - added)
+            high[i] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rounding_error(hist, z):
+    """About how far rounding moves the marginals, in all: Z(h) is a difference of parts as large as bow(h) Z(h'), so
+    its relative error is
+
+        e(h) = bow(h) Z(h') / Z(h) (e(h') + rounding) + rounding,
+
+    and a history with mass p~(h) adds p~(h) e(h)."""
+    error = np.zeros(z.shape[0])
+    total = 0.0
+    for h in range(1, z.shape[0]):
+        weight = abs(hist.bow[h] * z[hist.back[h]] / z[h])
+        error[h] = weight * (error[hist.back[h]] + ROUNDING) + ROUNDING
+        total += hist.mass[h] * error[h]
+    return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

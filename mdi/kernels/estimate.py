@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -103,6 +104,13 @@ def _freed(total, types, smoothing):
     return (d[1] * types[ONCE] + d[2] * types[TWICE] + d[3] * types[MORE]) / total
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _more_events(events, seen):
+    """One event more, as in SRILM; or nearly all of those that it takes until seen * events / (events + more) is small
+    enough, where these are many."""
+    return max(1.0, math.floor((seen / (1.0 - PROB_EPSILON) - 1.0) * events) - 2.0, events * 2.0**-50)
+
+
 @njit(cache=True, nogil=True)
 def unigram_probs(count, after, bos, smoothing):
     """p(w) of all words. What the discounts leave over goes to the words without a probability or, if there are none,
@@ -128,7 +136,7 @@ def unigram_probs(count, after, bos, smoothing):
         if interpolate:
             interpolate = False
         else:
-            total += 1.0
+            total += _more_events(total, seen)
     share = (1.0 - seen) / (unseen if unseen else n_events)
     for w in range(count.shape[0]):
         if w != bos and (unseen == 0 or count[w] <= 0.0 or count[w] < least):
@@ -169,7 +177,7 @@ def ngram_probs(level, count, after, smoothing, lower_p):
             if mix:
                 mix = False
             else:
-                events += 1.0
+                events += _more_events(events, seen)
         rest = 1.0 - covered
         if seen > 0.0 and rest < PROB_EPSILON:  # nothing to back off to: the words seen share what there is, bow is 1
             for r in range(begin[h], begin[h + 1]):

@@ -14,6 +14,7 @@ from mdi.kernels.text import NEWLINE, RETURN, SPACE, TAB, parse_number
 from mdi.kernels.types import Array
 
 INFINITY = np.inf
+LARGEST = 2**31 - 1  # label, state or frame
 
 
 class LatticeArcs(NamedTuple):
@@ -57,8 +58,15 @@ def count_text(buf):
 
 @njit(cache=True, nogil=True)
 def _integer(buf, begin, end):
-    value, ok = parse_number(buf, begin, end)
-    return np.int64(value), ok and value == np.int64(value) and value >= 0
+    """(value, ok) of digits that fit into 32 bits with a sign."""
+    value = np.int64(0)
+    for i in range(begin, end):
+        if not 48 <= buf[i] <= 57:
+            return value, False
+        value = value * 10 + (buf[i] - 48)
+        if value > LARGEST:
+            return value, False
+    return value, end > begin
 
 
 @njit(cache=True, nogil=True)
@@ -66,12 +74,11 @@ def _frames(buf, begin, end, frames, n):
     """Integers joined by '_': how many frames there are now, or -1 for anything else."""
     i = begin
     while i < end:
-        value = np.int64(0)
         first = i
-        while i < end and 48 <= buf[i] <= 57:
-            value = value * 10 + (buf[i] - 48)
+        while i < end and buf[i] != 95:
             i += 1
-        if i == first or (i < end and buf[i] != 95):
+        value, ok = _integer(buf, first, i)
+        if not ok:
             return -1
         frames[n] = value
         n += 1
@@ -204,7 +211,8 @@ def measure_bytes(body, n_states, compact):
 
 @njit(cache=True, nogil=True)
 def parse_bytes(body, real, compact, lattice):
-    """A binary lattice into arrays of the right sizes; `real` are the words of `body` as single floats."""
+    """A binary lattice into arrays of the right sizes; `real` are the words of `body` as single floats. Returns the
+    number of frames, of which a plain lattice may have fewer than arcs."""
     begin, arcs, finals, frames = lattice
     at, arc, n = 0, 0, 0
     for s in range(begin.shape[0] - 1):
@@ -238,6 +246,23 @@ def parse_bytes(body, real, compact, lattice):
             at += 1
             arc += 1
     begin[begin.shape[0] - 1] = arc
+    return n
+
+
+@njit(cache=True, nogil=True)
+def sound(lattice):
+    """Whether labels and frames are not negative and costs are numbers; a state that is not final costs infinity."""
+    arcs, finals = lattice.arcs, lattice.finals
+    for i in range(arcs.label.shape[0]):
+        if arcs.label[i] < 0 or not (abs(arcs.graph[i]) < INFINITY and abs(arcs.acoustic[i]) < INFINITY):
+            return False
+    for s in range(finals.graph.shape[0]):
+        if finals.graph[s] != INFINITY and not (abs(finals.graph[s]) < INFINITY and abs(finals.acoustic[s]) < INFINITY):
+            return False
+    least = np.int32(0)
+    for i in range(lattice.frames.shape[0]):
+        least = min(least, lattice.frames[i])
+    return least >= 0
 
 
 @njit(cache=True, nogil=True)

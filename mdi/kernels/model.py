@@ -46,39 +46,29 @@ class OwnScales(NamedTuple):
     scale: Array  # float64[i]
 
 
+# Of a sum that is computed as a difference, relative to its parts: some roundings of 2^-53 each.
+ROUNDING = 16 * 2.0**-53
+
+
 @njit(cache=True, nogil=True)
-def history_sums(level, lower_sum):
-    """sum_w p(w|h) = bow(h) (sum_w p(w|h') - sum p(w|h')) + sum p(w|h), the latter sums over the rows of h."""
+def history_sums(level, lower_sum, lower_doubt):
+    """sum_w p(w|h) = bow(h) (sum_w p(w|h') - sum p(w|h')) + sum p(w|h), the latter sums over the rows of h.
+
+    Returns (sums, doubt): a large bow(h) multiplies what rounding has left of the difference, so a sum may be off by
+    bow(h) (doubt(h') + rounding)."""
     begin, suffix, back = level.trie.begin, level.trie.suffix, level.trie.back
     p, bow, lower_p = level.p, level.bow, level.lower_p
     total = np.empty(bow.shape[0])
+    doubt = np.empty(bow.shape[0])
     for h in range(bow.shape[0]):
+        doubt[h] = bow[h] * (lower_doubt[back[h]] + ROUNDING) + ROUNDING
         seen = 0.0
         covered = 0.0
         for r in range(begin[h], begin[h + 1]):
             covered += lower_p[suffix[r]]
             seen += p[r]
         total[h] = bow[h] * (lower_sum[back[h]] - covered) + seen
-    return total
-
-
-@njit(cache=True, nogil=True)
-def worst_gap(level, lower_sum, skip, skip_end):
-    """(largest |sum_w p(w|h) - 1|, the first h that has it), without the histories skip .. skip_end; not a number if
-    there is such a sum."""
-    begin, suffix, back = level.trie.begin, level.trie.suffix, level.trie.back
-    p, bow, lower_p = level.p, level.bow, level.lower_p
-    worst, at = -1.0, 0
-    for h in range(bow.shape[0]):
-        seen = 0.0
-        covered = 0.0
-        for r in range(begin[h], begin[h + 1]):
-            covered += lower_p[suffix[r]]
-            seen += p[r]
-        gap = abs(bow[h] * (lower_sum[back[h]] - covered) + seen - 1.0)
-        if not gap <= worst and worst == worst and not skip <= h < skip_end:
-            worst, at = gap, h
-    return max(worst, 0.0) if worst == worst else worst, at
+    return total, doubt
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

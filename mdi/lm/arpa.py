@@ -10,10 +10,10 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from mdi.kernels.trie import Spelling
 from mdi.lm import cache
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.trie import MAX_ROWS, NONE, Array, Trie, add_order, sort_rows, unigram_trie, with_histories
-from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, to_str
+from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, to_str
 from mdi.memory import give_back, let_go_of_compiler
 from mdi.progress import Progress, say
 
@@ -38,10 +38,12 @@ _WINDOW = 1 << 20
 # N-grams of a model that is worth saving memory for.
 _LARGE = 1_000_000
 # Rows that are written at a time.
-_BLOCK = 1 << 15
+BLOCK = 1 << 15
 _THREADS = min(4, os.cpu_count() or 1)
+# N-grams of one order in a file that is cut into shards.
+MAX_SPELLED = 2**62
 _thread = threading.local()
-_NO_FLAGS = np.zeros(0, bool)
+NO_FLAGS = np.zeros(0, bool)
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*([-+]?\d+)\s*$")
 
 
@@ -158,42 +160,86 @@ def read_arpa(path: str | os.PathLike, *, quiet: bool = False, closed: bool = Tr
     return model
 
 
-def _read_text(path: str) -> NgramModel:
+@dataclass
+class ArpaSections:
+    """An ARPA file of which the words have been read; the longer n-grams come next, order by order."""
+
+    lines: _Lines
+    counts: list[int]
+    vocab: Vocabulary
+    p: Array
+    bow: Array
+    progress: Progress
+
+    @property
+    def order(self) -> int:
+        return len(self.counts)
+
+    def expect_end(self) -> None:
+        _expect(self.lines, "\\end\\")
+        trailing = self.lines.line()
+        if trailing is not None:
+            raise self.lines.error(
+                f"'{to_str(trailing)}' after \\end\\; expected nothing more. Cut it off", self.lines.number - 1
+            )
+        self.progress.close()
+
+    def spelled(self, k: int) -> Iterator[tuple[Array, Array, Array]]:
+        """The rows of order k in the order of the file, a window at a time: (ids, a column a word; p; bow). They are
+        good until the next ones are asked for."""
+        count, top, n = self.counts[k - 1], k == self.order, 0
+        _expect(self.lines, rf"\{k}-grams:")
+        section, shared = kernels.Section(k, top, MAX_SPELLED), (self.vocab.arrays,)
+
+        def rows(room: int) -> kernels.ReadIds:
+            return kernels.ReadIds(np.empty((k, room), np.int32), np.empty(room), np.empty(0 if top else room))
+
+        for found, part in _parsed(self.lines, section, shared, kernels.parse_ids, rows):
+            window = self.lines.windows[0]
+            window.at = found.line
+            self.lines.number += found.lines
+            if found.why not in (kernels.DONE, kernels.DIRECTIVE):
+                _fail(self.lines, found.why, found.at, k, count, n)
+            n += found.n
+            self.progress.update(sum(self.counts[: k - 1]) + n)
+            yield part.ids[:, : found.n], part.p[: found.n], part.bow[: found.n]
+        _check_count(self.lines, k, n, count)
+
+
+def arpa_sections(path: str) -> ArpaSections:
+    """Reads the header and the words of an ARPA file."""
     lines = _Lines(path)
     counts = _read_header(lines)
-    order = len(counts)
     if sum(counts) >= _LARGE:
         let_go_of_compiler()
     progress = Progress(f"reading {path}", sum(counts), "n-grams")
     words = GrowingVocabulary()
-    trie, p, bow = unigram_trie(0), [NONE], [np.ones(1)]
+    p, bow = _read_unigrams(lines, words, counts[0], len(counts) == 1, progress)
+    vocab = words.freeze()
+    for marker in (BOS, EOS):
+        if vocab.id(marker) < 0:
+            raise MdiError(f"{path}: no {marker} among the 1-grams; expected it, a model without it scores no sentence")
+    p[vocab.bos] = 0.0  # <s> is never predicted; files say -99 or 0
+    return ArpaSections(lines, counts, vocab, p, bow, progress)
+
+
+def _read_text(path: str) -> NgramModel:
+    file = arpa_sections(path)
+    lines, vocab, order = file.lines, file.vocab, file.order
+    trie, p, bow = unigram_trie(len(vocab)), [NONE, file.p], [np.ones(1)]
+    row_bow = file.bow
     prefixes = _Prefixes()
     for k in range(1, order + 1):
         if k > 1:
             _expect(lines, rf"\{k}-grams:")
-        if k == 1:
-            row_p, row_bow = _read_unigrams(lines, words, counts[0], order == 1, progress)
-            vocab = words.freeze()
-            for marker in (BOS, EOS):
-                if vocab.id(marker) < 0:
-                    raise MdiError(
-                        f"{path}: no {marker} among the 1-grams; expected it, a model without it scores no sentence"
-                    )
-            row_p[vocab.bos] = 0.0  # <s> is never predicted; files say -99 or 0
-            trie = unigram_trie(len(vocab))
-        else:
             trie = with_histories(trie)
             prefixes.add(trie)
-            trie, row_p, row_bow = _read_order(lines, vocab, trie, prefixes, k, counts, progress)
-        p.append(row_p)
+            trie, row_p, row_bow = _read_order(lines, vocab, trie, prefixes, k, file.counts, file.progress)
+            p.append(row_p)
         if k < order:
             trie = with_histories(trie)
             bow.append(trie_kernels.scattered(row_bow, trie.as_hist[k]))
-    _expect(lines, "\\end\\")
-    trailing = lines.line()
-    if trailing is not None:
-        raise lines.error(f"'{to_str(trailing)}' after \\end\\; expected nothing more. Cut it off", lines.number - 1)
-    progress.close()
+    file.expect_end()
     give_back()
     return NgramModel(vocab, trie, p, bow)
 
@@ -310,7 +356,12 @@ def _read_order(lines, vocab, trie: Trie, prefixes: _Prefixes, k: int, counts: l
     bow = np.empty(0 if top else size)
     section, shared = kernels.Section(k, top, MAX_ROWS), (vocab.arrays, prefixes.arrays)
     n, before, first_line = 0, sum(counts[: k - 1]), lines.number
-    for found, part in _parsed(lines, section, shared):
+
+    def rows(room: int) -> kernels.ReadRows:
+        ids = np.empty(room, np.int32), np.empty(room, np.int32)
+        return kernels.ReadRows(*ids, np.empty(room), np.empty(0 if top else room))
+
+    for found, part in _parsed(lines, section, shared, kernels.parse_ngrams, rows):
         window = lines.windows[0]
         if n + found.n > count or (n + found.n == count and found.why not in (kernels.DONE, kernels.DIRECTIVE)):
             least = section._replace(limit=count - n)
@@ -345,31 +396,25 @@ def _read_order(lines, vocab, trie: Trie, prefixes: _Prefixes, k: int, counts: l
 
 
 def _parsed(
-    lines: _Lines, section: kernels.Section, shared: tuple
-) -> Iterator[tuple[kernels.Parsed, kernels.ReadRows]]:
-    """What parse_ngrams found in each window up to the end of the section, with the rows it filled; in the file's
-    order, but several windows are worked on at a time. What has been parsed beyond the section's end is parsed again
-    by the next one."""
-    spare: list[kernels.ReadRows] = []
+    lines: _Lines, section: kernels.Section, shared: tuple, parse: Callable, rows: Callable[[int], Any]
+) -> Iterator[tuple[kernels.Parsed, Any]]:
+    """What a parser found in each window up to the end of the section, with the rows it filled, for which `rows` makes
+    room; in the file's order, but several windows are worked on at a time. What has been parsed beyond the section's
+    end is parsed again by the next one."""
+    spare: list[Any] = []
     jobs: deque = deque()
 
-    def parse(window: _Window, part: kernels.ReadRows) -> tuple[kernels.Parsed, kernels.ReadRows]:
-        return kernels.parse_ngrams(window.buffer, window.at, window.size, section, *shared, part), part
+    def work(window: _Window, part: Any) -> tuple[kernels.Parsed, Any]:
+        return parse(window.buffer, window.at, window.size, section, *shared, part), part
 
     with ThreadPoolExecutor(_THREADS) as pool:
         while lines.fill():
             while len(jobs) <= _THREADS and (window := lines.ahead(len(jobs))) is not None:
                 room = window.size // (2 * section.order + 2) + 1  # "0 a b\n" is the shortest line
                 part = spare.pop() if spare else None
-                if part is None or len(part.hist) < room:
-                    room += room // 8
-                    part = kernels.ReadRows(
-                        hist=np.empty(room, np.int32),
-                        word=np.empty(room, np.int32),
-                        p=np.empty(room),
-                        bow=np.empty(0 if section.top else room),
-                    )
-                jobs.append(pool.submit(parse, window, part))
+                if part is None or len(part.p) < room:
+                    part = rows(room + room // 8)
+                jobs.append(pool.submit(work, window, part))
             found, part = jobs.popleft().result()
             yield found, part
             spare.append(part)
@@ -442,6 +487,8 @@ def write_arpa(model: NgramModel | HasModel, path: str | os.PathLike, keep: list
     """
     path = os.fspath(path)
     if not isinstance(model, NgramModel):
+        if hasattr(model, "write"):  # in shards
+            return model.write(path)
         if not isinstance(getattr(model, "model", None), NgramModel):
             raise MdiError(f"{model!r} is to be written to {path}; expected a model, or what adapt or tune gives")
         model = model.model
@@ -451,42 +498,58 @@ def write_arpa(model: NgramModel | HasModel, path: str | os.PathLike, keep: list
     spelling = trie.spelling()
     done = 0
     with writing_blocks(path, _THREADS) as put:
-        header = (f"ngram {k}={count}\n" for k, count in enumerate(counts, 1))
-        put("\n\\data\\\n{}".format("".join(header)).encode)
+        put(head_of(counts).encode)
         for k in range(1, trie.order + 1):
-            put(f"\n\\{k}-grams:\n".encode)
-            for row in range(0, trie.rows(k), _BLOCK):
-                end = min(row + _BLOCK, trie.rows(k))
-                put(_format, model, keep, k, row, end, spelling)
+            put(title_of(k).encode)
+            written = written_order(model, keep, k)
+            for row in range(0, trie.rows(k), BLOCK):
+                end = min(row + BLOCK, trie.rows(k))
+                put(format_rows, written, model.vocab, row, end, spelling)
                 progress.update(done + end)
             done += trie.rows(k)
-        put("\n\\end\\\n".encode)
+        put(END.encode)
     progress.close()
 
 
-def _format(
-    model: NgramModel, keep: list[Array] | None, k: int, row: int, end: int, spelling: Spelling
-) -> bytes | memoryview:
+def head_of(counts: list[int]) -> str:
+    return "\n\\data\\\n" + "".join(f"ngram {k}={count}\n" for k, count in enumerate(counts, 1))
+
+
+def title_of(k: int) -> str:
+    return f"\n\\{k}-grams:\n"
+
+
+END = "\n\\end\\\n"
+
+
+def written_order(model: NgramModel, keep: list[Array] | None, k: int) -> kernels.WrittenOrder:
+    """One order of a model as `format_rows` takes it."""
     trie, top = model.trie, k == model.order
-    written = kernels.WrittenOrder(
+    return kernels.WrittenOrder(
         order=k,
         top=top,
         begin=trie.begin[k],
         word=trie.word[k],
         p=model.p[k],
-        keep=_NO_FLAGS if keep is None else keep[k],
+        keep=NO_FLAGS if keep is None else keep[k],
         as_hist=NONE if top else trie.as_hist[k],
         bow=np.zeros(0) if top else model.bow[k],
         longer=NONE if top else trie.begin[k + 1],
-        keep_longer=_NO_FLAGS if keep is None or top else keep[k + 1],
+        keep_longer=NO_FLAGS if keep is None or top else keep[k + 1],
     )
+
+
+def format_rows(
+    written: kernels.WrittenOrder, vocab: Vocabulary, row: int, end: int, spelling: Spelling
+) -> bytes | memoryview:
+    """The lines of some rows."""
     pieces: list[bytes] = []
     # each thread has one buffer for all its blocks: fresh memory would cost as much as the formatting of numbers
     out = getattr(_thread, "out", NONE)
-    if len(out) < _BLOCK * (LINE_ROOM + 8 * k):
-        out = _thread.out = np.empty(_BLOCK * (LINE_ROOM + 8 * k), np.uint8)
+    if len(out) < BLOCK * (LINE_ROOM + 8 * written.order):
+        out = _thread.out = np.empty(BLOCK * (LINE_ROOM + 8 * written.order), np.uint8)
     while True:
-        reached, size = kernels.format_ngrams(written, row, end, spelling, model.vocab.arrays, out)
+        reached, size = kernels.format_ngrams(written, row, end, spelling, vocab.arrays, out)
         if reached == end and not pieces:
             return out[:size].data
         pieces.append(out[:size].tobytes())

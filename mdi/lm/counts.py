@@ -23,9 +23,22 @@ from mdi.kernels.model import subtract_at
 from mdi.kernels.text import FULL
 from mdi.lm.external import ExternalCounter, Rows
 from mdi.lm.text import LONGEST_LINE, OOV, SPECIAL, Text, TextLike, TextStats
-from mdi.lm.trie import MAX_ORDER, NONE, Array, Trie, add_order, from_ngrams, missing_suffixes, unigram_trie, union
+from mdi.lm.trie import (
+    MAX_ORDER,
+    NONE,
+    Array,
+    Trie,
+    add_order,
+    from_ngrams,
+    locate,
+    missing_suffixes,
+    unigram_trie,
+    union,
+)
 from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, model_vocabulary, read_words, to_str
 
+# More than this many events nobody has counted.
+MOST_EVENTS = 1e18
 # What counting may take unless told otherwise.
 MEMORY = 2 << 30
 
@@ -154,11 +167,27 @@ def read_counts(path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oo
             f"{path}: no 1-grams; expected counts of all orders from 1 to {order}, as from ngram-count -write"
         )
     final = vocab.freeze()
+    if any(not (part <= MOST_EVENTS).all() or part.sum() > MOST_EVENTS for part in number[0]):
+        raise MdiError(f"{path}: the counts sum to more than {MOST_EVENTS:g}; expected how often n-grams were seen")
     counts = counts_of(final, [np.concatenate(part) for part in ngrams], [np.concatenate(part) for part in number])
+    _check_markers(counts, path)
     predicted = counts.count[1].sum() - (counts.count[1][final.bos] if final.bos >= 0 else 0)
     stats.sentences = int(counts.count[1][final.eos]) if final.eos >= 0 else 0
     stats.words = int(predicted) - stats.sentences
     return Counts(counts.vocab, counts.trie, counts.count, stats)
+
+
+def _check_markers(counts: Counts, path: str) -> None:
+    """Refuses n-grams that no sentence has."""
+    vocab, trie = counts.vocab, counts.trie
+    for k in range(2, counts.order + 1):
+        ended = trie.as_hist[k - 1][trie.word[k - 1] == vocab.eos]
+        bad = [*np.flatnonzero(trie.word[k] == vocab.bos), *trie.begin[k][ended[np.diff(trie.begin[k])[ended] > 0]]]
+        if bad:
+            ngram = vocab.spell(trie.ngrams(k, np.array(bad[:1]))[0])
+            raise MdiError(
+                f"{path}: the {k}-gram '{ngram}'; expected <s> only as a first word and </s> only as a last one"
+            )
 
 
 class _CountReader:
@@ -187,6 +216,11 @@ class _CountReader:
         return self.ngrams, self.number, self.stats
 
     def _lines(self, data: bytes, line: int) -> int:
+        if b"\0" in data:
+            at = line + data[: data.index(b"\0")].count(b"\n")
+            raise MdiError(f"{self.path}:{at}: a NUL byte; expected the words of an n-gram and its count per line")
+        if line == 1:
+            data = data.removeprefix(b"\xef\xbb\xbf")
         buffer, vocab = np.frombuffer(data, np.uint8), self.vocab
         unk = -1 if self.grows or self.oov != "map" else vocab.unk
         out = kernels.CountLines(
@@ -204,7 +238,7 @@ class _CountReader:
                 word = to_str(re.split(rb"[ \t\r\n]", data[start : start + LONGEST_LINE], maxsplit=1)[0])
                 if len(self.stats.oov_examples) < 5 and word not in self.stats.oov_examples:
                     self.stats.oov_examples.append(word)
-            self.stats.oov += int(found.lost)
+            self.stats.oov += int(min(found.lost, MOST_EVENTS))
             if found.unknown and self.oov == "error":
                 words = examples(self.stats.oov_examples)
                 raise MdiError(
@@ -257,6 +291,17 @@ def add_counts(a: Counts, b: Counts, weight: float = 1.0) -> Counts:
         list(dict.fromkeys([*one.oov_examples, *other.oov_examples]))[:5],
     )  # fmt: skip
     return Counts(a.vocab, both.trie, count, stats)
+
+
+def less(a: Counts, b: Counts) -> Counts:
+    """a - b, where b's counts are part of a's; what rounding leaves of nothing is nothing."""
+    count, where = [part.copy() for part in a.count], locate(b.trie, a.trie)
+    for k in range(1, b.order + 1):
+        left = count[k][where[k]] - b.count[k]
+        count[k][where[k]] = np.where(left > 1e-9, left, 0.0)
+    one, other = a.stats, b.stats
+    stats = TextStats(one.sentences - other.sentences, one.words - other.words, one.oov - other.oov, one.oov_examples)
+    return Counts(a.vocab, a.trie, count, stats)
 
 
 class _CountWriter:

@@ -108,31 +108,24 @@ def discount_of(n: Array) -> Discount:
 
 def checked(counts: Counts, path: str, smoothing: str) -> Counts:
     """The counts of a file, if a model can be estimated from them."""
-    vocab, trie = counts.vocab, counts.trie
+    trie = counts.trie
     for k in range(2, counts.order + 1):
         if not trie.rows(k):
             raise MdiError(
                 f"{path}: no {k}-grams; expected counts of all orders up to {counts.order}. Count again, or lower "
                 f"--order"
             )
-        ended = trie.as_hist[k - 1][trie.word[k - 1] == vocab.eos]
-        bad = [*np.flatnonzero(trie.word[k] == vocab.bos), *trie.begin[k][ended[np.diff(trie.begin[k])[ended] > 0]]]
-        if bad:
-            ngram = vocab.spell(trie.ngrams(k, np.array(bad[:1]))[0])
-            raise MdiError(
-                f"{path}: the {k}-gram '{ngram}'; expected <s> only as a first word and </s> only as a last one"
-            )
     if smoothing != "wb" and any(bool((c != np.floor(c)).any()) for c in counts.count[1:]):
         raise MdiError(f"{path}: counts that are not whole; Kneser-Ney needs counts of counts, use --smoothing wb")
     return counts
 
 
-def _least(min_counts: Sequence[float]) -> list[float]:
+def least_of(min_counts: Sequence[float]) -> list[float]:
     """A row that was not seen is never kept."""
     return [max(float(value), np.finfo(float).tiny) for value in min_counts]
 
 
-def _from_bos(trie: Trie, bos: int) -> list[Array]:
+def starts_with_bos(trie: Trie, bos: int) -> list[Array]:
     """For every history: whether it begins with <s>."""
     flags = [np.zeros(1, np.bool_)]
     for k in range(1, len(trie.as_hist)):
@@ -179,7 +172,7 @@ class _Top:
 
 def statistics(counts: CountStream, smoothing: str, min_counts: Sequence[float]) -> Statistics:
     trie, order, bos = counts.trie, counts.order, counts.vocab.bos
-    least = _least(min_counts)
+    least = least_of(min_counts)
     n = [np.zeros(5, np.int64) for _ in range(order + 1)]
     if order == 1:
         seen = _nothing_seen(1)
@@ -189,7 +182,7 @@ def statistics(counts: CountStream, smoothing: str, min_counts: Sequence[float])
     n[order] = top.n
     count = counts.count[:order]
     if smoothing != "wb":  # Kneser-Ney: of how many words an n-gram is preceded, in all orders but the highest
-        from_bos = _from_bos(trie, bos)
+        from_bos = starts_with_bos(trie, bos)
         for k in range(1, order):
             preceding = top.preceding
             if k < order - 1:
@@ -231,21 +224,25 @@ def estimate(
     return estimate_from(statistics(counts, smoothing, min_counts), counts.vocab, smoothing, min_counts)
 
 
+def smoothing_of(
+    smoothing: str, discounts: list[Discount], least: Sequence[float], n_events: int, k: int
+) -> kernels.Smoothing:
+    """How the counts of order k become probabilities. `discounts`: of all orders, none for Witten-Bell."""
+    witten_bell = smoothing == "wb"
+    discount = np.zeros(4) if witten_bell else np.array([0.0, *discounts[k - 1].d])
+    return kernels.Smoothing(discount, least[k - 1], n_events, witten_bell, smoothing == "kn-interpolated")
+
+
 def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_counts: Sequence[float]) -> Estimated:
     trie = stats.trie
-    witten_bell, interpolate = smoothing == "wb", smoothing == "kn-interpolated"
     if stats.after[0].total[0] <= 0.0:
         raise MdiError(
             "nothing to estimate from: no two words in a row are in the vocabulary; give a fuller --vocab or more text"
         )
-    discounts = [] if witten_bell else [discount_of(n) for n in stats.counts_of_counts[1:]]
+    discounts = [] if smoothing == "wb" else [discount_of(n) for n in stats.counts_of_counts[1:]]
     n_events = trie.n_words - (vocab.bos >= 0)
-    by_order = [
-        kernels.Smoothing(
-            np.zeros(4) if witten_bell else np.array([0.0, *discounts[k].d]), least, n_events, witten_bell, interpolate
-        )
-        for k, least in enumerate(_least(min_counts))
-    ]
+    least = least_of(min_counts)
+    by_order = [smoothing_of(smoothing, discounts, least, n_events, k) for k in range(1, trie.order + 1)]
     p1, left_over, sharing = kernels.unigram_probs(stats.count[1], stats.after[0], vocab.bos, by_order[0])
     p, bow = [NONE, p1], [np.ones(1)]
     for k in range(2, trie.order + 1):

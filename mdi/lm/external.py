@@ -17,6 +17,7 @@ from itertools import pairwise
 import numpy as np
 
 from mdi.errors import MdiError
+from mdi.files import scratch_folder
 from mdi.kernels import counts as kernels
 from mdi.kernels.trie import Branches, radix_sort, rank_as_histories
 from mdi.lm.trie import NONE, Array, Trie, add_order, unigram_trie, with_histories
@@ -211,7 +212,7 @@ class ExternalCounter:
         merge = MergedRuns(self.in_memory, self.order, self.n_words, self.piece)
         try:
             if self._disk is None:
-                self._disk = tempfile.TemporaryDirectory(prefix="mdi-counts-", dir=self.folder)
+                self._disk = scratch_folder("mdi-counts-", self.folder)
             self.on_disk.append(store(merge, os.path.join(self._disk.name, str(len(self.on_disk)))))
         except OSError as error:
             where = self._disk.name if self._disk else self.folder

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -18,10 +19,13 @@ import numpy as np
 from mdi.errors import MdiError
 from mdi.kernels import mix as kernels
 from mdi.kernels import trie as tries
+from mdi.kernels.arpa import as_written
 from mdi.kernels.mix import KnownRows
 from mdi.lm.model import NgramModel, extend, over_vocabulary, with_suffixes, without
 from mdi.lm.normalise import weighted
 from mdi.lm.perplexity import token_probs
+from mdi.lm.sharded import ShardedModel, worst_of
+from mdi.lm.shards import Shard, gaps_of
 from mdi.lm.text import Text, TextLike
 from mdi.lm.trie import NONE, Array, Trie, is_closed, locate, unigram_trie, union
 from mdi.lm.vocabulary import join_vocabularies
@@ -132,3 +136,22 @@ def _add(model: NgramModel, weight: float, trie: Trie, p: list[Array]) -> None:
             where = tries.link_suffixes(own.branches(k), hist, trie.branches(k))
             known = KnownRows(hist, model.bow[k - 1], where, model.p[k])
         lower = kernels.add_mixed(trie.level(k), lower, known, weight, p[k], k < trie.order)
+
+
+def mix_sharded(
+    models: Sequence[ShardedModel], weights: Array, name: str
+) -> tuple[ShardedModel, tuple[float, str], tuple[float, str]]:
+    """The same of models over one vocabulary, in the same shards; and the worst sum (as mdi.lm.normalise.worst_sum),
+    and that of the file that will be written."""
+    first = models[0]
+    calls = [(one, [model.name for model in models], weights, name) for one in first.shards]
+    gaps, rounded, p = zip(*first.run(_mix_shard, calls, "mixing"), strict=True)
+    mixed = replace(first, name=name, order=max(model.order for model in models), p=[NONE, p[0]])
+    return mixed, worst_of(first.vocab, list(gaps)), worst_of(first.vocab, list(rounded))
+
+
+def _mix_shard(shard: Shard, names: list[str], weights: Array, name: str) -> tuple[list, list, Array]:
+    model = mix([shard.load(one) for one in names], weights)
+    shard.save(name, model)
+    whole = with_suffixes(model)
+    return gaps_of(shard, whole), gaps_of(shard, whole, as_written), np.array(model.p[1])

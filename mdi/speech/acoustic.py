@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 import struct
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from mdi.errors import MdiError
+from mdi.files import scratch_folder
 from mdi.lm.trie import Array
 
 SAMPLE_RATE = 16_000
@@ -105,7 +105,7 @@ class Scorer:
         from pocketsphinx import Decoder
 
         self.n_senones = n_senones
-        self.folder = tempfile.TemporaryDirectory(prefix="mdi-senones-")
+        self.folder = scratch_folder("mdi-senones-")
         log = Path(self.folder.name) / "log"
         log.mkdir()
         self.log = log

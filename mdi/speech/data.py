@@ -21,6 +21,8 @@ from mdi.lm.vocabulary import to_str
 from mdi.speech.acoustic import SAMPLE_RATE
 
 Words = list[str]
+# A segment may end so many seconds after its recording, as in Kaldi's extract-segments.
+OVERSHOOT = 0.5
 _BLANKS = re.compile(rb"[ \t]+")
 
 
@@ -60,6 +62,16 @@ def read_rows(path: str | Path, what: str = "utterance") -> dict[str, Row]:
 def read_text(path: str | Path) -> dict[str, Words]:
     """Kaldi's text: an utterance and its words per line."""
     return {name: row.fields for name, row in read_rows(path).items()}
+
+
+def read_groups(path: str | Path, what: str = "speaker") -> dict[str, str]:
+    """utt2spk and its like: an utterance and its speaker, or whatever else utterances have in common, per line."""
+    found = {}
+    for name, row in read_rows(path).items():
+        if len(row.fields) != 1:
+            raise MdiError(f"{path}:{row.number}: {len(row.fields)} fields after the name; expected one {what}")
+        found[name] = row.fields[0]
+    return found
 
 
 def text_of_lines(lines: Iterable[bytes]) -> dict[str, Words]:
@@ -143,14 +155,7 @@ class DataFolder:
     def speakers(self) -> dict[str, str]:
         """utt2spk: the speaker of each utterance; empty if there is no such file."""
         path = self.path / "utt2spk"
-        if not path.exists():
-            return {}
-        found = {}
-        for name, row in read_rows(path).items():
-            if len(row.fields) != 1:
-                raise MdiError(f"{path}:{row.number}: {len(row.fields)} fields after the name; expected one speaker")
-            found[name] = row.fields[0]
-        return found
+        return read_groups(path) if path.exists() else {}
 
     def utterances_of_speakers(self) -> dict[str, list[str]]:
         """spk2utt; empty if there is no such file."""
@@ -166,6 +171,15 @@ class DataFolder:
                 raise MdiError(f"{path}:{row.number}: {name} has no file; expected 'name file' or 'name command |'")
             found[name] = to_str(row.rest)
         return found
+
+    def check_no_pipes(self) -> None:
+        """Refuses a wav.scp with commands, for --allow-pipes false."""
+        for name, source in self.recordings().items():
+            if source.rstrip().endswith("|"):
+                raise MdiError(
+                    f"{self.path / 'wav.scp'}: recording {name} is a command, '{source[:80]}'; expected files only, as "
+                    f"--allow-pipes is false"
+                )
 
     def segments(self) -> dict[str, Segment]:
         """Where each utterance is; whole recordings if there is no such file."""
@@ -198,6 +212,13 @@ class Sound:
         segment = self.segments[utterance]
         if self.last[0] != segment.recording:
             self.last = segment.recording, self._read(segment.recording, utterance)
+        seconds = len(self.last[1]) / SAMPLE_RATE
+        if segment.begin >= seconds or segment.end > seconds + OVERSHOOT:
+            raise MdiError(
+                f"{self.folder.path / 'segments'}: utterance {utterance} is from {segment.begin:g} to {segment.end:g} "
+                f"s of recording {segment.recording}, which has {seconds:.2f} s; mend the line, or give the whole "
+                f"recording"
+            )
         begin = int(segment.begin * SAMPLE_RATE)
         return self.last[1][begin : None if segment.end == -1 else int(segment.end * SAMPLE_RATE)]
 

@@ -157,24 +157,33 @@ def expected_counts(
     tally = Tally(vocab, order)
     with Progress("counting", None, "utterances") as progress:
         if symbols is not None:
-            word_of = _words_of(symbols.ids, vocab, oov, symbols.path)
+            word_of = words_of(symbols.ids, vocab, oov, symbols.path)
             for path, kind in zip(paths, kinds, strict=True):
                 for archive in archives(path) if kind == "lattice" else []:
                     for lattice in read_lattices(archive):
                         tally.add(from_lattice(lattice, acoustic_scale, lm_scale, penalty), word_of)
                         progress.update(tally.graphs)
-        if spelled:
-            word_of = _words_of(labels.of, vocab, oov, ", ".join(spelled))
-            for path, graphs in spelled.items():
-                if not graphs:
-                    raise MdiError(f"{path}: no words in it; expected at least one")
-                for graph in graphs:
-                    tally.add(graph, word_of)
-                    progress.update(tally.graphs)
+        for path, graphs in spelled.items():
+            if not graphs:
+                raise MdiError(f"{path}: no words in it; expected at least one")
+            word_of = words_of(labels.of, vocab, oov, path)
+            for graph in graphs:
+                tally.add(graph, word_of)
+                progress.update(tally.graphs)
     if not texts:
         return tally.counts()
     plain = count_text(texts, vocab, order, oov)
     return add_counts(plain, tally.counts()) if tally.graphs else plain
+
+
+def graph_counts(
+    graphs: Iterable[WordGraph], labels: Labels, vocab: Vocabulary, order: int, oov: str = "map"
+) -> Counts:
+    """Expected counts over graphs with words of `labels`."""
+    tally, word_of = Tally(vocab, order), words_of(labels.of, vocab, oov, "the hypotheses")
+    for graph in graphs:
+        tally.add(graph, word_of)
+    return tally.counts()
 
 
 def _all_words(symbols: SymbolTable | None, labels: Labels, texts: list[Path]) -> Vocabulary:
@@ -186,7 +195,7 @@ def _all_words(symbols: SymbolTable | None, labels: Labels, texts: list[Path]) -
     return model_vocabulary(list(listed), False)
 
 
-def _words_of(ids: dict[str, int], vocab: Vocabulary, oov: str, where: str) -> Array:
+def words_of(ids: dict[str, int], vocab: Vocabulary, oov: str, where: str) -> Array:
     """The vocabulary's word of each label; <unk> or UNKNOWN for others, as `oov` says."""
     other = vocab.unk if oov == "map" and vocab.unk >= 0 else UNKNOWN
     word_of = np.full(1 + max(ids.values(), default=0), other, np.int32)

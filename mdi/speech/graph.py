@@ -8,7 +8,6 @@ result are senone + 1.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from mdi.errors import MdiError
+from mdi.files import scratch_folder
 from mdi.fst.openfst import Arcs, from_bytes, from_unsorted, to_bytes
 from mdi.lm.trie import Array
 from mdi.progress import say
@@ -27,7 +27,7 @@ class _Exchange:
     """Arrays to kaldifst and back, through files: it reads nothing else."""
 
     def __init__(self) -> None:
-        self.folder = tempfile.TemporaryDirectory(prefix="mdi-graph-")
+        self.folder = scratch_folder("mdi-graph-")
         self.path = str(Path(self.folder.name) / "x.fst")
 
     def give(self, arcs: Arcs):

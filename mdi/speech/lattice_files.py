@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import read_chunks, writing
-from mdi.fst.openfst import fst_header, read_header
+from mdi.fst.openfst import damaged, fst_header, read_header
 from mdi.kernels import lattice as kernels
 from mdi.kernels.lattice import LatticeArcs, LatticeFinals
 from mdi.lm.vocabulary import to_bytes, to_str
@@ -102,11 +103,16 @@ def _read_text(window: _Window, utterance: str) -> Lattice:
         raise MdiError(
             f"{where}: '{line}'; expected 'from to word graph,acoustic,frames' or 'state graph,acoustic,frames'"
         )
+    if not n_arcs + n_finals:
+        raise MdiError(f"{where} is empty; decode the utterance again")
     start_state = int(text.split(None, 1)[0])  # Kaldi's rule: the state of the first line
-    source, state = source[:n_arcs], state[:n_finals]
-    states = 1 + int(max(np.max(numbers, initial=0) for numbers in (source, arcs.dest[:n_arcs], state)))
-    if states > 50_000_000:
-        raise MdiError(f"{where}: a state numbered {states - 1:,}; expected a lattice. Make it again")
+    source, state, arcs = source[:n_arcs], state[:n_finals], taken(arcs, np.arange(n_arcs))
+    states = 1 + int(max(np.max(numbers, initial=0) for numbers in (source, arcs.dest, state)))
+    if states > 4 * (n_arcs + n_finals):  # numbers with gaps: memory shall follow the size of the file
+        used_states, numbers = np.unique(np.concatenate([source, arcs.dest, state]), return_inverse=True)
+        source, dest, state = np.split(numbers, [n_arcs, 2 * n_arcs])
+        arcs, states = arcs._replace(dest=dest), len(used_states)
+        start_state = int(np.searchsorted(used_states, start_state))
     begin = np.zeros(states + 1, np.int64)
     np.cumsum(np.bincount(source, minlength=states), out=begin[1:])
     arcs = taken(arcs, np.argsort(source, kind="stable"))
@@ -161,9 +167,11 @@ def _parse_binary(data: bytes, at: int, utterance: str, where: str) -> tuple[Lat
         kind, start, n_states, head = read_header(data[at : at + 200], where)
     except struct.error:
         return None
+    except ValueError as error:
+        raise damaged(where, error) from error
     if kind not in (_COMPACT, _PLAIN):
         raise MdiError(f"{where}: arcs of type {kind}; expected {_COMPACT} (run: lattice-copy)")
-    if n_states == 0:
+    if n_states <= 0:
         raise MdiError(f"{where} is empty; decode the utterance again")
     compact = kind == _COMPACT
     body = np.frombuffer(data, np.int32, max(0, len(data) - at - head) // 4, at + head)
@@ -179,7 +187,13 @@ def _parse_binary(data: bytes, at: int, utterance: str, where: str) -> tuple[Lat
         finals=_room_for_finals(n_states),
         frames=np.empty(n_frames, np.int32),
     )
-    kernels.parse_bytes(body, body.view(np.float32), compact, lattice.arrays)
+    used = kernels.parse_bytes(body, body.view(np.float32), compact, lattice.arrays)
+    lattice = replace(lattice, frames=lattice.frames[:used])
+    if not kernels.sound(lattice.arrays):
+        raise MdiError(
+            f"{where}: a label or frame below 0, or a cost that is no number; the file is damaged, copy it again or "
+            f"decode again"
+        )
     return lattice, start, head + 4 * int(size)
 
 

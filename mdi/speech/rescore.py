@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from mdi.errors import MdiError, check_choice, check_positive
-from mdi.files import check_output, make_folder
+from mdi.files import check_output, make_folder, writing
 from mdi.fst.formats import read_lm
 from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.kernels.model import ModelArrays
@@ -167,7 +167,8 @@ def rescore(
         found = Rescoring(*(sum(column) for column in zip(*pool.map(one_archive, pairs), strict=True)))
     progress.close()
     if folder:  # last: whoever finds it may take the folder for finished
-        (Path(out) / "num_jobs").write_text(f"{len(sources)}\n")
+        with writing(str(Path(out) / "num_jobs")) as stream:
+            stream.write(f"{len(sources)}\n".encode())
     return found
 
 

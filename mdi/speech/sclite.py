@@ -27,6 +27,7 @@ from mdi.speech.wer import Errors, confidence
 SCLITE, ASCLITE = "SPKR", "Speaker"  # heads of the first column
 # asclite's name, in either case, for the words where nobody speaks; a row only if there are any
 GAP = "inter_segment_gap"
+HEADS = {"#Wrd", "Sub", "Del", "Ins", "Err", "S.Err"}
 
 
 def read_report(path: Path) -> Errors:
@@ -43,9 +44,13 @@ def read_report(path: Path) -> Errors:
             gap = cells[0] == ASCLITE
             # the NCE that confidences bring is in a cell of its own; sclite writes '# Snt', asclite '#Snt'
             heads = " ".join(cells[1:3]).replace("# ", "#").split()
+            if lacking := HEADS - set(heads):
+                raise MdiError(
+                    f"{path}:{number}: no column {', '.join(sorted(lacking))}; expected a report of sclite (.raw)"
+                )
         elif heads and total is None and len(cells) >= 3 and cells[0]:
             figures = " ".join(cells[1:3]).split()
-            if len(figures) != len(heads) or not all(figure.isdecimal() for figure in figures):
+            if len(figures) != len(heads) or not all(re.fullmatch("[0-9]{1,15}", figure) for figure in figures):
                 raise MdiError(
                     f"{path}:{number}: {' '.join(figures)!r}; expected a whole number for each of {' '.join(heads)}"
                 )

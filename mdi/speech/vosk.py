@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from mdi.errors import MdiError
+from mdi.files import exchange_folder, scratch_folder
 from mdi.fst.formats import read_lm, write_lm
 from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.lm.model import NgramModel
@@ -113,19 +113,14 @@ def new_folder(source: VoskFolder, out: Path, lattice_beam: float | None = None)
     """A folder under a temporary name with the files of `source`, as links where the file system has them, into which
     others are written; it gets the name `out` when all is done. What was made here before is replaced, nothing else."""
     check_new_folder(out, source)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
-        made = VoskFolder(scratch / "model")
+    with scratch_folder(f".{out.name}.", str(out.parent)) as scratch:
+        made = VoskFolder(Path(scratch) / "model")
         shutil.copytree(source.path, made.path, copy_function=_link_or_copy)
         if lattice_beam is not None:
             exchange_beam(made, lattice_beam)
         with shown_as(str(made.path), str(out)):
             yield made
-        if out.exists():
-            out.rename(scratch / "old")
-        made.path.rename(out)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        exchange_folder(str(made.path), str(out))
 
 
 def check_new_folder(out: Path, source: VoskFolder) -> None:
@@ -140,7 +135,7 @@ def check_new_folder(out: Path, source: VoskFolder) -> None:
 
 def _link_or_copy(source: str, target: str) -> None:
     try:
-        os.link(source, target)
+        os.link(os.path.realpath(source), target)  # no links to links: what is written later would go through them
     except OSError:  # another file system, or one without links
         shutil.copy2(source, target)
 
@@ -150,7 +145,10 @@ def exchange_lm(folder: VoskFolder, path: Path, model: NgramModel) -> None:
     form = {"Gr.fst": "ngram", "G.fst": "fst", "G.carpa": "carpa"}[path.name]
     path.parent.mkdir(exist_ok=True)
     # the file may be a link to that of the source, which also has the numbers: it is replaced, never written into
-    write_lm(model, str(path), form, str(folder.words))
+    words = folder.words.resolve()
+    if path.is_symlink():
+        path.unlink()
+    write_lm(model, str(path), form, str(words))
 
 
 def exchange_beam(folder: VoskFolder, beam: float) -> None:
@@ -164,13 +162,18 @@ def exchange_beam(folder: VoskFolder, beam: float) -> None:
 
 
 @contextmanager
-def with_lattice_beam(folder: VoskFolder, beam: float | None) -> Iterator[VoskFolder]:
-    """The model with another lattice beam, for as long as it is needed."""
-    if beam is None:
+def changed(
+    folder: VoskFolder, beam: float | None = None, models: Mapping[str, NgramModel] | None = None
+) -> Iterator[VoskFolder]:
+    """The model with another lattice beam and other language models in these places, for as long as it is needed."""
+    if beam is None and not models:
         yield folder
         return
-    with tempfile.TemporaryDirectory(prefix="mdi-vosk-") as scratch:
+    with scratch_folder("mdi-vosk-") as scratch:
         made = VoskFolder(Path(scratch) / "model")
         shutil.copytree(folder.path.resolve(), made.path, copy_function=os.symlink)
-        exchange_beam(made, beam)
+        if beam is not None:
+            exchange_beam(made, beam)
+        for place, model in (models or {}).items():
+            exchange_lm(made, made.path / place, model)
         yield made

@@ -11,7 +11,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from mdi.speech.lattice import Lattice
 from mdi.speech.lattice_files import lattice_writer
 from mdi.speech.rescore import CHEAPEST, EXACT, LatticeModel, add_model, lattice_model
 from mdi.speech.vosk import VoskFolder
+from mdi.speech.word_graph import Labels, WordGraph, from_confidences, from_paths
 
 # Chain models are decoded with an acoustic scale of 1. Kaldi's recipes multiply the acoustic costs of their lattices by
 # this (--post-decode-acwt), so that LM weights are around 10 as with other models; then 10 is as it was decoded.
@@ -190,6 +191,17 @@ def decode(folder: VoskFolder, data: DataFolder, utterances: list[str], out: Pat
         finally:
             stop.set()
     return done[2] / max(done[1], 1e-9)
+
+
+def word_graphs(results: Iterable[Recognised], labels: Labels) -> Iterator[WordGraph]:
+    """What libvosk believes: of several alternatives each with exp(score), of one its words with their confidences."""
+    for one in results:
+        if len(one.alternatives) > 1:
+            paths = [(each.score, labels(each.text)) for each in one.alternatives]
+            yield from_paths(one.utterance, paths)
+        elif one.alternatives[0].words:
+            (best,) = one.alternatives
+            yield from_confidences(one.utterance, labels(best.text), [word.confidence for word in best.words])
 
 
 def n_best_lattice(found: Recognised, symbols: SymbolTable) -> Lattice:

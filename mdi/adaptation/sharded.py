@@ -1,0 +1,387 @@
+"""Adaptation of a model that is in shards (mdi/lm/shards.py).
+
+What has the size of the in-domain text is here: counts, constraints, mu and the solver. What has the size of the model
+is in the shards: rows, and the entries of the dual (`Part` in mdi/adaptation/dual.py). An iteration sends a shard
+exp(mu) of the words and of its own cells, and gets back the marginals of its cells, a sum for each word in two numbers
+and three sums for each of its blocks. Shards keep no state of the solver, so a lost one is loaded again from its files
+and asked again. Evaluations are written down; a job that is started again repeats them from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdi.adaptation import constraints as selecting
+from mdi.adaptation.adapted import Adapted
+from mdi.adaptation.constraints import Constraints, as_trie
+from mdi.adaptation.dual import Dual, Empty, Evaluation, Part, PartSums, SubsetDual, part_of
+from mdi.adaptation.history import History, move_mass
+from mdi.adaptation.problem import Problem, needed_rows
+from mdi.errors import MdiError
+from mdi.files import replacing
+from mdi.kernels.arpa import as_written
+from mdi.kernels.dual import Histories
+from mdi.lm.cache import model_lists, read_arrays, write_arrays
+from mdi.lm.model import NgramModel, extend, rescaled
+from mdi.lm.sharded import ShardedModel, digest, renamed, worst_of
+from mdi.lm.shards import Shard, cut_trie, gaps_of
+from mdi.lm.trie import NONE, Array, Trie, closed, locate
+
+# -- what is done where a shard is
+
+_held: dict[tuple[str, int, str], Part] = {}  # parts of duals that this process has in memory
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one shard is asked to lay a ground for. Lists are by order."""
+
+    ngrams: Trie  # its part of the constrained n-grams and of what closes them
+    chosen: list[Array]  # ids of its constraints of order 2 and more
+    words: Array  # constrained words
+    text: Trie  # its part of the text's n-grams
+    mass: list[Array]  # counts of the text's histories; 0 for those of other shards
+    events: float
+    cuts: Array
+
+
+@dataclass(frozen=True)
+class Laid:
+    """What it says then."""
+
+    known: list[Array]  # which of its rows of `ngrams`, by order, the background had
+    reach: Array  # of its constraints: see `constraints.reaches`
+    carrying: float  # its histories that carry mass
+    numbers: list[int]
+    mass0: Array
+    log_fixed: float
+    rows: int  # of active histories
+    entries: int
+
+
+def lay_ground(shard: Shard, source: str, name: str, asked: Asked) -> Laid:
+    """Adds the constraints' rows to the shard and leaves it, and its part of the dual, under `name`."""
+    background = shard.load(source)
+    model = extend(background, asked.ngrams)
+    trie = model.trie
+    known = [where >= 0 for where in locate(asked.ngrams, background.trie)]
+    own = [NONE, NONE, *(known[k][shard.own_rows(asked.ngrams, k)] for k in range(2, len(known)))]
+    rows = Constraints([NONE, asked.words, *map(trie.find, asked.chosen)])
+    mass = [part / asked.events for part in move_mass(asked.text, asked.mass, trie)]
+    reach, carrying = selecting.reaches(rows, trie, mass)
+    part = part_of(model, mass, rows, asked.cuts)
+    if not shard.has(name):
+        shard.save(name, model)
+    _keep_part(shard, name, part)
+    return Laid(
+        own, reach[len(asked.words) :], carrying, part.numbers.tolist(), part.mass0, part.log_fixed,
+        part.rows - trie.n_words, len(part.histories.cell),
+    )  # fmt: skip
+
+
+def _keep_part(shard: Shard, name: str, part: Part) -> None:
+    numbers = np.array([part.n_words, part.n_cells, part.rows])
+    shard.keep(f"{name}-part", {
+        "histories": list(part.histories), "blocks": [part.bounds, part.numbers, part.mass0], "numbers": [numbers],
+        "fixed": [np.array([part.log_fixed])],
+    })  # fmt: skip
+    _held[shard.folder, shard.index, name] = part
+
+
+def _part(shard: Shard, name: str) -> Part:
+    """In memory, or again from its file if whoever had it has died."""
+    key = shard.folder, shard.index, name
+    if key not in _held:
+        lists = shard.kept(f"{name}-part")
+        bounds, numbers, mass0 = lists["blocks"]
+        n_words, n_cells, rows = lists["numbers"][0].tolist()
+        histories = Histories(*map(np.array, lists["histories"]))
+        _held[key] = Part(histories, bounds, numbers, n_words, n_cells, mass0, float(lists["fixed"][0][0]), rows)
+    return _held[key]
+
+
+def forget(folder: str) -> None:
+    """Parts of a job that is over."""
+    for key in [key for key in _held if key[0] == folder]:
+        del _held[key]
+
+
+def evaluate(shard: Shard, name: str, words: Array, rest: Array, z0: float, threads: int) -> PartSums:
+    """One iteration: see `Part.sums`."""
+    return _part(shard, name).sums(np.concatenate([words, rest]), z0, threads)
+
+
+def rounding_error(shard: Shard, name: str, words: Array, rest: Array, z0: float, threads: int) -> float:
+    """What the shard's histories add to `Dual.rounding_error`."""
+    evaluate(shard, name, words, rest, z0, threads)
+    return _part(shard, name).rounding_error()
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What makes one shard of the ground one of an adapted model."""
+
+    words: Array
+    word_scale: Array
+    chosen: list[Array]  # ids of its constraints of order 2 and more, by order
+    scale: list[Array]
+    spare: list[Array]  # ids of n-grams that are not to be written, by order
+
+
+def adapt_shard(
+    shard: Shard, source: str, name: str, asked: Scaling
+) -> tuple[list[tuple[float, list[int]]], list[int]]:
+    """Leaves the adapted model under `name`. Returns the worst sums over its histories (see `shards.worst_gaps`) in the
+    file that will be written, and how many of its rows are to be written, by order from 2 on."""
+    model = shard.load(source)
+    trie = model.trie
+    rows = [NONE, asked.words, *map(trie.find, asked.chosen)]
+    model = rescaled(model, rows, [NONE, asked.word_scale, *asked.scale], spend=True)
+    lists, counts = model_lists(model), shard.counts(trie)
+    if any(map(len, asked.spare)):
+        spare = trie.flags([NONE, NONE, *map(trie.find, asked.spare)])
+        lists["keep"] = [(~part).view(np.uint8) for part in spare]
+        counts = [int((~spare[k][shard.own_rows(trie, k)]).sum()) for k in range(2, trie.order + 1)]
+    shard.keep(name, lists)
+    return gaps_of(shard, model, as_written), counts
+
+
+# -- what is done here
+
+
+class ShardedGround:
+    """What `ExtendedBackground` is, with the model in shards."""
+
+    def __init__(
+        self, background: ShardedModel, counts: Trie, chosen: Constraints, history: History, threads: int
+    ) -> None:
+        if history.model is not None:
+            raise MdiError("a history distribution by a model, and shards; expected that of the text: --history ml")
+        self.background, self.counts, self.chosen = background, counts, chosen
+        self.ngrams = closed(as_trie(counts, chosen))
+        self.model = renamed(background, f"ground-{digest(chosen.first, *chosen.row)}", background.p[1])
+        shards = background.shards
+        self.slices = [_slices(one, counts, chosen) for one in shards]
+        calls = [
+            (one, background.name, self.model.name, self._asked(one, history, at))
+            for one, at in zip(shards, self.slices, strict=True)
+        ]
+        laid: list[Laid] = background.run(lay_ground, calls, "laying the ground")
+        self.known = [NONE, np.ones(counts.n_words, bool)]
+        self.known += [np.concatenate([part.known[k] for part in laid]) for k in range(2, self.ngrams.order + 1)]
+        carrying = sum(part.carrying for part in laid) + float(history.ml[0][0] > 0)
+        self._reach = np.concatenate([np.full(len(chosen.row[1]), carrying), np.zeros(chosen.total - chosen.first[2])])
+        for part, at in zip(laid, self.slices, strict=True):
+            _scatter(self._reach, part.reach, at)
+        mass0 = float(history.ml[0][0]) / history.events
+        empty = Empty.of(background.p[1], chosen, mass0, [(part.numbers, part.mass0, part.log_fixed) for part in laid])
+        self.dual = ShardedDual(self, empty, laid, threads)
+
+    def _asked(self, shard: Shard, history: History, at: list[slice]) -> Asked:
+        counts = self.counts
+        text, keep = cut_trie(counts, shard)
+        mass = [np.zeros(1)]
+        for j in range(1, counts.order):
+            whole = history.ml[j][keep[j][counts.row_of_hist[j]]]
+            own = shard.own_hists(text, j)
+            mass.append(np.zeros(len(whole)))
+            mass[j][own] = whole[own]
+        return Asked(
+            cut_trie(self.ngrams, shard)[0], self.ids(at, self.chosen), self.chosen.row[1], text, mass, history.events,
+            history.cuts,
+        )  # fmt: skip
+
+    def ids(self, at: list[slice], chosen: Constraints, kept: Array | None = None) -> list[Array]:
+        """The constraints of one shard spelled out, those of `chosen` at these places (and kept)."""
+        rows = []
+        for k, part in enumerate(at, 2):
+            here = chosen.row[k][part.start - chosen.first[k] : part.stop - chosen.first[k]]
+            rows.append(self.counts.ngrams(k, here if kept is None else here[kept[part]]))
+        return rows
+
+    def dual_of(self, chosen: Constraints) -> Dual:
+        return self.dual if chosen.total == self.chosen.total else SubsetDual(self.dual, self.chosen.flags_of(chosen))
+
+    def reach(self, chosen: Constraints) -> Array:
+        return self._reach[self.chosen.flags_of(chosen)]
+
+    def needed(self, chosen: Constraints) -> list[Array] | None:
+        """Flags of the rows of `ngrams` that are not to be written; None if there are none."""
+        spare = needed_rows(self.ngrams, self.counts, chosen, self.known)
+        return spare if any(part.any() for part in spare) else None
+
+    def scalings(self, chosen: Constraints, mu: Array, spare: list[Array] | None) -> list[Scaling]:
+        scale, kept = np.exp(mu), self.chosen.flags_of(chosen)
+        place = np.cumsum(kept) - 1
+        n_words, asked = len(chosen.row[1]), []
+        for shard, at in zip(self.background.shards, self.slices, strict=True):
+            ids = self.ids(at, self.chosen, kept)
+            scales = [scale[place[part][kept[part]]] for part in at]
+            asked.append(Scaling(chosen.row[1], scale[:n_words], ids, scales, self._spare(shard, spare)))
+        return asked
+
+    def _spare(self, shard: Shard, spare: list[Array] | None) -> list[Array]:
+        if spare is None:
+            return []
+        flags, lost = cut_trie(self.ngrams, shard)[1], []
+        for k in range(2, self.ngrams.order + 1):
+            lost.append(self.ngrams.ngrams(k, np.flatnonzero(spare[k] & flags[k])))
+        return lost
+
+    def problem(self, dual: Dual, keep: list[Array] | None, **fields: Any) -> Problem:
+        words = self.model.words
+        return ShardedProblem(
+            background=words, constraints=dual.constraints, dual=dual, keep=keep, ground=self, **fields
+        )
+
+
+def _slices(shard: Shard, counts: Trie, chosen: Constraints) -> list[slice]:
+    """Where the constraints of the orders 2 and more that belong to a shard are among all constraints."""
+    at = []
+    for k in range(2, chosen.order + 1):
+        own = shard.own_rows(counts, k)
+        first, end = np.searchsorted(chosen.row[k], (own.start, own.stop)) + chosen.first[k]
+        at.append(slice(int(first), int(end)))
+    return at
+
+
+def _scatter(whole: Array, part: Array, at: list[slice]) -> None:
+    begin = 0
+    for here in at:
+        size = here.stop - here.start
+        whole[here] = part[begin : begin + size]
+        begin += size
+
+
+class ShardedDual(Dual):
+    """A dual whose entries are in shards."""
+
+    def __init__(self, ground: ShardedGround, empty: Empty, laid: list[Laid], threads: int) -> None:
+        self.ground, self.empty, self.threads = ground, empty, threads
+        self.constraints = ground.chosen
+        self.parent = ground.chosen.parents(ground.counts)
+        self._rows = len(ground.background.p[1]) + sum(part.rows for part in laid)
+        self._entries = len(empty.word_p) + sum(part.entries for part in laid)
+
+    @property
+    def active_rows(self) -> int:
+        return self._rows
+
+    @property
+    def entries(self) -> int:
+        return self._entries
+
+    def evaluate(self, mu: Array) -> Evaluation:
+        known = _Journal(self.ground.model, mu)
+        found = known.read()
+        if found is None:
+            found = self._evaluate(mu)
+            known.write(found)
+        return found
+
+    def _calls(self, scale: Array, z0: float) -> list[tuple]:
+        """For `evaluate`."""
+        ground, n_words = self.ground, len(self.empty.word_p)
+        return [
+            (one, ground.model.name, scale[:n_words], np.concatenate([NONE, *(scale[part] for part in at)]), z0,
+             self.threads)
+            for one, at in zip(ground.background.shards, ground.slices, strict=True)
+        ]  # fmt: skip
+
+    def rounding_error(self, mu: Array) -> float:
+        scale = np.exp(mu)
+        return sum(self.ground.background.run(rounding_error, self._calls(scale, self.empty.z(scale))))
+
+    @np.errstate(all="ignore")
+    def _evaluate(self, mu: Array) -> Evaluation:
+        ground, scale = self.ground, np.exp(mu)
+        n_words, z0 = len(self.empty.word_p), self.empty.z(scale)
+        sums: list[PartSums] = ground.background.run(evaluate, self._calls(scale, z0))
+        rest = np.zeros(len(mu))
+        for part, at in zip(sums, ground.slices, strict=True):
+            _scatter(rest, part.cells, at)
+        return self.empty.joined(scale, z0, sums, rest[n_words:])
+
+
+class _Journal:
+    """Evaluations that have been made, by what they were made at."""
+
+    def __init__(self, ground: ShardedModel, mu: Array) -> None:
+        self.path = Path(ground.job.folder) / f"{ground.name}-at-{digest(mu)}.mdi"
+
+    def read(self) -> Evaluation | None:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            lists, _ = read_arrays(self.path)
+            slack, log_z = lists["totals"][0].tolist()
+            return Evaluation(np.array(lists["cells"][0]), slack, log_z)
+        return None
+
+    def write(self, found: Evaluation) -> None:
+        with replacing(str(self.path), sync=False) as stream:
+            write_arrays(stream, {}, {"cells": [found.cells], "totals": [np.array([found.slack, found.log_z])]})
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ShardedProblem(Problem):
+    """A problem whose background is in shards: here are its words. The constraints are rows of the counts."""
+
+    ground: ShardedGround | None = None
+
+    def ngrams(self) -> list[str]:
+        assert self.ground is not None
+        trie, words = self.ground.counts, self.background.vocab.words
+        lines = (ids for k in range(1, self.chosen.order + 1) for ids in trie.ngrams(k, self.chosen.row[k]).tolist())
+        return [" ".join([words[w] for w in ids]) for ids in lines]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ShardedAdapted(Adapted):
+    """A solved problem whose model is in shards: write it, with `write_arpa` too."""
+
+    @cached_property
+    def finished(self) -> tuple[ShardedModel, tuple[float, str], list[int]]:
+        """(the model, its worst sum and where that is, its n-grams by order)"""
+        problem, mu = self.problem, self.solution.mu
+        assert isinstance(problem, ShardedProblem)
+        assert problem.ground is not None
+        ground, background = problem.ground, problem.ground.background
+        scale = np.ones(len(background.vocab))
+        scale[problem.chosen.row[1]] = np.exp(mu[: len(problem.chosen.row[1])])
+        scaled = background.p[1] * scale
+        model = renamed(background, f"adapted-{digest(problem.min_counts, mu)}", scaled / scaled.sum())
+        calls = [
+            (one, ground.model.name, model.name, asked)
+            for one, asked in zip(background.shards, ground.scalings(problem.chosen, mu, problem.keep), strict=True)
+        ]
+        gaps, counts = zip(*model.run(adapt_shard, calls, "scaling"), strict=True)
+        by_order = [len(model.vocab), *(sum(part) for part in zip(*counts, strict=True))]
+        return model, worst_of(model.vocab, list(gaps)), by_order
+
+    @property
+    def whole(self) -> NgramModel:
+        raise MdiError("the adapted model is in shards; write it (write_arpa, or its own `write`) and read it again")
+
+    @property
+    def model(self) -> NgramModel:
+        return self.whole
+
+    @property
+    def sharded(self) -> ShardedModel:
+        return self.finished[0]
+
+    def worst_sum(self) -> tuple[float, str]:
+        return self.finished[1]
+
+    @property
+    def counts(self) -> list[int]:
+        return self.finished[2]
+
+    def write(self, path: str) -> None:
+        """Writes the model as `write_arpa` would write that of one piece."""
+        self.sharded.write(path)

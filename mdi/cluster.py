@@ -1,0 +1,236 @@
+"""Who does the work on shards: this process, one shard after the other, or the workers of a Dask cluster.
+
+Work comes as calls of one function, one for each shard, of small arguments; what is large lies in files that everybody
+sees (mdi/lm/shards.py), so a call whose worker has died is simply made again by another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mdi.errors import MdiError, OptionError
+from mdi.progress import Progress, detail, say
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+KINDS = "local:N, tcp://host:port, slurm:CONF or sge:CONF"
+# How long a batch system may take to start the first worker, and how long nobody may be left to work.
+PATIENCE = 600
+LOOK = 5  # seconds after which somebody looks whether they are
+AGAIN = "Started again, the same command goes on from here"
+
+
+class Runner(Protocol):
+    """`workers`: how many calls go on at a time. `exchanged`: bytes of arguments and results so far."""
+
+    workers: int
+    exchanged: int
+
+    def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]: ...
+
+
+def nbytes(value: Any) -> int:
+    """Of the arrays in it."""
+    if hasattr(value, "nbytes"):
+        return int(value.nbytes)
+    if hasattr(value, "__dict__"):
+        value = list(vars(value).values())
+    if isinstance(value, dict):
+        value = list(value.values())
+    return sum(map(nbytes, value)) if isinstance(value, list | tuple) else 0
+
+
+class Here:
+    """This process: nothing is sent anywhere."""
+
+    workers = 1
+    exchanged = 0
+
+    def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]:
+        found = []
+        with Progress(label, len(calls), "shards") as progress:
+            for done, call in enumerate(calls, 1):
+                found.append(function(*call))
+                if label:
+                    progress.update(done)
+        return found
+
+
+class OnDask:
+    """The workers of a Dask client. Shard i is worked on by worker i, as long as that is alive: it may hold what is
+    needed in memory."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.addresses = sorted(client.nthreads())
+        if not self.addresses:
+            raise MdiError("the Dask cluster has no workers; start some first")
+        self.workers, self.exchanged = len(self.addresses), 0
+
+    def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]:
+        from dask.config import set as configured
+
+        self.exchanged += nbytes(list(calls))
+        if label:  # some may have died, or come late
+            self.addresses = sorted(self.client.nthreads()) or self.addresses
+        with _explained(label), configured({"distributed.admin.large-graph-warning-threshold": "1GB"}):
+            futures = [self._submit(i, function, call) for i, call in enumerate(calls)]
+            try:
+                self._wait(futures, label)
+                found = [future.result() for future in futures]
+            finally:
+                with contextlib.suppress(Exception):  # of a scheduler that has gone
+                    self.client.cancel([future for future in futures if not future.done()])
+        self.exchanged += nbytes(found)
+        return found
+
+    def _wait(self, futures: list[Any], label: str) -> None:
+        """Until all are done or one has failed; an error if nobody has been there to work for long."""
+        from distributed import wait
+
+        left, alone = set(futures), 0.0
+        with Progress(label, len(futures), "shards") as progress, self.client.as_current():
+            while left:
+                try:
+                    done, _ = wait(list(left), timeout=LOOK, return_when="FIRST_COMPLETED")
+                except TimeoutError:
+                    alone = 0.0 if self.client.nthreads() else alone + LOOK
+                    if alone >= PATIENCE:
+                        raise MdiError(f"{label or 'a step'}: no worker is left; start some. {AGAIN}") from None
+                    continue
+                left -= done
+                if any(future.status != "finished" for future in done):
+                    return
+                if label:
+                    progress.update(len(futures) - len(left))
+                    for future in done:
+                        detail(f"{label}: shard {future.key.rsplit('-', 2)[1]} done")
+
+    def _submit(self, i: int, function: Callable, call: tuple) -> Any:
+        at = self.addresses[i % len(self.addresses)]
+        key = f"{function.__name__}-{i}-{os.urandom(6).hex()}"
+        return self.client.submit(function, *call, key=key, pure=False, workers=[at], allow_other_workers=True)
+
+
+@contextlib.contextmanager
+def _explained(label: str) -> Iterator[None]:
+    """What may happen to a cluster, in our words."""
+    from distributed import CancelledError
+    from distributed.comm import CommClosedError
+    from distributed.scheduler import KilledWorker, NoValidWorkerError
+
+    what = label or "a step"
+    try:
+        yield
+    except KilledWorker as error:
+        raise MdiError(
+            f"{what}: its worker died, and so did those that tried again ({error.last_worker.address}): killed, or out "
+            f"of memory. Give each more (--memory, or the queue's settings), or cut finer (--shards). {AGAIN}"
+        ) from error
+    except MemoryError as error:
+        raise MdiError(
+            f"{what}: a worker is out of memory; give each more, or cut finer (--shards). {AGAIN}"
+        ) from error
+    except NoValidWorkerError as error:
+        raise MdiError(f"{what}: no worker is left; start some. {AGAIN}") from error
+    except (CancelledError, CommClosedError, TimeoutError) as error:
+        raise MdiError(
+            f"{what}: the scheduler has gone or lost the job ({type(error).__name__}: {error}); start it. {AGAIN}"
+        ) from error
+
+
+@contextlib.contextmanager
+def connected(spec: str | None, memory: int | None = None, log: str | None = None) -> Iterator[Runner]:
+    """Workers as --cluster names them, `KINDS`; None is this process. Those that are started here are stopped at the
+    end. `memory`: bytes for each worker of local:N. `log`: file for what the workers have to say."""
+    if spec is None:
+        yield Here()
+        return
+    kind, _, rest = spec.partition(":")
+    if kind not in ("local", "tcp", "tls", "slurm", "sge"):
+        raise OptionError("cluster", spec, KINDS)
+    from distributed import Client
+
+    with contextlib.ExitStack() as stack:
+        if kind == "local":
+            if not re.fullmatch(r"[1-9][0-9]{0,3}", rest):
+                raise OptionError("cluster", spec, "a number of worker processes, such as local:4")
+            place: Any = stack.enter_context(_local(int(rest), memory))
+        elif kind in ("tcp", "tls"):
+            place = spec
+        else:
+            place = stack.enter_context(_queue(kind, rest))
+        try:
+            client = stack.enter_context(Client(place, timeout=30, set_as_default=False))
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except (OSError, TimeoutError) as error:
+            raise MdiError(
+                f"--cluster {spec}: no scheduler, or no worker after {PATIENCE} s ({error}); expected a running one. "
+                f"See the queue and the logs of its jobs"
+            ) from error
+        if kind in ("slurm", "sge"):
+            with contextlib.suppress(TimeoutError):  # some may have to wait for long: begin with those that are there
+                client.wait_for_workers(len(place.worker_spec), timeout=60)
+        runner = OnDask(client)
+        say(f"Dask: {runner.workers} workers at {client.scheduler.address}, dashboard {client.dashboard_link}")
+        try:
+            yield runner
+        finally:
+            if log is not None:
+                _keep_logs(client, log)
+
+
+@contextlib.contextmanager
+def _local(workers: int, memory: int | None) -> Iterator[Any]:
+    import logging
+
+    from dask.config import set as configured
+    from distributed import LocalCluster
+
+    # a worker that was killed is started again, however long that takes on a busy machine
+    with configured({"distributed.deploy.lost-worker-timeout": "1h"}), LocalCluster(
+        n_workers=workers, threads_per_worker=1, memory_limit=memory or 0, dashboard_address="127.0.0.1:0",
+        silence_logs=logging.ERROR, host="127.0.0.1",
+    ) as cluster:  # fmt: skip
+        yield cluster
+
+
+@contextlib.contextmanager
+def _queue(kind: str, conf: str) -> Iterator[Any]:
+    """Workers that a batch system starts. The file has the settings of dask-jobqueue's SLURMCluster or SGECluster, and
+    `workers`, how many jobs."""
+    import yaml
+    from dask_jobqueue import SGECluster, SLURMCluster
+
+    try:
+        settings = yaml.safe_load(Path(conf).read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise MdiError(f"{conf}: {error}; expected the settings of the queue, as in local/conf/{kind}.yaml") from error
+    if not isinstance(settings, dict) or not isinstance(settings.get("workers"), int):
+        raise MdiError(f"{conf}: no 'workers: N'; expected the settings of the queue, as in local/conf/{kind}.yaml")
+    workers = settings.pop("workers")
+    try:
+        cluster = (SLURMCluster if kind == "slurm" else SGECluster)(**settings)
+    except (TypeError, ValueError) as error:
+        raise MdiError(f"{conf}: {error}; expected settings of dask-jobqueue, as in local/conf/{kind}.yaml") from error
+    with cluster:
+        try:
+            cluster.scale(jobs=workers)
+            cluster.sync(cluster._correct_state)  # submits them now, so that an error of the queue is one here
+        except (RuntimeError, OSError) as error:
+            raise MdiError(f"{conf}: the queue took no job: {error}") from error
+        yield cluster
+
+
+def _keep_logs(client: Client, path: str) -> None:
+    with contextlib.suppress(Exception):  # nobody may be there any more
+        logs = client.get_worker_logs()
+        lines = [f"{address} {level} {text}\n" for address, log in logs.items() for level, text in reversed(log)]
+        if lines:
+            Path(path).write_text("".join(lines))

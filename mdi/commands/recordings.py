@@ -1,0 +1,230 @@
+"""Adapts a model to each recording's own first pass, without transcripts, and rescores its lattices with that.
+
+    mdi recordings --words words.txt --data DATA [options] LM LATTICES OUT
+
+For every recording (of DATA/segments; without these for every speaker of DATA/utt2spk; or for every group of --groups):
+expected counts over its lattices, beside --text if there is in-domain text, the adaptation of LM to these, and its
+lattices with the adapted scores. LM is read once and never copied to disk; lattices are read in one pass. OUT is a
+decoding folder like LATTICES, with one lat.N.gz per recording, in the order of the file that names them, and
+deltas/RECORDING.delta (see mdi adapt --delta, mdi deltas). A run that was stopped goes on with the recordings that are
+missing. --old-lm is the model whose scores are in the lattices, LM itself unless told otherwise.
+
+An utterance that has a say in its own model confirms its own errors: unless --leave-out is false, its lattice gets the
+scores of a model that is adapted to all others of the recording. That is one adaptation per utterance, a fraction of a
+second each; the delta is that of the whole recording.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mdi.cli import boolean
+from mdi.commands import options as shared
+from mdi.commands.counts import add_lattice_arguments
+from mdi.errors import MdiError, check_positive
+from mdi.progress import Progress, say
+
+if TYPE_CHECKING:
+    from mdi.adaptation.delta import Delta
+    from mdi.lm.counts import Counts
+    from mdi.lm.model import NgramModel
+    from mdi.lm.trie import Array
+    from mdi.speech.lattice import Lattice
+    from mdi.speech.rescore import LatticeModel
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("lm", metavar="LM", help="the model that is adapted to each recording, in any form")
+    add("source", metavar="LATTICES", help="folder of lat.N.gz, or one archive")
+    add("out", metavar="OUT", help="folder")
+    add("--data", metavar="DATA", help="Kaldi data folder: segments or utt2spk")
+    add("--groups", metavar="recording|speaker|FILE",
+        help="what is adapted to together; FILE: utterance and group per line (recording, or speaker)")  # fmt: skip
+    add("--text", metavar="TEXT", action="append", default=[], help="in-domain text as well; may be repeated")
+    add("--count-weight", type=float, default=1.0, metavar="W", help="factor of the expected counts (1)")
+    add("--min-counts", default="0.5", metavar="N-N-N", help="constrain n-grams expected so often, by order (0.5)")
+    add("--sigma2", default="1", metavar="V[-V-V]", help="variance of the prior, or none (1)")
+    add("--leave-out", type=boolean, default=True, metavar="true|false",
+        help="rescore each utterance with a model of the others (true)")  # fmt: skip
+    add("--old-lm", metavar="LM", help="the model whose scores are in the lattices (LM)")
+    add("--old-scores", choices=("cheapest", "exact"), default="cheapest", help="as in mdi rescore (cheapest)")
+    add("--oov", choices=("map", "drop"), default="map", help="words that LM lacks: as <unk>, or left out (map)")
+    add("--nj", type=int, default=1, metavar="N", help="recordings worked on at a time (1); the models are shared")
+    add_lattice_arguments(parser, formats=False)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What all recordings share."""
+
+    args: argparse.Namespace
+    sigma2: float | list[float] | None
+    background: NgramModel
+    old: LatticeModel  # whose scores are in the lattices
+    plain: LatticeModel  # the background
+    word_of: Array  # of the lattices' numbers, for counting
+    text: Counts | None
+    start: Delta | None  # the adaptation to the text alone
+    out: Path
+
+    def believed(self, lattices: list[Lattice]) -> Counts:
+        from mdi.speech.expected_counts import Tally
+        from mdi.speech.word_graph import from_lattice
+
+        args, tally = self.args, Tally(self.background.vocab, self.background.order)
+        for lattice in lattices:
+            tally.add(from_lattice(lattice, args.acoustic_scale, args.lm_scale, args.word_penalty), self.word_of)
+        return tally.counts()
+
+    def adapted(self, believed: Counts, start: Delta | None) -> Delta | None:
+        """The adaptation to these counts and the text; None where no n-gram is expected often enough."""
+        from mdi.adaptation.adapter import Adapter
+        from mdi.adaptation.constraints import select
+        from mdi.lm.counts import add_counts, scaled_counts
+        from mdi.lm.thresholds import parse_thresholds
+
+        counts = scaled_counts(believed, self.args.count_weight)
+        if self.text is not None:
+            counts = add_counts(self.text, counts)
+        if not select(counts, parse_thresholds(self.args.min_counts, self.background.order)).total:
+            return None
+        adapter = Adapter(self.background, counts, threads=1)
+        return adapter.delta(self.args.min_counts, sigma2=self.sigma2, start=start)
+
+    def model(self, delta: Delta | None) -> LatticeModel:
+        if delta is None:
+            return self.plain
+        model = delta.apply(self.background)
+        return replace(self.plain, model=model, arrays=model.arrays())  # the same words
+
+    def rescored(self, lattices: list[Lattice], counts: Counts, delta: Delta | None) -> Iterator[Lattice]:
+        """With the model of the delta, or each with a model of all others."""
+        from mdi.lm.counts import less
+        from mdi.speech.rescore import rescored
+
+        whole = None if self.args.leave_out else self.model(delta)
+        for lattice in lattices:
+            others = whole or self.model(self.adapted(less(counts, self.believed([lattice])), delta))
+            yield rescored(lattice, self.old, others, self.args.old_scores)
+
+    def recording(self, name: str, number: int, lattices: list[Lattice]) -> bool:
+        """Adapts and rescores; the archive is written last, it says that the recording is done. Whether the solver
+        converged."""
+        from mdi.adaptation.delta import write_delta
+        from mdi.speech.lattice_files import lattice_writer
+
+        counts = self.believed(lattices)
+        delta = self.adapted(counts, self.start) if lattices else None
+        if delta is not None:
+            made = {
+                "recording": name, "background": self.args.lm, "in_domain": [*self.args.text, self.args.source],
+                "words": counts.stats.words, "sentences": counts.stats.sentences, "sigma2": self.args.sigma2,
+                "count_weight": self.args.count_weight,
+            }  # fmt: skip
+            write_delta(replace(delta, made=made), self.out / "deltas" / f"{name}.delta")
+        with lattice_writer(str(self.out / f"lat.{number}.gz")) as write:
+            for lattice in self.rescored(lattices, counts, delta):
+                write(lattice)
+        return delta is None or bool(delta.certificate["converged"])
+
+
+def run(args: argparse.Namespace) -> int:
+    from mdi.adaptation.adapter import Adapter
+    from mdi.files import make_folder, writing
+    from mdi.fst.symbols import read_symbols
+    from mdi.lm.counts import count_text
+    from mdi.lm.identity import identity
+    from mdi.lm.normalise import check_normalised
+    from mdi.speech.data import DataFolder
+    from mdi.speech.expected_counts import words_of
+    from mdi.speech.lattice_files import archives, read_lattices
+    from mdi.speech.recordings import file_names, grouped, utterance_groups
+    from mdi.speech.rescore import lattice_model
+
+    if args.words is None:
+        raise MdiError("words of lattices are numbers; give their words.txt (--words)")
+    for name in ("count_weight", "acoustic_scale", "lm_scale", "nj"):
+        check_positive(name, getattr(args, name))
+    sigma2 = shared.parse_variances(args.sigma2)
+    sources = archives(args.source)
+    group_of = utterance_groups(args.groups, DataFolder(Path(args.data)) if args.data else None)
+    number_of = file_names(group_of.values())
+    if Path(args.out).resolve() == Path(args.source).resolve():
+        raise MdiError(f"{args.out}: is also where the lattices are; name another folder")
+    background = shared.read_model(args.lm, args)
+    check_normalised(args.lm, background)
+    out = make_folder(args.out)
+    _same_settings(out, args, identity(background), sources, group_of)
+    (out / "deltas").mkdir(exist_ok=True)
+    symbols = read_symbols(args.words)
+    plain = lattice_model(background, symbols)
+    old = lattice_model(shared.read_model(args.old_lm, args), symbols) if args.old_lm else plain
+    text = count_text(list(map(Path, args.text)), background.vocab, background.order, args.oov) if args.text else None
+    start = Adapter(background, text).delta(args.min_counts, sigma2=sigma2) if text is not None else None
+    word_of = words_of(symbols.ids, background.vocab, args.oov, symbols.path)
+    work = _Work(args, sigma2, background, old, plain, word_of, text, start, out)
+
+    done = {name for name, number in number_of.items() if (out / f"lat.{number}.gz").exists()}
+    if done:
+        say(f"{out}: {len(done):,} of {len(number_of):,} recordings are there already")
+    lattices = chain.from_iterable(map(read_lattices, sources))
+    groups: Iterable[tuple[str, list[Lattice]]] = ()
+    if len(done) < len(number_of):
+        groups = (one for one in grouped(lattices, group_of) if one[0] not in done)
+    failed = 0
+    with Progress("adapting", len(number_of) - len(done), "recordings") as bar, ThreadPoolExecutor(args.nj) as pool:
+        pending: deque[Future[bool]] = deque()
+        finished = 0
+        for name, found in chain(groups, [("", [])]):
+            if name:
+                done.add(name)
+                pending.append(pool.submit(work.recording, name, number_of[name], found))
+            # no more lattices than are worked on are held, and all are done in the end
+            while len(pending) > (args.nj if name else 0):
+                failed += not pending.popleft().result()
+                finished += 1
+                bar.update(finished)
+    for name in set(number_of) - done:
+        say(f"WARNING: no lattices of {name}; its archive is empty")
+        work.recording(name, number_of[name], [])
+    with writing(str(out / "num_jobs")) as stream:  # last: whoever finds it may take the folder for finished
+        stream.write(f"{len(number_of)}\n".encode())
+    size = sum(path.stat().st_size for path in (out / "deltas").iterdir())
+    say(f"mdi recordings: {len(number_of):,} recordings, {size / 1e3:,.0f} kB of deltas -> {out}")
+    if failed:
+        say(f"{out}: for {failed:,} recordings the solver did not converge; see mdi deltas {out / 'deltas'}")
+    return 1 if failed else 0
+
+
+def _same_settings(
+    out: Path, args: argparse.Namespace, background: str, sources: list[str], group_of: dict[str, str]
+) -> None:
+    """Refuses to go on with what was begun with other inputs or options."""
+    import zlib
+
+    from mdi.files import read_json, writing
+
+    options = {name: value for name, value in vars(args).items() if name not in ("nj", "out", "source", "lm", "data")}
+    settings: dict[str, Any] = {
+        "background": background,
+        "lattices": [[Path(one).name, Path(one).stat().st_size] for one in sources],
+        "groups": zlib.crc32(json.dumps(group_of).encode()),
+        "options": options,
+    }
+    record = out / "recordings.json"
+    if record.exists() and read_json(record) != settings:
+        raise MdiError(
+            f"{out}: holds adaptations of another model, to other lattices or with other options; remove the folder or "
+            f"name another one"
+        )
+    with writing(str(record)) as stream:
+        stream.write(json.dumps(settings).encode())

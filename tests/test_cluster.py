@@ -1,0 +1,124 @@
+"""Shards on the workers of a real Dask cluster: processes of this machine, some of which get killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from random_models import random_model, random_text, write_model, write_text
+
+import mdi
+from mdi.cli import main
+from mdi.cluster import OnDask, connected, nbytes
+from mdi.errors import MdiError, OptionError
+from mdi.lm.sharded import Job, job_folder, read_sharded
+
+pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def client():
+    with connected("local:2") as runner:
+        yield runner.client
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> tuple[Path, str, str]:
+    """A folder with a model and a text, and the adapted model that one process makes of them."""
+    folder = tmp_path_factory.mktemp("files")
+    rng = np.random.default_rng(8)
+    path = write_model(random_model(rng, 3, 12, closed=False), folder / "bg.arpa")
+    text = write_text(random_text(rng, 12, 60), folder / "text")
+    mdi.write_arpa(mdi.adapt(path, text, 1, sigma2=1), folder / "one.arpa")
+    return folder, path, text
+
+
+class Killing(OnDask):
+    """Kills a worker while a function is at work, once."""
+
+    def __init__(self, client, function: str) -> None:
+        super().__init__(client)
+        self.function = function
+
+    def run(self, function, calls, label=""):
+        if function.__name__ == self.function:
+            self.function = ""
+            (pid,) = self.client.run(os.getpid, workers=self.addresses[:1]).values()
+            os.kill(pid, signal.SIGKILL)
+        return super().run(function, calls, label)
+
+
+@pytest.mark.slow
+def test_adapting_with_a_client(client, files, tmp_path: Path) -> None:
+    folder, path, text = files
+    for i, background in enumerate((path, mdi.read_arpa(path, quiet=True))):
+        adapted = mdi.adapt(background, text, 1, sigma2=1, cluster=client, shards=tmp_path / f"job{i}")
+        mdi.write_arpa(adapted, tmp_path / "many.arpa")
+        assert (tmp_path / "many.arpa").read_bytes() == (folder / "one.arpa").read_bytes()
+    with pytest.raises(MdiError, match="shards="):
+        mdi.adapt(path, text, cluster=client)
+
+
+@pytest.mark.slow
+def test_verbs_on_a_scheduler(client, files, tmp_path: Path, capsys) -> None:
+    """--cluster tcp://..., as for a cluster that is there already."""
+    folder, path, text = files
+    where = ["--cluster", client.scheduler.address]
+    out = tmp_path / "many.arpa"
+    assert main(["adapt", "--min-counts", "1", "--sigma2", "1", *where, "--ppl", text, path, text, str(out)]) == 0
+    assert out.read_bytes() == (folder / "one.arpa").read_bytes()
+    assert (tmp_path / "many.arpa.workers.log").exists()
+    assert not (tmp_path / "many.arpa.shards").exists()
+    said = capsys.readouterr()
+    assert "dashboard http" in said.err
+    assert main(["ppl", str(out), text]) == 0
+    one = capsys.readouterr().out
+    assert f"ppl= {said.out.split()[2]} " in one
+    assert main(["ppl", *where, "--shards-dir", str(tmp_path / "ppl"), str(out), text]) == 0
+    assert capsys.readouterr().out == one
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["evaluate", "format_shard"])
+def test_a_killed_worker_changes_nothing(where: str, client, files, tmp_path: Path) -> None:
+    """Those that are left do its work, until there is another one in its place."""
+    folder, path, text = files
+    with job_folder(str(tmp_path / "job"), {}) as place:
+        runner = Killing(client, where)
+        model = read_sharded(path, Job(place, runner, n_shards=3), quiet=True)
+        mdi.adapt(model, text, 1, sigma2=1).write(str(tmp_path / "many.arpa"))
+        assert runner.function == ""
+    assert (tmp_path / "many.arpa").read_bytes() == (folder / "one.arpa").read_bytes()
+
+
+def _no_second_try(dask_scheduler) -> None:
+    dask_scheduler.allowed_failures = 0
+
+
+@pytest.mark.slow
+def test_a_worker_that_fails_says_why(client, files, tmp_path: Path) -> None:
+    runner = OnDask(client)
+    with pytest.raises(MdiError, match=r"/nowhere/a\.arpa: No such file"), job_folder(str(tmp_path / "a"), {}) as place:
+        read_sharded("/nowhere/a.arpa", Job(place, runner))
+    client.wait_for_workers(1, timeout=60)
+    client.run_on_scheduler(_no_second_try)
+    with pytest.raises(MdiError, match=r"exit: its worker died, and so did those.*goes on from here"):
+        runner.run(os._exit, [(3,)], "exit")
+
+
+def test_places_that_are_none(tmp_path: Path) -> None:
+    for spec in ("locale:2", "local:0", "local", "local:many"):
+        with pytest.raises(OptionError), connected(spec):
+            pass
+    with pytest.raises(MdiError, match=r"as in local/conf/slurm\.yaml"), connected("slurm:/nowhere.yaml"):
+        pass
+    (tmp_path / "odd.yaml").write_text("queue: main\n")
+    with pytest.raises(MdiError, match="no 'workers: N'"), connected(f"sge:{tmp_path}/odd.yaml"):
+        pass
+
+
+def test_bytes_are_counted() -> None:
+    assert nbytes([(np.zeros(3), {"a": [np.zeros(2, np.int32)]}, "text", 1)]) == 32

@@ -1,0 +1,93 @@
+"""Recorded speech out of two little packages of Debian, made here as the real ones are."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import recorded_speech as recorded
+import telephone_prompts as prompts
+
+from mdi.errors import MdiError
+from mdi.speech.data import DataFolder
+
+TEXTS = """; Core Asterisk Sounds in English
+
+agent-loggedoff: Agent Logged off.
+agent-pass: Please enter your password [pause] followed by the # key.
+beep: [this is a simple beep tone]
+digits/1: 1
+vm-goodbye: Goodbye.
+vm-login: Comedian Mail. Mailbox?
+vm-silent: There is no sound of this.
+"""
+
+
+def g722(seconds: float) -> bytes:
+    codec = pytest.importorskip("G722", reason="the package G722 is not installed; pip install 'mdi-lm[prompts]'")
+    tone = 8000 * np.sin(2 * np.pi * 440 * np.arange(int(seconds * 16000)) / 16000)
+    return codec.G722(16000, 64000).encode(tone.astype(np.int16))
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> Path:
+    """A folder with both."""
+    if shutil.which("dpkg-deb") is None:
+        pytest.skip("no dpkg-deb to make packages with")
+    out = tmp_path / "packages"
+    out.mkdir()
+    for package, inside in prompts.PACKAGES.items():
+        root = tmp_path / package
+        (root / "DEBIAN").mkdir(parents=True)
+        control = f"Package: {package}\nVersion: 1\nArchitecture: all\nMaintainer: x <x@example.org>\nDescription: x\n"
+        (root / "DEBIAN" / "control").write_text(control)
+        if inside.endswith(".gz"):
+            (root / inside).parent.mkdir(parents=True)
+            (root / inside).write_bytes(gzip.compress(TEXTS.encode()))
+        else:
+            (root / inside / "digits").mkdir(parents=True)
+            for name in ("agent-loggedoff", "agent-pass", "beep", "digits/1", "vm-goodbye", "vm-login"):
+                (root / inside / f"{name}.g722").write_bytes(g722(0.5))
+        done = subprocess.run(["dpkg-deb", "-b", str(root), str(out / f"{package}_1_all.deb")], capture_output=True)
+        assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_from_the_packages_to_the_folder(packages, tmp_path, monkeypatch):
+    down = tmp_path / "down"
+    with pytest.raises(MdiError, match="another SHA-256 than expected"):
+        prompts.recordings(str(packages), down)
+    monkeypatch.setattr(prompts, "SHA256", hashlib.sha256(TEXTS.encode()).hexdigest())
+    found = prompts.recordings(str(packages), down)
+    assert {u.name: u.scene for u in found.utterances} == {
+        "agent-loggedoff": "agent", "agent-pass": "agent", "beep": "beep", "digits-1": "digits", "vm-goodbye": "vm",
+        "vm-login": "vm",
+    }  # fmt: skip
+    words = "<eps> agent logged off please enter your password followed by the key one goodbye mail mailbox"
+    (tmp_path / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(words.split())))
+    recorded.write_sets(tmp_path / "data", found, str(tmp_path / "words.txt"))
+    folders = [DataFolder(tmp_path / "data" / "speech" / name) for name in ("dev", "eval")]
+    said = {name: text for folder in folders for name, text in folder.text().items()}
+    # neither the tone nor, with one known word of three, the mailbox
+    assert said.keys() == {f"allison-{name}" for name in ("agent-loggedoff", "agent-pass", "digits-1", "vm-goodbye")}
+    assert said["allison-agent-pass"] == ["please", "enter", "your", "password", "followed", "by", "the", "key"]
+    assert said["allison-digits-1"] == ["one"]
+    samples, rate = found.utterances[0].samples()
+    assert (rate, len(samples)) == (16000, 8000)
+    assert 0.2 < np.abs(samples).max() < 0.3
+    assert prompts.recordings(None, down).utterances[0].name == "agent-loggedoff"  # once is enough
+
+
+def test_what_is_missing_is_said(tmp_path, monkeypatch):
+    with pytest.raises(MdiError, match="no such folder; expected one with Debian's packages"):
+        prompts.find_prompts(str(tmp_path / "gone"), tmp_path / "down")
+    with pytest.raises(MdiError, match=r"no asterisk-core-sounds-en_\*\.deb; give a folder"):
+        prompts.find_prompts(str(tmp_path), tmp_path / "down")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MdiError, match=r"no program apt-get.*--prompts DIR"):
+        prompts.find_prompts(None, tmp_path / "down")
