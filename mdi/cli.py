@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import gc
 import importlib
 import os
@@ -14,6 +13,7 @@ import warnings
 
 from mdi import __version__
 from mdi.errors import ConvergenceWarning, MdiError, OptionError
+from mdi.memory import tame_allocator
 
 # One module of mdi.commands per verb, imported when its verb is called: `mdi --help` is instant.
 VERBS = {
@@ -45,9 +45,6 @@ EXTRA_OF = dict.fromkeys(
 ) | {"vosk": "vosk"} | dict.fromkeys(("dask", "distributed", "dask_jobqueue"), "cluster")  # fmt: skip
 
 
-M_MMAP_THRESHOLD = -3  # in malloc.h
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mdi", description="MDI adaptation of n-gram language models.", add_help=True)
     parser.add_argument("--version", action="version", version=f"mdi {__version__}")
@@ -55,12 +52,6 @@ def _parser() -> argparse.ArgumentParser:
     for verb, text in VERBS.items():
         verbs.add_parser(verb, help=text, add_help=False)
     return parser
-
-
-def _give_memory_back() -> None:
-    """glibc keeps freed arrays of up to 32 MB to itself, in pieces; beyond 8 MB they shall go back to the system."""
-    with contextlib.suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 23)
 
 
 def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
@@ -74,7 +65,7 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
     )
     command.add_arguments(parser)
     args = parser.parse_intermixed_args(argv[1:])
-    _give_memory_back()
+    tame_allocator()
     if own_process:
         from mdi.kernels import start_lightly
 

@@ -57,7 +57,9 @@ def count_ngrams(path: Path) -> float:
 def adapt_cost(ngrams: float, words: float, sets: int = 1) -> Cost:
     """Reading, solving and writing; the sets of a sweep share the first."""
     size = (ngrams + 0.4 * words) / MILLION  # about half of the text's n-grams are new to the background
-    return Cost(1 + 0.4 * size + 0.25 * size * sets + 0.6 * words / MILLION, 0.2 + 0.045 * size)
+    # one set is solved in the background's own arrays; several keep it beside the models that are made of it
+    gigabytes = 0.12 + (0.031 if sets == 1 else 0.07) * size
+    return Cost(1 + 0.4 * size + 0.25 * size * sets + 0.6 * words / MILLION, gigabytes)
 
 
 def tune_cost(ngrams: float, words: float, settings: int) -> Cost:

@@ -64,7 +64,7 @@ def estimate(args: argparse.Namespace) -> list[StageCost]:
     costs = [
         StageCost(0, "data", 3 + 0.15 * words + normalizing, 0.4),
         StageCost(1, "language models", 2 + 0.4 * words, 0.2 + counting + 0.05 * size),
-        StageCost(2, "interpolation", 2 + 0.6 * size, 0.2 + 0.08 * size),
+        StageCost(2, "interpolation", 2 + 0.6 * size, 0.12 + 0.034 * size),
         StageCost(3, "MDI", sweep.seconds + prior.seconds + search.seconds, search.gigabytes),
         StageCost(4, "first-pass models", 8 + 1.6 * size, 0.2 + 0.06 * size),
         StageCost(5, "decoding", decoding, 0.8),

@@ -29,6 +29,7 @@ from mdi.lm.sharded import Job, ShardedModel, build_shards, cut, cut_files
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
 from mdi.lm.trie import NONE, Array
+from mdi.memory import give_back
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -45,8 +46,8 @@ class Adapter:
     ("map"), break the n-grams around them ("drop") or are an error ("error"). `targets`: "ml" (relative frequencies),
     "smoothed" (marginals of an interpolated Kneser-Ney model of the same text), or a model whose marginals they are.
     `history`: p~(h) by this back-off model instead of by the text. `threads`: results do not depend on it. `spend`: one
-    adaptation only, in which the background's arrays are used up and its extension becomes the result: less than half
-    the memory.
+    adaptation only, in which the background's arrays and the counts are used up, and the former become the result:
+    half the memory.
     """
 
     def __init__(
@@ -98,6 +99,13 @@ class Adapter:
         """Constraints for n-grams seen so often. What cannot be met is dropped and counted; a prior on lambda keeps
         the optimum finite, so then nothing need be dropped for lying at infinity. `ground` may be shared with larger
         sets."""
+        problem = self._pose(min_counts, regularised, ground)
+        if self.spend and not isinstance(problem, ShardedProblem):
+            problem.background.trie.link_again()
+        return problem
+
+    def _pose(self, min_counts: Thresholds, regularised: bool, ground: Ground | None) -> Problem:
+        """The same; with `spend` the background's links are still to be made again."""
         counts, background, history = self.counts, self.background, self.history
         dropped = Dropped()
         chosen = selecting.select(counts, self._thresholds(min_counts))
@@ -121,6 +129,7 @@ class Adapter:
             )
             chosen, target = chosen.keep(kept), target[kept]
         own = ground is None
+        count = selecting.values(counts, chosen)
         ground = self.ground(chosen) if ground is None else ground
         while True:
             dual = ground.dual_of(chosen)
@@ -128,7 +137,7 @@ class Adapter:
             impossible = selecting.impossible(dual.parent, ground.reach(chosen), cells)
             if not dropped.note(selecting.IMPOSSIBLE, impossible):
                 break
-            chosen, target = chosen.keep(~impossible), target[~impossible]
+            chosen, target, count = chosen.keep(~impossible), target[~impossible], count[~impossible]
         spare = not own or selecting.IMPOSSIBLE in dropped.reasons
         return ground.problem(
             dual,
@@ -136,7 +145,7 @@ class Adapter:
             min_counts=spell_thresholds(min_counts),
             chosen=chosen,
             target=target,
-            count=selecting.values(counts, chosen),
+            count=count,
             before=dual.marginals(cells),
             events=history.events,
             dropped=dropped,
@@ -156,20 +165,31 @@ class Adapter:
     ) -> Adapted:
         """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
         rounded to the precision of deltas, so that both ways to a model give the same one."""
-        problem = self.pose(min_counts, sigma2 is not None, ground)
-        mu = None
+        problem = self._pose(min_counts, sigma2 is not None, ground)
+        give_back()
+        mu, spend = None, self.spend and not isinstance(problem, ShardedProblem)
+        if spend and start is not None:
+            problem.background.trie.link_again()
         if isinstance(start, Adapted):
             mu = self._carried(start, problem)
         elif isinstance(start, Delta):
-            mu = start.mu_at([self.counts.trie.ngrams(k, rows) for k, rows in enumerate(problem.chosen.row[1:], 1)])
+            spelled = (problem.background.trie, problem.constraints) if spend else (self.counts.trie, problem.chosen)
+            trie, rows = spelled[0], spelled[1].row
+            mu = start.mu_at([trie.ngrams(k, rows[k]) for k in range(1, len(rows))])
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
+        if spend:
+            problem.background.trie.forget_links("as_hist", "back")
         solution = problem.solve(
             sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=mu, report=report
         )
         solution = replace(solution, mu=rounded(solution.mu))
         if isinstance(problem, ShardedProblem):
             return ShardedAdapted(problem, solution)
+        if spend:
+            problem.dual.forget_entries()
+            give_back()
+            problem.background.trie.link_again()
         return Adapted(problem, solution, self.spend)
 
     def on_part(self) -> Adapter:

@@ -35,13 +35,14 @@ by the histories of one v only. So threads can share the words v; each has its o
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mdi.adaptation.constraints import Constraints
 from mdi.kernels import dual as kernels
 from mdi.kernels.dual import ActiveLevel, Histories, RowCells, Sums
+from mdi.kernels.trie import count_rows
 from mdi.lm.model import NgramModel
 from mdi.lm.trie import NONE, Array, Trie
 
@@ -175,11 +176,15 @@ def _in_order(parts: list[tuple[list[int], Array]]) -> list[tuple[int, Array]]:
                   key=lambda found: found[0])  # fmt: skip
 
 
-def part_of(model: NgramModel, mass: list[Array], constraints: Constraints, cuts: Array | None = None) -> Part:
+def part_of(
+    model: NgramModel, mass: list[Array], constraints: Constraints, cuts: Array | None = None, *, spend: bool = False
+) -> Part:
     """The active histories of a model. `cuts`: words at which blocks begin, and the number of words; without them the
     blocks are cut here by the work in them."""
-    mass, log_fixed, unused = _folded(model, mass)
-    rows, histories, used = _histories(model, mass, constraints)
+    folded, log_fixed, unused = _folded(model, mass)
+    if spend:
+        mass.clear()
+    rows, histories, used = _histories(model, folded, constraints, spend)
     if cuts is None:
         bounds = np.array(_blocks(histories))
         cuts = np.array([0, *used[bounds[1:-1]], model.trie.n_words])
@@ -193,7 +198,8 @@ def part_of(model: NgramModel, mass: list[Array], constraints: Constraints, cuts
 
 class Dual:
     """One adaptation problem. `mass[j]` is p~ on the histories of length j of the model's trie. `cuts`: see
-    `part_of`."""
+    `part_of`. With `spend` the list is emptied, and the model has to `link_again`: neither shall take up memory beside
+    the entries."""
 
     def __init__(
         self,
@@ -202,17 +208,25 @@ class Dual:
         constraints: Constraints,
         threads: int = 2,
         cuts: Array | None = None,
+        *,
+        spend: bool = False,
     ) -> None:
         self.constraints, self.threads = constraints, threads
         self.parent = constraints.parents(model.trie)
-        self.part = part_of(model, mass, constraints, cuts)
+        mass0 = float(mass[0][0])
+        self.part = part_of(model, mass, constraints, cuts, spend=spend)
         folded = [(self.part.numbers.tolist(), self.part.mass0, self.part.log_fixed)]
-        self.empty = Empty.of(model.p[1], constraints, float(mass[0][0]), folded)
+        self.empty = Empty.of(model.p[1], constraints, mass0, folded)
 
     @property
     def active_rows(self) -> int:
         """Rows of the active histories and words."""
         return self.part.rows
+
+    def forget_entries(self) -> None:
+        """Once it is solved: nothing can be evaluated any more, but parameters and marginals can be told apart."""
+        nothing = Histories(*(part[:0] for part in self.part.histories))
+        self.part = replace(self.part, histories=nothing)  # a new one: without what evaluations have worked in, too
 
     @property
     def entries(self) -> int:
@@ -267,6 +281,9 @@ class SubsetDual(Dual):
         above = whole.parent[kept]
         self.parent = np.where(above >= 0, self.owner[above], -1)
 
+    def forget_entries(self) -> None:
+        self.whole.forget_entries()
+
     @property
     def active_rows(self) -> int:
         return self.whole.active_rows
@@ -313,8 +330,11 @@ def _active(trie: Trie, mass: list[Array]) -> list[Array]:
     return active
 
 
-def _histories(model: NgramModel, mass: list[Array], constraints: Constraints) -> tuple[int, Histories, Array]:
-    """(rows of the active histories and words, the active histories, the words that they end in)."""
+def _histories(
+    model: NgramModel, mass: list[Array], constraints: Constraints, spend: bool
+) -> tuple[int, Histories, Array]:
+    """(rows of the active histories and words, the active histories, the words that they end in). `mass` is used up,
+    and with `spend` the model's links: see `Trie.forget_links`."""
     trie, n = model.trie, model.order
     active = _active(trie, mass)
     # Where the histories of length j that end in word v begin among the active ones, and where they go.
@@ -342,25 +362,33 @@ def _histories(model: NgramModel, mass: list[Array], constraints: Constraints) -
         shorter = trie.back[j][hists]
         back[to] = place[j - 1][lower.number[shorter]]
         bow[to], hist_mass[to] = model.bow[j][hists], mass[j][hists]
+        mass[j] = NONE
         own, own_first = (constraints.row[k], constraints.first[k]) if k <= constraints.order else (NONE, 0)
-        levels.append(ActiveLevel(model.level(k), hists, to, trie.begin[j], lower, own, own_first))
-        begin, cells = kernels.row_cells(levels[-1], count)
-        rows += len(cells)
-        number = np.full(trie.n_hist(j), -1, np.int32)
-        number[hists] = np.arange(len(hists), dtype=np.int32)
-        lower = RowCells(number, begin, cells)
+        levels.append(ActiveLevel(model.level(k), hists, shorter, to, trie.begin[j], lower, own, own_first))
+        begin, cells = kernels.row_cells(levels[-1], count, k < n)
+        rows += int(begin[-1])
+        if k < n:
+            number = np.full(trie.n_hist(j), -1, np.int32)
+            number[hists] = np.arange(len(hists), dtype=np.int32)
+            lower = RowCells(number, begin, cells)
     begin = np.zeros(n_hist + 1, np.int64)
     np.cumsum(count, out=begin[1:])
     cell, a = np.empty(begin[-1], np.int32), np.empty(begin[-1])
     histories = Histories(first, top, back, bow, hist_mass, fixed, begin, cell, a)
-    for level in levels:
-        kernels.fill_entries(level, histories)
+    del lower, cells
+    if spend:
+        levels = [
+            level._replace(model=level.model._replace(trie=level.model.trie._replace(back=NONE))) for level in levels
+        ]
+        trie.forget_links("back")
+    while levels:  # from the longest: the cells that it needed of the next shorter go before that has its entries
+        kernels.fill_entries(levels.pop(), histories)
     return rows, histories, used
 
 
 def _by_last_word(trie: Trie, j: int) -> Array:
     """The first history of length j that ends in each word: histories are sorted by it."""
-    return np.concatenate([[0], np.cumsum(np.bincount(trie.word[j], minlength=trie.n_words))])
+    return count_rows(trie.word[j], trie.n_words)
 
 
 def _blocks(hist: Histories) -> list[int]:

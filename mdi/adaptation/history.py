@@ -35,6 +35,12 @@ class History:
                 "the in-domain counts have no events; expected text with words of the background's vocabulary"
             )
 
+    def spend(self) -> None:
+        """Lets go of the text's counts and histories."""
+        self.counts.trie.spend()
+        self.counts.count.clear()
+        self.ml.clear()
+
     @cached_property
     def cuts(self) -> Array:
         """Words at which the blocks of a dual begin, and the number of words: about equally many n-grams of the text in
@@ -46,7 +52,10 @@ class History:
     def on(self, trie: Trie) -> list[Array]:
         if self.model is not None:
             return move_mass(*smoothed_history(self.model, trie, self.counts.order - 1), trie)
-        return [part / self.events for part in move_mass(self.counts.trie, self.ml, trie)]
+        moved = move_mass(self.counts.trie, self.ml, trie)
+        for part in moved:
+            part /= self.events
+        return moved
 
 
 def ml_history(counts: Counts) -> tuple[list[Array], float]:

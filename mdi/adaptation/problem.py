@@ -18,6 +18,7 @@ from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive
 from mdi.lm.model import NgramModel, extend, over_vocabulary
 from mdi.lm.trie import NONE, Array, Trie, closed, locate
 from mdi.lm.vocabulary import Vocabulary, join_vocabularies
+from mdi.memory import give_back
 
 # Of the Gaussian prior on lambda: one for all, one per order (the last repeats), or no prior.
 Variances = float | Sequence[float] | None
@@ -100,7 +101,8 @@ def rows_in(trie: Trie, source: Trie, constraints: Constraints) -> list[Array]:
 
 class ExtendedBackground:
     """A background with a row for every constraint, and p~ on its histories: what sets of constraints can share if
-    `chosen` has them all."""
+    `chosen` has them all. With `spend` the background and the history distribution's counts are used up,
+    and the model needs `link_again` before its histories can be searched."""
 
     def __init__(
         self,
@@ -112,13 +114,20 @@ class ExtendedBackground:
         *,
         spend: bool = False,
     ) -> None:
-        self.counts, self.chosen = counts, chosen
+        self.chosen = chosen
         self.ngrams = closed(as_trie(counts, chosen))
+        self.chosen_rows = rows_in(self.ngrams, counts, chosen)
         self.known = locate(self.ngrams, background.trie)
         self.model = extend(background, self.ngrams, spend=spend)
-        self.mass = history.on(self.model.trie)
+        give_back()
+        mass, cuts = history.on(self.model.trie), history.cuts
         rows = Constraints(rows_in(self.model.trie, counts, chosen))
-        self.dual = Dual(self.model, self.mass, rows, threads, history.cuts)
+        self.reached = selecting.reaches(rows, self.model.trie, mass)[0]
+        if spend:
+            history.spend()
+            self.model.trie.forget_links("as_hist")
+            give_back()
+        self.dual = Dual(self.model, mass, rows, threads, cuts, spend=spend)
 
     def dual_of(self, chosen: Constraints) -> Dual:
         """The dual of the given constraints alone."""
@@ -126,12 +135,14 @@ class ExtendedBackground:
 
     def reach(self, chosen: Constraints) -> Array:
         """After how many histories with mass each of the given constraints has events."""
-        return selecting.reaches(self.dual.constraints, self.model.trie, self.mass)[0][self.chosen.flags_of(chosen)]
+        return self.reached[self.chosen.flags_of(chosen)]
 
     def needed(self, chosen: Constraints) -> list[Array] | None:
         """Flags of the rows that the background had before or the given constraints need; None if those are all
         rows."""
-        spare = needed_rows(self.ngrams, self.counts, chosen, [part >= 0 for part in self.known])
+        self.model.trie.link_again()
+        some = Constraints(self.chosen_rows).keep(self.chosen.flags_of(chosen))
+        spare = needed_rows(self.ngrams, self.ngrams, some, [part >= 0 for part in self.known])
         if not any(part.any() for part in spare):
             return None
         dropped = [rows[part] for rows, part in zip(locate(self.ngrams, self.model.trie), spare, strict=True)]

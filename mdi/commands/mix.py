@@ -136,7 +136,8 @@ def _mix_here(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
     _describe(mixed.names, [model.order for model in models], [model.vocab for model in models])
     models = over_one_vocabulary(models)
     weights = mixed.tune(models, weights)
-    model = mix(models, weights)
+    model = mix(models, weights, spend=True)
+    del models
     checked_sum(model)
     sums = sum_fields(model, args.out, args.format)
     mixed.score(with_suffixes(model))

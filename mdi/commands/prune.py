@@ -32,26 +32,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from mdi.files import together
+    from mdi.lm.model import without
     from mdi.lm.normalise import checked_sum, warn_unless_normalised
-    from mdi.lm.prune import needs, prune, threshold_for
+    from mdi.lm.prune import mark_pruned, needs, threshold_for
     from mdi.progress import say
 
     started = time.monotonic()
     check_model_output(args.out, args, [args.lm])
     model = read_model(args.lm, args, closed=False)
     warn_unless_normalised(args.lm, model)
-    need = needs(model)
-    threshold = args.threshold if args.max_ngrams is None else threshold_for(need, args.max_ngrams)
-    pruned = prune(model, threshold, need=need)
+    need, threshold, before = None, args.threshold, model.trie.counts
+    if args.max_ngrams is not None:
+        need = needs(model)
+        threshold = threshold_for(need, args.max_ngrams)
+    pruned = without(*mark_pruned(model, threshold, need=need, spend=True))
+    del model, need
     checked_sum(pruned)
     fields = {
         "command": "prune", "model": args.lm, "threshold": threshold, "max_ngrams": args.max_ngrams,
-        "ngrams_before": model.trie.counts, "ngrams": pruned.trie.counts, **sum_fields(pruned, args.out, args.format),
+        "ngrams_before": before, "ngrams": pruned.trie.counts, **sum_fields(pruned, args.out, args.format),
     }  # fmt: skip
     with together():
         write_model(pruned, args.out, args, [args.lm])
         write_certificate(args.out, fields, time.monotonic() - started)
-    before, after = (" / ".join(f"{n:,}" for n in m.trie.counts) for m in (model, pruned))
-    say(f"{args.out}: {after} n-grams of {before}, threshold {threshold:.6g}")
-    if pruned.order < model.order:
+    whole, left = (" / ".join(f"{n:,}" for n in numbers) for numbers in (before, pruned.trie.counts))
+    say(f"{args.out}: {left} n-grams of {whole}, threshold {threshold:.6g}")
+    if pruned.order < len(before):
         say(f"{args.out}: of order {pruned.order}, no longer n-gram is left")

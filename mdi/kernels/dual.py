@@ -41,6 +41,7 @@ class ActiveLevel(NamedTuple):
 
     model: ModelLevel  # of order k = j + 1: the rows of these histories
     hists: Array  # int32[B]: which they are, ascending
+    shorter: Array  # int32[B]: what they back off to
     place: Array  # int64[B]: the number of each in `Histories`
     lower_begin: Array  # int32[]: `begin` of order j
     lower: RowCells  # of order j: those of the rows h'w
@@ -73,19 +74,21 @@ def fold_mass(level, bow, mass, lower_mass):
 
 
 @njit(cache=True, nogil=True)
-def row_cells(active, count):
-    """(begin, cell) of the `RowCells` of these histories; count[h] += the number of entries of history h."""
+def row_cells(active, count, wanted):
+    """(begin, cell) of the `RowCells` of these histories; count[h] += the number of entries of history h. Cells are
+    left out unless they are wanted."""
     hists, place, own, lower = active.hists, active.place, active.own, active.lower
-    begin, suffix, back = active.model.trie.begin, active.model.trie.suffix, active.model.trie.back
+    begin, suffix = active.model.trie.begin, active.model.trie.suffix
     new_begin = np.zeros(hists.shape[0] + 1, np.int64)
     for i in range(hists.shape[0]):
         new_begin[i + 1] = new_begin[i] + begin[hists[i] + 1] - begin[hists[i]]
-    cells = np.empty(new_begin[-1], np.int32)
+    cells = np.empty(new_begin[-1] if wanted else 0, np.int32)
     at = 0
     n = 0
     for i in range(hists.shape[0]):
         h = hists[i]
-        shift = lower.begin[lower.number[back[h]]] - active.lower_begin[back[h]]
+        shorter = active.shorter[i]
+        shift = lower.begin[lower.number[shorter]] - active.lower_begin[shorter]
         while at < own.shape[0] and own[at] < begin[h]:
             at += 1
         for r in range(begin[h], begin[h + 1]):
@@ -95,8 +98,9 @@ def row_cells(active, count):
                 below = active.own_first + at
                 count[place[i]] += 1
                 at += 1
-            cells[n] = below
-            n += 1
+            if wanted:
+                cells[n] = below
+                n += 1
     return new_begin, cells
 
 
@@ -104,14 +108,15 @@ def row_cells(active, count):
 def fill_entries(active, into):
     """The entries (cell, a) and `fixed` of these histories, into `Histories` whose `begin` is known."""
     hists, place, own, lower = active.hists, active.place, active.own, active.lower
-    begin, suffix, back = active.model.trie.begin, active.model.trie.suffix, active.model.trie.back
+    begin, suffix = active.model.trie.begin, active.model.trie.suffix
     p, bow, lower_p = active.model.p, active.model.bow, active.model.lower_p
     at = 0
     for i in range(hists.shape[0]):
         h = hists[i]
         n = into.begin[place[i]]
         slack = 0.0
-        shift = lower.begin[lower.number[back[h]]] - active.lower_begin[back[h]]
+        shorter = active.shorter[i]
+        shift = lower.begin[lower.number[shorter]] - active.lower_begin[shorter]
         while at < own.shape[0] and own[at] < begin[h]:
             at += 1
         for r in range(begin[h], begin[h + 1]):

@@ -14,21 +14,21 @@ PROB_EPSILON = 3e-6
 
 
 @njit(cache=True, nogil=True)
-def backoff_weights(level, lower_p, known, known_p):
-    """bow(h) = (1 - sum p(w|h)) / (1 - sum p(w|h')), sums over the known rows of h (p = known_p[known[r]]).
+def backoff_weights(level, lower_p, known, p):
+    """bow(h) = (1 - sum p(w|h)) / (1 - sum p(w|h')), sums over the known rows of h; no flags: all are.
 
-    Other rows, known[r] = -1, get their backed-off probability. Where there is nothing to back off to, or nothing left
-    to give, the rows are scaled to sum to one. Returns (p, bow).
+    Other rows get their backed-off probability, in `p`. Where there is nothing to back off to, or nothing left to give,
+    the rows are scaled to sum to one. Returns bow.
     """
     begin, suffix = level.begin, level.suffix
-    p = np.empty(suffix.shape[0])
     bow = np.empty(begin.shape[0] - 1)
+    every = known.shape[0] == 0
     for h in range(bow.shape[0]):
         seen = 0.0
         covered = 0.0
         for r in range(begin[h], begin[h + 1]):
-            if known[r] >= 0:
-                seen += known_p[known[r]]
+            if every or known[r]:
+                seen += p[r]
                 covered += lower_p[suffix[r]]
         scale = 1.0
         if 1.0 - covered <= NOTHING_LEFT:
@@ -40,9 +40,11 @@ def backoff_weights(level, lower_p, known, known_p):
         else:
             weight = (1.0 - seen) / (1.0 - covered)
         bow[h] = weight
+        if every and scale == 1.0:
+            continue
         for r in range(begin[h], begin[h + 1]):
-            p[r] = scale * known_p[known[r]] if known[r] >= 0 else weight * lower_p[suffix[r]]
-    return p, bow
+            p[r] = scale * p[r] if every or known[r] else weight * lower_p[suffix[r]]
+    return bow
 
 
 @njit(cache=True, nogil=True)
@@ -53,8 +55,10 @@ def pruning_losses(level, known, hist_prob):
         bow'(h) = (left + p(w|h)) / (free + p(w|h')),
 
     left = 1 - sum p(w|h) and free = 1 - sum p(w|h') over the known rows of h; the loss is exp(D) - 1. Rows of a history
-    that cannot be normalised are worth infinitely much, as in SRILM; rows that are not known, -infinity.
+    that cannot be normalised are worth infinitely much, as in SRILM; rows that are not known, -infinity (no flags: all
+    are).
     """
+    every = known.shape[0] == 0
     begin, suffix = level.trie.begin, level.trie.suffix
     p, bow, lower_p = level.p, level.bow, level.lower_p
     loss = np.empty(p.shape[0])
@@ -62,7 +66,7 @@ def pruning_losses(level, known, hist_prob):
         left = 1.0
         free = 1.0
         for r in range(begin[h], begin[h + 1]):
-            if known[r]:
+            if every or known[r]:
                 left -= p[r]
                 free -= lower_p[suffix[r]]
         if -PROB_EPSILON < left < 0.0:
@@ -72,7 +76,7 @@ def pruning_losses(level, known, hist_prob):
         broken = left < 0.0 or (free <= 0.0 and left > PROB_EPSILON)
         for r in range(begin[h], begin[h + 1]):
             backed_off = lower_p[suffix[r]]
-            if not known[r]:
+            if not (every or known[r]):
                 loss[r] = -np.inf
             elif broken or (backed_off <= 0.0 and p[r] > 0.0):
                 loss[r] = np.inf
@@ -85,6 +89,15 @@ def pruning_losses(level, known, hist_prob):
                     change += left * (math.log(new_bow) - math.log(bow[h]))
                 loss[r] = math.expm1(-hist_prob[h] * change)
     return loss
+
+
+@njit(cache=True, nogil=True)
+def row_maxima(begin, value, out):
+    """out[h] = the largest value of the rows of h, -infinity if it has none"""
+    for h in range(begin.shape[0] - 1):
+        out[h] = -np.inf
+        for r in range(begin[h], begin[h + 1]):
+            out[h] = max(out[h], value[r])
 
 
 @njit(cache=True, nogil=True)

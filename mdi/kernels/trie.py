@@ -256,15 +256,15 @@ def back_histories(suffix, as_hist, lower_as_hist):
 
 
 @njit(cache=True, nogil=True)
-def merge_level(a, hist_a, b, hist_b, with_b):
+def merge_level(a, hist_a, b, hist_b):
     """Union of the branches of two tries. hist_a[u], hist_b[u]: what union history u is in each, or -1.
 
-    Returns (begin, word, row in a or -1, row in b or -1, which is left out unless `with_b`)."""
+    Returns (begin, word, row in a or -1, row in b or -1)."""
     n_hist = hist_a.shape[0]
     room = a.word.shape[0] + b.word.shape[0]
     word = np.empty(room, np.int32)
     from_a = np.empty(room, np.int32)
-    from_b = np.empty(room if with_b else 0, np.int32)
+    from_b = np.empty(room, np.int32)
     begin = np.empty(n_hist + 1, np.int32)
     n = 0
     for u in range(n_hist):
@@ -276,8 +276,7 @@ def merge_level(a, hist_a, b, hist_b, with_b):
             take_b = j < j_end and (i >= i_end or b.word[j] <= a.word[i])
             word[n] = a.word[i] if take_a else b.word[j]
             from_a[n] = i if take_a else -1
-            if with_b:
-                from_b[n] = j if take_b else -1
+            from_b[n] = j if take_b else -1
             i += take_a
             j += take_b
             n += 1

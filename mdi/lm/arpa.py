@@ -27,13 +27,16 @@ from mdi.lm import cache
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.trie import MAX_ROWS, NONE, Array, Trie, add_order, sort_rows, unigram_trie, with_histories
 from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, to_str
+from mdi.memory import give_back, let_go_of_compiler
 from mdi.progress import Progress, say
 
 # No n-gram line is shorter than "-1 a\n", and deflate packs at most about 1030 to 1.
 _SHORTEST_LINE, _DEFLATE_MOST = 5, 1040
 _LONGEST_LINE = 1 << 20
 # Files are parsed in windows of this size, several at a time.
-_WINDOW = 1 << 22
+_WINDOW = 1 << 20
+# N-grams of a model that is worth saving memory for.
+_LARGE = 1_000_000
 # Rows that are written at a time.
 BLOCK = 1 << 15
 _THREADS = min(4, os.cpu_count() or 1)
@@ -207,6 +210,8 @@ def arpa_sections(path: str) -> ArpaSections:
     """Reads the header and the words of an ARPA file."""
     lines = _Lines(path)
     counts = _read_header(lines)
+    if sum(counts) >= _LARGE:
+        let_go_of_compiler()
     progress = Progress(f"reading {path}", sum(counts), "n-grams")
     words = GrowingVocabulary()
     p, bow = _read_unigrams(lines, words, counts[0], len(counts) == 1, progress)
@@ -239,6 +244,7 @@ def _read_text(path: str) -> NgramModel:
                 )
             bow.append(trie_kernels.scattered(row_bow, trie.as_hist[k]))
     file.expect_end()
+    give_back()
     return NgramModel(vocab, trie, p, bow)
 
 
@@ -291,9 +297,9 @@ def _expect(lines: _Lines, directive: str) -> None:
 
 
 def _grown(array: np.ndarray, size: int) -> np.ndarray:
-    bigger = np.empty(size, array.dtype)
-    bigger[: len(array)] = array
-    return bigger
+    """The array itself, which nobody else may have: large ones are not copied, the system maps their pages again."""
+    array.resize(size, refcheck=False)
+    return array
 
 
 def _room(count: int, have: int) -> int:
@@ -306,6 +312,9 @@ class _Prefixes:
     """What finds the history of a line, growing by one order at a time."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
         self.arrays = kernels.Prefixes(np.zeros((1, 3), np.int64), NONE, NONE, NONE)
 
     def add(self, trie: Trie) -> None:
@@ -315,7 +324,8 @@ class _Prefixes:
             at, *before = self.arrays
             here = [[len(part) for part in before]]
             added = zip(before, (trie.begin[trie.order], start, row_of), strict=True)
-            self.arrays = kernels.Prefixes(np.vstack([at, here]), *map(np.concatenate, added))
+            joined = [new if not len(old) else np.concatenate([old, new]) for old, new in added]
+            self.arrays = kernels.Prefixes(np.vstack([at, here]), *joined)
 
 
 def _read_unigrams(
@@ -334,7 +344,8 @@ def _read_unigrams(
             break
         if found.why == kernels.FULL:
             if words.n >= len(p):
-                p, bow = _grown(p, _room(count, len(p))), _grown(bow, _room(count, len(p)))
+                size = _room(count, len(p))
+                p, bow = _grown(p, size), _grown(bow, size)
             words.make_room(1024, window.size - found.line)
         elif found.why != kernels.DONE:
             _fail(lines, found.why, found.at, 1, count, words.n)
@@ -367,16 +378,19 @@ def _read_order(lines, vocab, trie: Trie, prefixes: _Prefixes, k: int, counts: l
             size = max(n + found.n, _room(count, size))
             hist, word, p = _grown(hist, size), _grown(word, size), _grown(p, size)
             bow = bow if top else _grown(bow, size)
-        wholes: list[Array] = [hist, word, p] if top else [hist, word, p, bow]
-        for whole, piece in zip(wholes, part, strict=False):
-            whole[n : n + found.n] = piece[: found.n]
+        whole = kernels.ReadRows(hist, word, p, bow)
+        for to, piece in zip(whole[: 3 if top else 4], part, strict=False):
+            to[n : n + found.n] = piece[: found.n]
+        del whole, to
         n += found.n
         progress.update(before + n)
     _check_count(lines, k, n, count)
     if n < size:
         hist, word, p, bow = hist[:n], word[:n].copy(), p[:n].copy(), bow[:n]
     begin, perm, twice = sort_rows(hist, word, trie.n_hist(k - 1))
-    del hist
+    del hist, shared
+    if top:
+        prefixes.clear()
     if twice >= 0:
         raise _duplicate(lines, first_line, k, twice)
     if perm is not None:

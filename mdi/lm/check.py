@@ -75,7 +75,8 @@ def _rows(model: NgramModel) -> Iterator[Finding]:
                 yield Finding(
                     "error", f"{len(rows):,} {k}-grams predict <s>: {_spelled(model, k, rows)}; arpa2fst skips them"
                 )
-            after_end = np.flatnonzero(trie.word[k - 1][trie.row_of_hist[k - 1]][trie.hist_of_rows(k)] == vocab.eos)
+            first, end = trie.begin[k][list(trie.hists_ending_in(k - 1, vocab.eos))]
+            after_end = np.arange(first, end)
             if len(after_end):
                 shown = _spelled(model, k, after_end)
                 yield Finding(

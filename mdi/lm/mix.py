@@ -17,15 +17,17 @@ from functools import reduce
 import numpy as np
 
 from mdi.errors import MdiError
+from mdi.kernels import mix as kernels
+from mdi.kernels import trie as tries
 from mdi.kernels.arpa import as_written
-from mdi.kernels.model import backed_off
-from mdi.lm.model import NgramModel, over_vocabulary, with_suffixes
-from mdi.lm.normalise import backoff_model, closure
+from mdi.kernels.mix import KnownRows
+from mdi.lm.model import NgramModel, extend, over_vocabulary, with_suffixes, without
+from mdi.lm.normalise import weighted
 from mdi.lm.perplexity import token_probs
 from mdi.lm.sharded import ShardedModel, worst_of
 from mdi.lm.shards import Shard, gaps_of
 from mdi.lm.text import Text, TextLike
-from mdi.lm.trie import NONE, Array, Trie, locate, union
+from mdi.lm.trie import NONE, Array, Trie, is_closed, locate, unigram_trie, union
 from mdi.lm.vocabulary import join_vocabularies
 
 # No weight moves by more than this in the last iteration.
@@ -92,37 +94,48 @@ def over_one_vocabulary(models: list[NgramModel]) -> list[NgramModel]:
     return [over_vocabulary(model, vocab, labels) for model, labels in zip(models, ids, strict=True)]
 
 
-def mix(models: Sequence[NgramModel], weights: Sequence[float] | Array) -> NgramModel:
+def mix(models: Sequence[NgramModel], weights: Sequence[float] | Array, *, spend: bool = False) -> NgramModel:
     """The interpolated model, with the n-grams of all: p = sum of weight_i p_i. `best_weights` finds good weights.
 
-    Its trie is closed if theirs are.
+    Its trie is closed if theirs are. With `spend`, and if they are, the largest of the models is used up: its arrays
+    become the result's.
     """
     models = list(models)
     weights = check_weights(weights, len(models))
     models = over_one_vocabulary(models)
-    ngrams = reduce(lambda trie, model: union(trie, model.trie).trie, models[1:], models[0].trie)
-    whole, known = closure(ngrams)
-    lower = [model.p[1] for model in models]  # p_i of the order below
-    p = [NONE, weights @ lower]
-    where = [locate(model.trie, whole) for model in models]
-    for k in range(2, whole.order + 1):
-        mixed = np.zeros(whole.rows(k))
-        for i, model in enumerate(models):
-            lower[i] = _widened(model, whole, where[i], k, lower[i])
-            mixed += weights[i] * lower[i]
-        p.append(mixed if whole is ngrams else mixed[known[k] >= 0])
-    return backoff_model(models[0].vocab, ngrams, p)
+    size = [sum(model.trie.counts) for model in models]
+    largest = size.index(max(size))
+    base, others = models[largest], [(i, model) for i, model in enumerate(models) if i != largest]
+    own = None if all(is_closed(model.trie) for model in models) else [model.trie for model in models]
+    more = reduce(lambda a, b: union(a, b).trie, [model.trie for _, model in others], unigram_trie(base.trie.n_words))
+    wide = with_suffixes(base)
+    wide = extend(wide, more, spend=spend and own is None)
+    trie, p = wide.trie, wide.p
+    p[1] = weights @ [wide.p[1] if i == largest else model.p[1] for i, model in enumerate(models)]
+    for part in p[2:]:
+        part *= weights[largest]
+    for i, model in others:
+        _add(model, weights[i], trie, p)
+    if own is None:
+        return weighted(wide.vocab, trie, p)
+    keep = trie.flags([NONE] * (trie.order + 1))
+    for trie_i in own:
+        for flags, rows in zip(keep[1:], locate(trie_i, trie)[1:], strict=False):
+            flags[rows] = True
+    return without(weighted(wide.vocab, trie, p, keep), keep)
 
 
-def _widened(model: NgramModel, trie: Trie, where: list[Array], k: int, lower_p: Array) -> Array:
-    """p(w|h) by the model for every k-gram of a larger trie. where[k][r]: its row r there; lower_p: the same of order
-    k - 1."""
-    bow, known, own_p = np.ones(trie.rows(k - 1)), np.full(trie.rows(k), -1, np.int32), np.zeros(0)
-    if k <= model.order:
-        bow[trie.as_hist[k - 1][where[k - 1]]] = model.bow[k - 1][model.trie.as_hist[k - 1]]
-        known[where[k]] = np.arange(model.trie.rows(k), dtype=np.int32)
-        own_p = model.p[k]
-    return backed_off(trie.level(k), bow, lower_p, known, own_p)
+def _add(model: NgramModel, weight: float, trie: Trie, p: list[Array]) -> None:
+    """p[k] += weight p(w|h) by the model for every n-gram hw, k >= 2, of a larger trie."""
+    own, lower = model.trie, model.p[1]
+    where = own.word[1]
+    for k in range(2, trie.order + 1):
+        known = KnownRows(NONE, np.zeros(0), NONE, np.zeros(0))
+        if k <= model.order:
+            hist = tries.scattered(trie.as_hist[k - 1][where], own.as_hist[k - 1])
+            where = tries.link_suffixes(own.branches(k), hist, trie.branches(k))
+            known = KnownRows(hist, model.bow[k - 1], where, model.p[k])
+        lower = kernels.add_mixed(trie.level(k), lower, known, weight, p[k], k < trie.order)
 
 
 def mix_sharded(

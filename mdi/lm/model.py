@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
 
 from mdi.errors import MdiError
 from mdi.kernels import model as kernels
+from mdi.kernels import trie as kernels_trie
 from mdi.kernels.model import ModelArrays, ModelLevel, OwnScales, Scaled
+from mdi.kernels.trie import Branches
 from mdi.lm.trie import (
     NONE,
     Array,
@@ -28,7 +30,6 @@ from mdi.lm.trie import (
     is_closed,
     kept_rows,
     lowest,
-    merge_order,
     missing_suffixes,
     padded,
     sort_rows,
@@ -132,42 +133,85 @@ def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramMode
     """The same distribution with more rows: those of `ngrams` (over the same words) and whatever closes these.
 
     A new row gets its backed-off probability and, as a history, the weight 1. If the model's trie is closed, so is the
-    result's. With `spend` the model is used up: the arrays of its orders 2 and more go as the new ones come, so memory
-    holds one model.
+    result's. With `spend` the model is used up: its arrays become the result's, new rows being put in between.
     """
     order = max(model.order, ngrams.order)
     old, new = with_order(model.trie, order), with_order(closed(ngrams), order)
-    trie = unigram_trie(old.n_words)
-    p, bow = [NONE, model.p[1]], [model.bow[0]]
-    from_old = from_new = trie.word[1]
-    spent = (old, model.trie) if spend else ()
-    for part in spent:  # links are made again
-        part.suffix[2:] = [NONE] * len(part.suffix[2:])
-        part.back[1:] = [NONE] * len(part.back[1:])
-    for k in range(2, order + 1):
-        j = k - 1
-        trie = with_histories(trie)
-        weights = model.bow[j] if j < model.order else np.ones(old.rows(j))
-        bow.append(kernels.moved_weights(from_old, trie.as_hist[j], old.as_hist[j], weights))
-        del weights
-        if spend and j < model.order:
-            model.bow[j] = np.zeros(0)
-        level, from_old, from_new = merge_order(trie, old, new, from_old, from_new, k < order)
-        for part in spent:
-            for arrays, at in ((part.begin, k), (part.word, k), (part.as_hist, j)):
-                if at < len(arrays):
-                    arrays[at] = NONE
-        trie = add_order(trie, *level)
-        old_p = model.p[k] if k <= model.order else np.zeros(0)
-        p.append(kernels.backed_off(trie.level(k), bow[j], p[j], from_old, old_p))
-        del old_p
-        if spend and k <= model.order:
-            model.p[k] = np.zeros(0)
-    vocab = model.vocab
+    vocab, rows, old_p, old_bow = model.vocab, old.counts, list(model.p), list(model.bow)
+    old_p += [np.zeros(0)] * (order - model.order)
+    old_bow += [np.ones(old.rows(j)) for j in range(model.order, order)]
     if spend:
+        old = _moved(old, model.trie)
+        model.p.clear()
+        model.bow.clear()
         for name in ("trie", "p", "bow"):
             object.__setattr__(model, name, _Spent())
+    trie = unigram_trie(old.n_words)
+    p, bow = [NONE, old_p[1]], [old_bow[0]]
+    place = trie.word[1]  # of each row of `new` in the result
+    fresh: Array = NONE  # rows of the result that the model lacks
+    moved = False  # whether this order's rows, or those below, have other numbers than before
+    for k in range(2, order + 1):
+        j, lower_fresh, lower_moved = k - 1, fresh, moved
+        links, back = old.as_hist[j], old.back[j]
+        if spend:
+            old.as_hist[j] = old.back[j] = NONE
+        if lower_moved:
+            del links, back
+            trie = with_histories(trie)
+        else:
+            trie = replace(trie, as_hist=[*trie.as_hist, links], back=[*trie.back, back])
+        fresh_hist = np.sort(trie.as_hist[j][lower_fresh])
+        bow.append(_inserted(old_bow, j, fresh_hist, np.ones(len(fresh_hist)), spend))
+        hist = kernels_trie.scattered(trie.as_hist[j][place], new.as_hist[j])
+        place, is_fresh = kernels.place_rows(new.branches(k), hist, fresh_hist, old.branches(k))
+        fresh, row_hist = place[is_fresh], hist[new.hist_of_rows(k)[is_fresh]]
+        moved = bool(lower_moved or len(fresh))
+        begin = kernels.widened_begin(old.begin[k], fresh_hist, row_hist) if moved else old.begin[k]
+        if spend:
+            old.begin[k] = NONE
+            if k == 2:
+                old.suffix[2] = NONE  # is word[2]
+        suffix = word = _inserted(old.word, k, fresh, new.word[k][is_fresh], spend, share=True)
+        if k > 2:
+            suffix = _inserted(old.suffix, k, fresh, np.full(len(fresh), -1, np.int32), spend, share=not lower_moved)
+            if lower_moved:
+                kernels.renumber(suffix, rows[j - 1], lower_fresh)
+            if moved:
+                kernels.link_missing(Branches(begin, word), trie.back[j], trie.branches(j), suffix)
+        trie = add_order(trie, begin, word, suffix)
+        p.append(_inserted(old_p, k, fresh, np.zeros(len(fresh)), spend))
+        kernels.back_off(fresh, row_hist, suffix, bow[j], p[j], p[k])
     return NgramModel(vocab, trie, p, bow)
+
+
+def _moved(*tries: Trie) -> Trie:
+    """The first of tries that share arrays, which nobody has but it from here on."""
+    mine = Trie(*(list(part) for part in tries[0].lists))
+    for trie in tries:
+        trie.spend()
+    return mine
+
+
+def _inserted(arrays: list[Array], k: int, at: Array, values: Array, spend: bool, share: bool = False) -> Array:
+    """arrays[k] with values put in where the places `at` are in the result. With `spend` it is taken from the list,
+    and grows where it is if that can be; otherwise it stays as it is, and may be the result if it is shared."""
+    array = arrays[k]
+    if spend:
+        arrays[k] = NONE
+    if not len(at) and (spend or share):
+        return array
+    size = len(array)
+    try:
+        if not spend:
+            raise ValueError
+        array.resize(size + len(at))  # refuses if somebody else refers to it, or it has its memory from elsewhere
+    except ValueError:
+        wider = np.empty(size + len(at), array.dtype)
+        wider[:size] = array
+        array = wider
+    kernels.insert(array, at, values)
+    return array
 
 
 def first_orders(model: NgramModel, order: int) -> NgramModel:

@@ -10,7 +10,7 @@ from mdi.errors import MdiError
 from mdi.kernels import model as model_kernels
 from mdi.kernels import normalise as kernels
 from mdi.lm.model import NgramModel, with_suffixes
-from mdi.lm.trie import NONE, Array, Trie, closure
+from mdi.lm.trie import NONE, Array, Trie, closure, is_closed
 from mdi.lm.vocabulary import Vocabulary
 from mdi.progress import say
 
@@ -32,20 +32,27 @@ def backoff_model(vocab: Vocabulary, trie: Trie, p: list[Array]) -> NgramModel:
 
     The trie need not be closed, and stays as it is: p(w|h') of a suffix that is missing is itself backed off.
     """
+    if is_closed(trie):
+        return weighted(vocab, trie, [part.copy() for part in p])
     whole, known = closure(trie)
+    flags = [NONE, *(part >= 0 for part in known[1:])]
+    model = weighted(vocab, whole, [NONE, *(p[k][known[k]] for k in range(1, trie.order + 1))], flags)
+    own_p = [NONE, *(model.p[k][flags[k]] for k in range(1, trie.order + 1))]
+    own_bow = [model.bow[0], *(bow[flags[j][whole.row_of_hist[j]]] for j, bow in enumerate(model.bow[1:], 1))]
+    return NgramModel(vocab, trie, own_p, own_bow)
+
+
+def weighted(vocab: Vocabulary, trie: Trie, p: list[Array], known: list[Array] | None = None) -> NgramModel:
+    """The same on a closed trie, in the given arrays. What is not flagged as known is backed off, whatever its p."""
     mass = float(p[1].sum())
     if not mass > 0.0:
         raise MdiError("no word has a probability; expected 1-grams that sum to one")
-    whole_p, whole_bow = [NONE, p[1] / mass], [np.ones(1)]
-    for k in range(2, whole.order + 1):
-        row_p, bow = kernels.backoff_weights(whole.level(k), whole_p[k - 1], known[k], p[k])
-        whole_p.append(row_p)
-        whole_bow.append(bow)
-    if whole is trie:
-        return NgramModel(vocab, trie, whole_p, whole_bow)
-    own_p = [NONE, *(whole_p[k][known[k] >= 0] for k in range(1, trie.order + 1))]
-    own_bow = [whole_bow[0], *(bow[known[j][whole.row_of_hist[j]] >= 0] for j, bow in enumerate(whole_bow[1:], 1))]
-    return NgramModel(vocab, trie, own_p, own_bow)
+    p[1] /= mass
+    bow = [np.ones(1)]
+    for k in range(2, trie.order + 1):
+        flags = np.zeros(0, bool) if known is None else known[k]
+        bow.append(kernels.backoff_weights(trie.level(k), p[k - 1], flags, p[k]))
+    return NgramModel(vocab, trie, p, bow)
 
 
 def history_sums(model: NgramModel, reader: Reader | None = None) -> list[Array]:
@@ -98,7 +105,7 @@ def sum_gaps(model: NgramModel, reader: Reader | None = None) -> list[Array]:
             np.abs(gap, out=gap)
             gap[np.isnan(gap)] = np.inf
     for j in range(1, model.order):
-        gaps[j][model.trie.as_hist[j][model.trie.word[j] == model.vocab.eos]] = 0.0
+        gaps[j][slice(*model.trie.hists_ending_in(j, model.vocab.eos))] = 0.0
     return gaps
 
 
@@ -106,9 +113,11 @@ def worst_gap(model: NgramModel, gaps: list[Array]) -> tuple[float, str]:
     """The largest gap and the history that has it."""
     j = max(range(len(gaps)), key=lambda j: gaps[j].max(initial=0.0))
     h = int(gaps[j].argmax())
-    if j == 0:
-        return float(gaps[0][0]), "the empty history"
-    return float(gaps[j][h]), f"'{model.vocab.spell(model.trie.words_of_hist(j, h))}'"
+    return float(gaps[j][h]), _spelled(model, j, h)
+
+
+def _spelled(model: NgramModel, j: int, h: int) -> str:
+    return f"'{model.vocab.spell(model.trie.words_of_hist(j, h))}'" if j else "the empty history"
 
 
 def worst_sum(model: NgramModel, reader: Reader | None = None) -> tuple[float, str]:

@@ -13,13 +13,16 @@ what stays always stay (arpa2fst and const-arpa want them); suffixes need not.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from mdi.errors import MdiError, OptionError
 from mdi.kernels import normalise as kernels
-from mdi.lm.model import NgramModel, with_suffixes
-from mdi.lm.normalise import backoff_model
-from mdi.lm.trie import NONE, Array, kept_rows, locate, lowest
+from mdi.kernels.trie import scattered
+from mdi.lm.model import NgramModel, first_orders, with_suffixes, without
+from mdi.lm.normalise import weighted
+from mdi.lm.trie import NONE, Array, locate
 
 
 def history_probs(model: NgramModel) -> list[Array]:
@@ -30,36 +33,41 @@ def history_probs(model: NgramModel) -> list[Array]:
     row_prob, probs = first, [np.ones(1)]
     for j in range(1, model.order):
         if j > 1:
-            row_prob = np.repeat(probs[j - 1], np.diff(trie.begin[j])) * model.p[j]
-        by_hist = np.empty(len(row_prob))
-        by_hist[trie.as_hist[j]] = row_prob
-        probs.append(by_hist)
+            row_prob = np.repeat(probs[j - 1], np.diff(trie.begin[j]))
+            row_prob *= model.p[j]
+        probs.append(scattered(row_prob, trie.as_hist[j]))
     return probs
 
 
 def needs(model: NgramModel) -> list[Array]:
     """need[k][r] of each n-gram: it stays under every threshold up to that. Infinite for 1-grams."""
+    return [NONE, *reversed(list(_needs(model)))]
+
+
+def _needs(model: NgramModel) -> Iterator[Array]:
+    """The same from the highest order down; what is not kept of one is gone before the next."""
     whole = with_suffixes(model)
-    where, trie = locate(model.trie, whole.trie), whole.trie
+    trie = whole.trie
+    where = None if whole is model else locate(model.trie, trie)
     hist_prob = history_probs(whole)
-    need: list[Array] = [NONE] * (model.order + 1)
-    by_hist = np.full(
-        trie.n_hist(trie.order), -np.inf
-    )  # of histories of length k; none is as long as the highest order
+    by_hist = NONE  # need of the histories of length k; none is as long as the highest order
     for k in range(trie.order, 1, -1):
-        known = np.zeros(trie.rows(k), bool)
-        known[where[k]] = True
-        row_need = kernels.pruning_losses(whole.level(k), known, hist_prob[k - 1])
+        known = np.zeros(0, bool)
+        if where is not None:
+            known = np.zeros(trie.rows(k), bool)
+            known[where[k]] = True
+        need = kernels.pruning_losses(whole.level(k), known, hist_prob[k - 1])
+        shorter = hist_prob.pop()
         if k < trie.order:
-            row_need = np.maximum(row_need, by_hist[trie.as_hist[k]])
-        shorter = np.full(trie.n_hist(k - 1), -np.inf)
-        kernels.raise_to(trie.hist_of_rows(k), row_need, shorter)
+            np.maximum(need, by_hist[trie.as_hist[k]], out=need)
+        kernels.row_maxima(trie.begin[k], need, shorter)
         if k < trie.order:
             kernels.raise_to(trie.back[k], by_hist, shorter)
-        need[k] = row_need[where[k]]
         by_hist = shorter
-    need[1] = np.full(model.trie.n_words, np.inf)
-    return need
+        del shorter
+        yield need if where is None else need[where[k]]
+        del need
+    yield np.full(model.trie.n_words, np.inf)
 
 
 def threshold_for(need: list[Array], most: int) -> float:
@@ -83,15 +91,39 @@ def prune(
 
     Its trie holds just the n-grams that stay, and lacks suffixes in general: see `with_suffixes`.
     """
-    if not 0.0 <= threshold < np.inf:
-        raise OptionError("threshold", threshold, "a number of 0 or more, such as 1e-8")
     if max_ngrams is not None:
         need = needs(model) if need is None else need
         threshold = threshold_for(need, max_ngrams)
-    if threshold > 0.0:
-        keep = [part >= threshold for part in (needs(model) if need is None else need)]
-    else:
+    return without(*mark_pruned(model, threshold, need=need))
+
+
+def mark_pruned(
+    model: NgramModel, threshold: float, *, need: list[Array] | None = None, spend: bool = False
+) -> tuple[NgramModel, list[Array]]:
+    """The pruned model with all rows on which it is closed, and flags of those that are its own. With `spend` the
+    model is used up."""
+    if not 0.0 <= threshold < np.inf:
+        raise OptionError("threshold", threshold, "a number of 0 or more, such as 1e-8")
+    if threshold == 0.0:
         keep = [NONE, *(np.ones(model.trie.rows(k), bool) for k in range(1, model.order + 1))]
+    elif need is not None:
+        keep = [part >= threshold for part in need]
+    else:
+        keep = []
+        for part in _needs(model):
+            keep.insert(0, part >= threshold)
+            del part  # before the next one is made
+        keep.insert(0, NONE)
     order = max(k for k in range(1, model.order + 1) if keep[k].any())
-    trie = kept_rows(lowest(model.trie, order), keep)
-    return backoff_model(model.vocab, trie, [NONE, *(model.p[k][keep[k]] for k in range(1, order + 1))])
+    whole = with_suffixes(model)
+    if whole is not model:
+        where = locate(model.trie, whole.trie)
+        keep = whole.trie.flags([NONE, *(where[k][keep[k]] for k in range(1, model.order + 1))])
+    whole = first_orders(whole, order)
+    p = whole.p if spend else [part.copy() for part in whole.p]
+    if spend:
+        model.p.clear()
+        model.bow.clear()
+        model.trie.spend()
+        whole.bow.clear()
+    return weighted(whole.vocab, whole.trie, p, keep), keep[: order + 1]

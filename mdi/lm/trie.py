@@ -82,9 +82,13 @@ class Trie:
         """The rows of order k with their links to order k - 1."""
         return Level(self.begin[k], self.word[k], self.suffix[k], self.back[k - 1])
 
+    @property
+    def lists(self) -> tuple[list[Array], ...]:
+        return self.begin, self.word, self.suffix, self.as_hist, self.back
+
     def arrays(self) -> TrieArrays:
         """All orders, for kernels that walk through them."""
-        return TrieArrays(*(padded(part) for part in (self.begin, self.word, self.suffix, self.as_hist, self.back)))
+        return TrieArrays(*(padded(part) for part in self.lists))
 
     def spelling(self) -> Spelling:
         """The words of all histories that rows may follow."""
@@ -112,6 +116,10 @@ class Trie:
             return np.repeat(np.arange(self.n_hist(k - 1), dtype=np.int32), np.diff(self.begin[k]))
         return (np.searchsorted(self.begin[k], rows, side="right") - 1).astype(np.int32)
 
+    def hists_ending_in(self, j: int, w: int) -> tuple[int, int]:
+        """(first, end) of the histories of length j, 1 or more, that end in a word: they are sorted by it."""
+        return int(np.count_nonzero(self.word[j] < w)), int(np.count_nonzero(self.word[j] <= w))
+
     def ngrams(self, k: int, rows: Array) -> Array:
         """The words of the given rows of order k, one per line."""
         ids = np.empty((len(rows), k), np.int32)
@@ -136,6 +144,25 @@ class Trie:
             ids.insert(0, int(self.word[k][row]))
             h = int(np.searchsorted(self.begin[k], row, side="right")) - 1
         return ids
+
+    def spend(self) -> None:
+        """Lets go of all arrays: nobody needs this trie any more, though somebody may still have it."""
+        for arrays in self.lists:
+            arrays[:] = [NONE] * len(arrays)
+        self.__dict__.pop("row_of_hist", None)
+
+    def forget_links(self, *names: str) -> None:
+        """Lets go of `as_hist`, or that and `back`, of the longest histories for a while in which nobody needs them.
+        They are soon made again, by `link_again`."""
+        for name in names if self.order > 1 else ():
+            getattr(self, name)[self.order - 1] = NONE
+        self.__dict__.pop("row_of_hist", None)
+
+    def link_again(self) -> None:
+        top = self.order - 1
+        if top and min(len(self.as_hist[top]), len(self.back[top])) < self.rows(top):
+            again = with_histories(lowest(self, top))
+            self.as_hist[top], self.back[top] = again.as_hist[top], again.back[top]
 
     def find(self, ids: Array) -> Array:
         """Rows of k-grams given one per line, -1 where there is none (or a word is negative)."""
@@ -225,15 +252,12 @@ def with_order(trie: Trie, order: int) -> Trie:
     return trie
 
 
-def merge_order(
-    trie: Trie, a: Trie, b: Trie, from_a: Array, from_b: Array, with_b: bool = True
-) -> tuple[tuple[Array, Array], Array, Array]:
-    """The rows that come next in the union `trie` of a and b: ((begin, word), row in a or -1, row in b or -1 if
-    wanted)."""
+def merge_order(trie: Trie, a: Trie, b: Trie, from_a: Array, from_b: Array) -> tuple[tuple[Array, Array], Array, Array]:
+    """The rows that come next in the union `trie` of a and b: ((begin, word), row in a or -1, row in b or -1)."""
     j, k = trie.order, trie.order + 1
     hist_a = kernels.map_histories(from_a, trie.as_hist[j], a.as_hist[j])
     hist_b = kernels.map_histories(from_b, trie.as_hist[j], b.as_hist[j])
-    begin, word, rows_a, rows_b = kernels.merge_level(a.branches(k), hist_a, b.branches(k), hist_b, with_b)
+    begin, word, rows_a, rows_b = kernels.merge_level(a.branches(k), hist_a, b.branches(k), hist_b)
     return (begin, word), rows_a, rows_b
 
 

@@ -1,0 +1,73 @@
+"""What the process has and does not need goes back to the system.
+
+Two things beside the arrays take up memory for nothing: free pieces that the C library keeps to itself, and the code of
+the compiler (LLVM), of which some 60 MB are resident after it has loaded a kernel, and which then lies idle. On systems
+that are not Linux with glibc nothing happens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import re
+from functools import cache
+
+_M_MMAP_THRESHOLD, _M_ARENA_MAX, _MADV_DONTNEED = -3, -8, 4  # malloc.h, sys/mman.h
+_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) \S+ \S+ \S+ +(\S*)")
+_COMPILER = "libllvmlite"
+
+
+def tame_allocator() -> None:
+    """glibc keeps freed arrays of up to 32 MB to itself, in pieces, and in as many heaps as there are threads; beyond
+    2 MB they shall go back to the system, and two heaps are enough."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_THRESHOLD, 1 << 21)
+        library.mallopt(_M_ARENA_MAX, 2)
+
+
+def give_back() -> None:
+    """To be called where large arrays come next, or a step has left many small ones behind."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+@cache
+def let_go_of_compiler() -> None:
+    """From here on the compiler's code leaves memory whenever it has loaded a kernel. It comes again when it is needed,
+    from the system's copy of the file; that takes some milliseconds, so only large jobs ask for it."""
+    from numba.core import event
+    from numba.core.compiler_lock import global_compiler_lock
+
+    try:
+        library, parts = ctypes.CDLL(None), _idle_code()
+    except OSError:  # no /proc
+        return
+
+    class Listener(event.Listener):
+        def on_start(self, event: event.Event) -> None:
+            pass
+
+        def on_end(self, event: event.Event) -> None:
+            if not global_compiler_lock.is_locked():
+                for begin, end in parts:
+                    library.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _MADV_DONTNEED)
+
+    event.register("numba:compiler_lock", Listener())
+
+
+def _idle_code() -> list[tuple[int, int]]:
+    """Parts of the compiler's file in memory that are exactly as in the file: mapped without the right to write, and
+    without a page of our own (relocation makes such pages before it takes the right away)."""
+    found: list[tuple[int, int]] = []
+    inside = False
+    with open("/proc/self/smaps") as stream:
+        for line in stream:
+            if match := _MAPPING.match(line):
+                begin, end, rights, name = match.groups()
+                inside = _COMPILER in name and rights[1] == "-"
+                if inside:
+                    found.append((int(begin, 16), int(end, 16)))
+            elif inside and line.startswith("Anonymous:") and line.split()[1] != "0":
+                found.pop()
+    return found

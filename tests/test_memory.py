@@ -1,0 +1,132 @@
+"""Models that are used up give the same as models that are kept, and in less memory."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_models import random_model, write_model
+
+from mdi import memory
+from mdi.lm import arpa
+from mdi.lm.arpa import read_arpa
+from mdi.lm.mix import mix
+from mdi.lm.model import NgramModel, extend, without
+from mdi.lm.prune import mark_pruned, prune
+from mdi.lm.trie import Trie, closed, from_ngrams, is_closed, locate, lowest, union, with_histories
+
+UTILS = Path(__file__).parent.parent / "utils"
+SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 5), st.booleans())
+
+
+def read(rng: np.random.Generator, shape: tuple[int, int, bool], copies: int = 2) -> list[NgramModel]:
+    """The same model several times, with nothing in common."""
+    order, n_words, is_whole = shape
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_model(random_model(rng, order, n_words, closed=is_whole), Path(folder) / "lm")
+        return [read_arpa(path, closed=False, quiet=True) for _ in range(copies)]
+
+
+def check_links(trie: Trie) -> None:
+    """What can be searched or ranked again is the same again."""
+    for k in range(2, trie.order + 1):
+        suffix = lowest(trie, k - 1).find(trie.ngrams(k, np.arange(trie.rows(k)))[:, 1:])
+        assert np.array_equal(trie.suffix[k], suffix)
+        again = with_histories(lowest(trie, k - 1))
+        assert np.array_equal(trie.as_hist[k - 1], again.as_hist[k - 1])
+        assert np.array_equal(trie.back[k - 1], again.back[k - 1])
+
+
+@given(SHAPES, st.integers(1, 4), st.integers(0, 8), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_extension_in_place(shape: tuple[int, int, bool], order: int, many: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    model, spent = read(rng, shape)
+    before = {k: part.copy() for k, part in enumerate(model.p)}
+    more = from_ngrams(
+        model.trie.n_words,
+        [rng.integers(0, model.trie.n_words, (many, k), dtype=np.int32) for k in range(1, order + 1)],
+    )
+    wide, in_place = extend(model, more), extend(spent, more, spend=True)
+    assert wide == in_place
+    both = union(model.trie, closed(more)).trie
+    assert wide.trie.counts == both.counts
+    for k in range(1, both.order + 1):
+        assert np.array_equal(wide.trie.word[k], both.word[k])
+        assert np.array_equal(wide.trie.begin[k], both.begin[k])
+    for made in (wide, in_place):
+        check_links(made.trie)
+        assert is_closed(made.trie) or not is_closed(model.trie)
+    own = locate(model.trie, wide.trie)
+    for k in range(1, model.order + 1):
+        assert np.array_equal(wide.p[k][own[k]], before[k])  # nothing has changed,
+        assert np.array_equal(model.p[k], before[k])  # in the model that was not to be spent neither
+    words = wide.vocab.words
+    for k in range(2, wide.order + 1):
+        for row, ids in enumerate(wide.trie.ngrams(k, np.arange(wide.trie.rows(k))).tolist()):
+            *history, word = (words[w] for w in ids)
+            assert wide.p[k][row] == pytest.approx(model.prob(word, history), rel=1e-12)
+
+
+@given(SHAPES, SHAPES, st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_what_is_made_of_spent_models(a: tuple[int, int, bool], b: tuple[int, int, bool], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    (first, *again), (second, *more) = read(rng, a, 3), read(rng, b)
+    assert mix([first, second], [0.3, 0.7]) == mix([again[0], more[0]], [0.3, 0.7], spend=True)
+    assert prune(first, 1e-2) == without(*mark_pruned(again[1], 1e-2, spend=True))
+
+
+def test_the_readers_arrays_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a model of more than 16 million n-grams of one order needs, on a small one."""
+    (model,) = read(np.random.default_rng(2), (3, 5, True), 1)
+    monkeypatch.setattr(arpa, "_room", lambda count, have: min(count, max(2, have + 1)))
+    assert read(np.random.default_rng(2), (3, 5, True), 1) == [model]
+
+
+def test_links_can_be_made_again() -> None:
+    (model,) = read(np.random.default_rng(1), (3, 5, True), 1)
+    as_hist, back = model.trie.as_hist[2], model.trie.back[2]
+    model.trie.forget_links("as_hist", "back")
+    assert len(model.trie.as_hist[2]) == len(model.trie.back[2]) == 0
+    model.trie.link_again()
+    assert np.array_equal(as_hist, model.trie.as_hist[2])
+    assert np.array_equal(back, model.trie.back[2])
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="Linux only")
+def test_the_compiler_works_after_its_code_has_left_memory() -> None:
+    mapped = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if "libllvmlite" in line]
+    writable = [part[0] for part in mapped if part[1][1] == "w"]
+    idle = memory._idle_code()
+    assert idle
+    assert not {f"{begin:x}-{end:x}" for begin, end in idle} & set(writable)
+    memory.let_go_of_compiler()
+    memory.give_back()
+    numba = importlib.import_module("numba")
+    assert numba.njit(lambda x: x * x + 1)(3) == 10
+    assert numba.njit(lambda x: x * x + 2)(3.0) == 11.0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
+def test_adapting_takes_some_thirty_bytes_per_ngram(tmp_path: Path) -> None:
+    """2M n-grams beside Python and the kernels: about 180 MB, where it took 270 before."""
+    arpa, text = tmp_path / "bg.arpa", tmp_path / "in.txt"
+    make = [sys.executable, str(UTILS / "make_synthetic_lm.py"), "--ngrams", "2e6", "--text", str(text)]
+    subprocess.run([*make, "--text-words", "5e4", str(arpa)], check=True)
+    command = [sys.executable, "-m", "mdi", "adapt", str(arpa), str(text), str(tmp_path / "out.arpa")]
+    for _ in range(2):  # the first one may compile
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    assert usage.ru_maxrss < 205 * 1024
