@@ -98,7 +98,10 @@ def cards(frame: pd.DataFrame, best: str) -> Iterator[dict]:
             kind = "" if p >= SIGNIFICANT else "better" if difference < 0 else "worse"
             sure = "significant" if kind else "not significant"
             text = f"WER of {ours.test_set} against {name} ({heard.wer - difference:.1f}%; {sure}, p = {p:.2g})"
-            yield {"figure": f"{difference / (heard.wer - difference):+.1%}", "text": text, "kind": kind}
+            relative = (
+                f"{difference / (heard.wer - difference):+.1%}" if heard.wer > difference else f"{difference:+.1f}"
+            )
+            yield {"figure": relative, "text": text, "kind": kind}
 
 
 def sizes(results: Results, part: Path, corpus: str) -> Iterator[tuple[str, str]]:

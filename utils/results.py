@@ -286,7 +286,7 @@ def comparison_cells(results: Results) -> pd.DataFrame:
     measures = {}
     for baseline, name in BASELINES.items():
         difference, p = frame[f"difference_{baseline}"], frame[f"p_{baseline}"]
-        relative = 100 * difference / (frame.wer - difference)
+        relative = 100 * difference / (frame.wer - difference).where(frame.wer > difference)  # none of nothing
         measures[f"against {name}"] = _written(difference, "{:+.1f}") + _written(relative, " ({:+.1f}%)")
         measures[f"p ({name})"] = _written(p, "{:.4f}")
     table = wide(results, measures)
