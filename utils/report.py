@@ -16,7 +16,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from html import escape
 from importlib.metadata import version
@@ -66,7 +66,8 @@ def gains(results: Results, part: Path, corpus: str, out: Path) -> dict:
     development = frame.test_set.iloc[0]
     best = frame.loc[frame[frame.test_set == development].ppl.idxmin()]
     judged = [name for name in frame.test_set.unique() if name != development] or [development]
-    shown = [card for test_set in judged for card in cards(frame[frame.test_set == test_set], best.model)]
+    whole = results.frame[results.frame.corpus == corpus]
+    shown = [card for test_set in judged for card in cards(whole[whole.test_set == test_set], best.model)]
     path = model_path(part, best.model)
     about = f"“{best.label}” in the table; of all large models it has the lowest perplexity on {development}."
     if judged == [development]:
@@ -74,6 +75,11 @@ def gains(results: Results, part: Path, corpus: str, out: Path) -> dict:
     if best.model in ("in", "background", "interpolated"):
         about += " Adaptation gained nothing here."
     return {"corpus": corpus, "file": path, "href": relative(path, out), "about": about, "cards": shown}
+
+
+def decodes_with_large(models: Collection[str]) -> bool:
+    """Whether the first pass is libvosk's, which decodes with the large models."""
+    return "first.interpolated" in models
 
 
 def cards(frame: pd.DataFrame, best: str) -> Iterator[dict]:
@@ -88,7 +94,7 @@ def cards(frame: pd.DataFrame, best: str) -> Iterator[dict]:
             same = abs(change) < 0.0005
             kind = "" if same else "better" if change < 0 else "worse"
             yield {"figure": "±0%" if same else f"{change:+.1%}", "text": text, "kind": kind}
-    heard = rows.loc[f"first.{best}"] if f"first.{best}" in rows.index and "first.prior" in rows.index else ours
+    heard = rows.loc[f"first.{best}"] if decodes_with_large(rows.index) and f"first.{best}" in rows.index else ours
     if pd.notna(heard.wer):
         first = ", first pass" * (heard is not ours)
         yield {"figure": f"{heard.wer:.1f}%", "text": f"WER of {ours.test_set}{first}", "kind": ""}
@@ -223,7 +229,7 @@ def listen(results: Results, part: Path, corpus: str) -> Iterator[dict]:
         return
     from listen import examples
 
-    in_first_pass = "first.interpolated" in set(frame.model)  # libvosk decodes with the large models
+    in_first_pass = decodes_with_large(set(frame.model))
     models = ["first.default", *(f"first.{m}" if in_first_pass else m for m in ("interpolated", "prior", "best"))]
     for test_set in list(frame.test_set.unique())[1:] or [frame.test_set.iloc[0]]:
         of_set = frame[frame.test_set == test_set].set_index("model")
@@ -239,6 +245,8 @@ def listen(results: Results, part: Path, corpus: str) -> Iterator[dict]:
 def model_charts(results: Results, corpus: str, measure: str) -> Iterator[charts.Figure]:
     """Perplexity or WER of every model, one chart per test set."""
     frame, column = results.frame, measure.lower()
+    if measure == "PPL" and decodes_with_large(set(frame.model)):  # each of them once
+        frame = frame[~frame.model.str.startswith(DECODING)]
     unit = "perplexity" if measure == "PPL" else "WER in % and 95% interval" + ", synthetic speech" * results.synthetic
     for test_set, rows in frame[(frame.corpus == corpus) & (frame[column] < math.inf)].groupby("test_set", sort=False):
         dots = []
@@ -281,7 +289,10 @@ def sweep_charts(results: Results, part: Path, corpus: str) -> Iterator[charts.F
 
 def convergence_charts(results: Results, part: Path) -> Iterator[charts.Figure]:
     lines, values = [], []
-    for model, label in results.frame.groupby("model", sort=False).label.first().items():
+    found = results.frame.groupby("model", sort=False).label.first()
+    if decodes_with_large(found.index):  # each of them once
+        found = found[~found.index.str.startswith(DECODING)]
+    for model, label in found.items():
         steps = [step for step in read_certificate(model_path(part, model)).get("steps", []) if step["l1"]]
         if len(steps) > 1:
             name, x = _full(model, label), [step["iteration"] for step in steps]
