@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,9 @@ from hypothesis import strategies as st
 from random_models import random_model, write_model
 
 from mdi import memory
-from mdi.lm import arpa
+from mdi.errors import MdiError
+from mdi.kernels.arpa import as_written
+from mdi.lm import arpa, normalise
 from mdi.lm.arpa import read_arpa
 from mdi.lm.mix import mix
 from mdi.lm.model import NgramModel, extend, without
@@ -130,3 +133,35 @@ def test_adapting_takes_some_thirty_bytes_per_ngram(tmp_path: Path) -> None:
             process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0
     assert usage.ru_maxrss < 205 * 1024
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("reader", [None, as_written])
+def test_sums_are_the_same_in_blocks(
+    monkeypatch: pytest.MonkeyPatch, seed: int, reader: normalise.Reader | None
+) -> None:
+    """Computed as differences, and added up word by word as those in doubt are."""
+    rng = np.random.default_rng(seed)
+    (model,) = read(rng, (2 + seed % 3, 5, True), 1)
+    for k in range(2, model.order + 1):
+        model.p[k] *= rng.uniform(0.9, 1.0, len(model.p[k]))  # no longer sums to one
+    whole, gaps, worst = (of(model, reader) for of in (normalise.history_sums, normalise.sum_gaps, normalise.worst_sum))
+    assert worst == normalise.worst_gap(model, gaps)
+    words = [word for word in model.vocab.words if word != "<s>"]
+    seen = model if reader is None else replace(model, p=list(map(reader, model.p)), bow=list(map(reader, model.bow)))
+    for j, sums in enumerate(whole):
+        for h, found in enumerate(sums):
+            history = [model.vocab.words[w] for w in model.trie.words_of_hist(j, h)]
+            if history[-1:] != ["</s>"]:
+                assert found == pytest.approx(sum(seen.prob(word, history) for word in words), rel=1e-12)
+    for block in (1, 3):
+        monkeypatch.setattr(normalise, "BLOCK", block)
+        for doubt in (normalise.DOUBT, 0.0):
+            monkeypatch.setattr(normalise, "DOUBT", doubt)
+            for sums, again in zip(whole, normalise.history_sums(model, reader), strict=True):
+                np.testing.assert_allclose(again, sums, rtol=0 if doubt else 1e-12)
+            gap, where = normalise.worst_sum(model, reader)
+            assert (gap, where) == worst if doubt else gap == pytest.approx(worst[0], abs=1e-12)
+    monkeypatch.setattr(normalise, "MOST_ADDED", 2)
+    with pytest.raises(MdiError, match="so large that sums of probabilities have no digits left"):
+        normalise.worst_sum(model, reader)
