@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from hypothesis import strategies as st
 from random_models import random_model, write_model
 
 from mdi import memory
+from mdi.adaptation.constraints import Constraints
+from mdi.adaptation.dual import Dual
 from mdi.errors import MdiError
 from mdi.kernels.arpa import as_written
 from mdi.lm import arpa, normalise
@@ -24,7 +27,7 @@ from mdi.lm.arpa import read_arpa
 from mdi.lm.mix import mix, over_one_vocabulary
 from mdi.lm.model import NgramModel, extend, without
 from mdi.lm.prune import mark_pruned, prune
-from mdi.lm.trie import Trie, closed, from_ngrams, is_closed, locate, lowest, union, with_histories
+from mdi.lm.trie import NONE, Trie, closed, from_ngrams, is_closed, locate, lowest, union, with_histories
 
 UTILS = Path(__file__).parent.parent / "utils"
 SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 5), st.booleans())
@@ -93,6 +96,21 @@ def test_the_readers_arrays_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     (model,) = read(np.random.default_rng(2), (3, 5, True), 1)
     monkeypatch.setattr(arpa, "_room", lambda count, have: min(count, max(2, have + 1)))
     assert read(np.random.default_rng(2), (3, 5, True), 1) == [model]
+
+
+def test_forgotten_entries_are_gone() -> None:
+    """But for what is said about them."""
+    (model,) = read(np.random.default_rng(1), (3, 5, True), 1)
+    trie = model.trie
+    rows = Constraints([NONE, *(np.arange(trie.rows(k), dtype=np.int32) for k in range(1, 4))])
+    mass = [np.full(trie.n_hist(j), 1e-3) for j in range(3)]
+    dual = Dual(model, mass, rows)
+    about = dual.entries, dual.active_rows
+    left = [weakref.ref(part) for part in dual.part.histories]
+    dual.evaluate(np.zeros(rows.total))
+    dual.forget_entries()
+    assert not any(part() is not None for part in left)
+    assert (dual.entries, dual.active_rows) == about
 
 
 def test_links_can_be_made_again() -> None:

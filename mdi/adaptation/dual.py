@@ -226,7 +226,7 @@ class Dual:
 
     def forget_entries(self) -> None:
         """Once it is solved: nothing can be evaluated any more, but parameters and marginals can be told apart."""
-        nothing = Histories(*(part[:0] for part in self.part.histories))
+        nothing = Histories(*(part[:0].copy() for part in self.part.histories))  # no views, which would keep them
         self.part = replace(self.part, histories=nothing)  # a new one: without what evaluations have worked in, too
 
     @property
