@@ -25,7 +25,7 @@ from mdi.kernels.arpa import as_written
 from mdi.lm import arpa, normalise
 from mdi.lm.arpa import read_arpa
 from mdi.lm.mix import mix, over_one_vocabulary
-from mdi.lm.model import NgramModel, extend, without
+from mdi.lm.model import NgramModel, extend, with_suffixes, without
 from mdi.lm.prune import mark_pruned, prune
 from mdi.lm.trie import NONE, Trie, closed, from_ngrams, is_closed, locate, lowest, union, with_histories
 
@@ -202,3 +202,19 @@ def test_mixtures_are_added_up_in_the_order_of_the_models() -> None:
             assert mixed.p[2][row] == (a + b) + c
             differ += (c + a) + b != (a + b) + c
     assert differ
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sums_of_a_file_that_lacks_rows(tmp_path: Path, seed: int) -> None:
+    """What is said before it is written, of a model that is in memory with more rows, is what is found in it."""
+    (model,) = read(np.random.default_rng(seed), (2 + seed % 3, 8, bool(seed % 2)), 1)
+    pruned, keep = mark_pruned(model, 1e-2)
+    path = str(tmp_path / "pruned.arpa")
+    arpa.write_arpa(pruned, path, keep)
+    found = read_arpa(path, closed=False, quiet=True)
+    gap, where = normalise.worst_sum(pruned, as_written, keep)
+    assert gap == pytest.approx(normalise.worst_sum(with_suffixes(found))[0], abs=1e-15)
+    assert (
+        where == "the empty history"
+        or found.trie.find(np.array([[found.vocab.id(word) for word in where.strip("'").split()]], np.int32)) >= 0
+    )

@@ -59,10 +59,13 @@ def weighted(vocab: Vocabulary, trie: Trie, p: list[Array], known: list[Array] |
     return NgramModel(vocab, trie, p, bow)
 
 
-def _sum_blocks(model: NgramModel, reader: Reader | None) -> Iterator[tuple[int, int, Array]]:
+def _sum_blocks(
+    model: NgramModel, reader: Reader | None, keep: list[Array] | None = None
+) -> Iterator[tuple[int, int, Array]]:
     """(length of the history, number of the first one, sum_w p(w|h) of this and the next ones) for all histories,
-    ascending. With `reader` it is about what that finds in the file instead of what is in memory. Of the longest
-    histories, which are most of them, nothing is kept but the block."""
+    ascending. With `reader` it is about what that finds in the file instead of what is in memory, and with `keep` of a
+    file that has the flagged rows only: the others are backed off. Of the longest histories, which are most of them,
+    nothing is kept but the block."""
     trie = model.trie
     read = reader or (lambda values: values)
     lower = read(model.p[1])
@@ -77,6 +80,10 @@ def _sum_blocks(model: NgramModel, reader: Reader | None) -> Iterator[tuple[int,
             part = Level(begin[first : end + 1] - begin[first], trie.word[k][rows], trie.suffix[k][rows],
                          trie.back[j][first:end])  # fmt: skip
             part_p, part_bow = read(p[rows]) if top else p[rows], read(model.bow[j][first:end])
+            if reader is not None and keep is not None:  # in memory they are what backing off gives
+                gone = np.flatnonzero(~keep[k][rows])
+                hist = np.searchsorted(part.begin, gone.astype(np.int32), side="right") - 1
+                model_kernels.back_off(gone, hist, part.suffix, part_bow, lower, part_p)
             total, doubt = model_kernels.history_sums(ModelLevel(part, part_p, part_bow, lower), sums, doubts)
             if not top:
                 new_sums[first:end], new_doubts[first:end] = total, doubt
@@ -132,14 +139,19 @@ def _added_up(model: NgramModel, j: int, h: int, read: Reader) -> float:
     return float(p.sum())
 
 
-def _gap_blocks(model: NgramModel, reader: Reader | None) -> Iterator[tuple[int, int, Array]]:
-    """The same of |sum_w p(w|h) - 1|, infinite where it is no number. </s> is never a history: 0."""
+def _gap_blocks(
+    model: NgramModel, reader: Reader | None, keep: list[Array] | None = None
+) -> Iterator[tuple[int, int, Array]]:
+    """The same of |sum_w p(w|h) - 1|, infinite where it is no number. </s> is never a history, and what is not in the
+    file is none there: 0."""
     after_end = [(0, 0), *(model.trie.hists_ending_in(j, model.vocab.eos) for j in range(1, model.order))]
-    for j, first, total in _sum_blocks(model, reader):
+    for j, first, total in _sum_blocks(model, reader, keep):
         with np.errstate(invalid="ignore", over="ignore"):
             gap = np.abs(total - 1.0)
         gap[np.isnan(gap)] = np.inf
         gap[slice(*(max(0, h - first) for h in after_end[j]))] = 0.0
+        if keep is not None and j:
+            gap[~keep[j][model.trie.row_of_hist[j][first : first + len(gap)]]] = 0.0
         yield j, first, gap
 
 
@@ -160,10 +172,11 @@ def _spelled(model: NgramModel, j: int, h: int) -> str:
     return f"'{model.vocab.spell(model.trie.words_of_hist(j, h))}'" if j else "the empty history"
 
 
-def worst_sum(model: NgramModel, reader: Reader | None = None) -> tuple[float, str]:
-    """The largest |sum_w p(w|h) - 1| over all histories, and the history: the first that has it."""
+def worst_sum(model: NgramModel, reader: Reader | None = None, keep: list[Array] | None = None) -> tuple[float, str]:
+    """The largest |sum_w p(w|h) - 1| over all histories, and the history: the first that has it. `reader`, `keep`: see
+    `_sum_blocks`."""
     worst, where = -1.0, (0, 0)
-    for j, first, gap in _gap_blocks(model, reader):
+    for j, first, gap in _gap_blocks(model, reader, keep):
         if len(gap) and gap.max() > worst:
             worst, where = float(gap.max()), (j, first + int(gap.argmax()))
     return worst, _spelled(model, *where)
