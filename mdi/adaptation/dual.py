@@ -180,7 +180,7 @@ def part_of(
     model: NgramModel, mass: list[Array], constraints: Constraints, cuts: Array | None = None, *, spend: bool = False
 ) -> Part:
     """The active histories of a model. `cuts`: words at which blocks begin, and the number of words; without them the
-    blocks are cut here by the work in them."""
+    blocks are cut here by the work in them. `spend`: see `Dual`."""
     folded, log_fixed, unused = _folded(model, mass)
     if spend:
         mass.clear()
@@ -217,6 +217,7 @@ class Dual:
         self.part = part_of(model, mass, constraints, cuts, spend=spend)
         folded = [(self.part.numbers.tolist(), self.part.mass0, self.part.log_fixed)]
         self.empty = Empty.of(model.p[1], constraints, mass0, folded)
+        self._entries = len(self.empty.word_p) + len(self.part.histories.cell)
 
     @property
     def active_rows(self) -> int:
@@ -225,14 +226,14 @@ class Dual:
 
     def forget_entries(self) -> None:
         """Once it is solved: nothing can be evaluated any more, but parameters and marginals can be told apart."""
-        nothing = Histories(*(part[:0] for part in self.part.histories))
+        nothing = Histories(*(part[:0].copy() for part in self.part.histories))  # no views, which would keep them
         self.part = replace(self.part, histories=nothing)  # a new one: without what evaluations have worked in, too
 
     @property
     def entries(self) -> int:
         """What one evaluation passes through: rows of active histories, without those whose scale is 1 whatever mu
         is."""
-        return len(self.empty.word_p) + len(self.part.histories.cell)
+        return self._entries
 
     @np.errstate(all="ignore")
     def evaluate(self, mu: Array) -> Evaluation:

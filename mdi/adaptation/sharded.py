@@ -273,10 +273,6 @@ class ShardedDual(Dual):
     def active_rows(self) -> int:
         return self._rows
 
-    @property
-    def entries(self) -> int:
-        return self._entries
-
     def evaluate(self, mu: Array) -> Evaluation:
         known = _Journal(self.ground.model, mu)
         found = known.read()

@@ -289,15 +289,17 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def sum_fields(model: NgramModel, out: str, form: str | None = None, why: str = "") -> dict[str, Any]:
+def sum_fields(
+    model: NgramModel, out: str, form: str | None = None, why: str = "", keep: list[Array] | None = None
+) -> dict[str, Any]:
     """How far from one the probabilities sum to in the file that will be written, after its digits are rounded; an
-    error where that is no model."""
+    error where that is no model. `keep`: what is written of a model whose trie is closed."""
     from mdi.fst.formats import format_of, reader_of
     from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import worst_sum
 
     form = form or format_of(out)
-    return gap_fields(worst_sum(with_suffixes(model), reader_of(form)), form, why)
+    return gap_fields(worst_sum(with_suffixes(model), reader_of(form), keep), form, why)
 
 
 def gap_fields(worst: tuple[float, str], form: str, why: str = "") -> dict[str, Any]:

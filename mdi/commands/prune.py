@@ -32,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from mdi.files import together
-    from mdi.lm.model import without
     from mdi.lm.normalise import checked_sum, warn_unless_normalised
     from mdi.lm.prune import mark_pruned, needs, threshold_for
     from mdi.progress import say
@@ -45,17 +44,18 @@ def run(args: argparse.Namespace) -> None:
     if args.max_ngrams is not None:
         need = needs(model)
         threshold = threshold_for(need, args.max_ngrams)
-    pruned = without(*mark_pruned(model, threshold, need=need, spend=True))
+    pruned, keep = mark_pruned(model, threshold, need=need, spend=True)
     del model, need
     checked_sum(pruned)
+    counts = [int(part.sum()) for part in keep[1:]]
     fields = {
         "command": "prune", "model": args.lm, "threshold": threshold, "max_ngrams": args.max_ngrams,
-        "ngrams_before": before, "ngrams": pruned.trie.counts, **sum_fields(pruned, args.out, args.format),
+        "ngrams_before": before, "ngrams": counts, **sum_fields(pruned, args.out, args.format, keep=keep),
     }  # fmt: skip
     with together():
-        write_model(pruned, args.out, args, [args.lm])
+        write_model(pruned, args.out, args, [args.lm], keep)
         write_certificate(args.out, fields, time.monotonic() - started)
-    whole, left = (" / ".join(f"{n:,}" for n in numbers) for numbers in (before, pruned.trie.counts))
+    whole, left = (" / ".join(f"{n:,}" for n in numbers) for numbers in (before, counts))
     say(f"{args.out}: {left} n-grams of {whole}, threshold {threshold:.6g}")
     if pruned.order < len(before):
         say(f"{args.out}: of order {pruned.order}, no longer n-gram is left")

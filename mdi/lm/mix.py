@@ -97,13 +97,15 @@ def over_one_vocabulary(models: list[NgramModel]) -> list[NgramModel]:
 def mix(models: Sequence[NgramModel], weights: Sequence[float] | Array, *, spend: bool = False) -> NgramModel:
     """The interpolated model, with the n-grams of all: p = sum of weight_i p_i. `best_weights` finds good weights.
 
-    Its trie is closed if theirs are. With `spend`, and if they are, the largest of the models is used up: its arrays
-    become the result's.
+    Its trie is closed if theirs are. With `spend`, and if they are, the larger of the first two models is used up: its
+    arrays become the result's.
     """
     models = list(models)
     weights = check_weights(weights, len(models))
     models = over_one_vocabulary(models)
-    size = [sum(model.trie.counts) for model in models]
+    # a + b + c = b + a + c to the last bit, but not c + a + b: whichever of these two is larger, here or in a shard,
+    # sums are the same as in the order of the models
+    size = [sum(model.trie.counts) for model in models[:2]]
     largest = size.index(max(size))
     base, others = models[largest], [(i, model) for i, model in enumerate(models) if i != largest]
     own = None if all(is_closed(model.trie) for model in models) else [model.trie for model in models]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from mdi.errors import MdiError
 from mdi.kernels import model as model_kernels
 from mdi.kernels import normalise as kernels
+from mdi.kernels.model import ModelLevel
+from mdi.kernels.trie import Level
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.trie import NONE, Array, Trie, closure, is_closed
 from mdi.lm.vocabulary import Vocabulary
@@ -23,6 +25,8 @@ TOLERANCE = 1e-9
 MAX_OUTPUT_GAP = (1e-5, 2e-6)
 # Sums that rounding may have changed by more are added up word by word, up to so many additions.
 DOUBT, MOST_ADDED = 1e-8, 2_000_000_000
+# Sums are computed for histories that have so many rows together.
+BLOCK = 1 << 18
 # A file that was read: worth a warning, no longer a probability model.
 SUM_WARNING, SUM_ERROR = 1e-4, 1e-3
 
@@ -55,30 +59,70 @@ def weighted(vocab: Vocabulary, trie: Trie, p: list[Array], known: list[Array] |
     return NgramModel(vocab, trie, p, bow)
 
 
-def history_sums(model: NgramModel, reader: Reader | None = None) -> list[Array]:
-    """sum_w p(w|h) for every history h of every length: 1 wherever the model is right. With `reader` it is about what
-    that finds in the file instead of what is in memory."""
+def _sum_blocks(
+    model: NgramModel, reader: Reader | None, keep: list[Array] | None = None
+) -> Iterator[tuple[int, int, Array]]:
+    """(length of the history, number of the first one, sum_w p(w|h) of this and the next ones) for all histories,
+    ascending. With `reader` it is about what that finds in the file instead of what is in memory, and with `keep` of a
+    file that has the flagged rows only: the others are backed off. Of the longest histories, which are most of them,
+    nothing is kept but the block."""
     trie = model.trie
     read = reader or (lambda values: values)
     lower = read(model.p[1])
-    sums, doubts = [np.array([float(lower.sum())])], [np.zeros(1)]
+    sums, doubts, added = np.array([float(lower.sum())]), np.zeros(1), 0
+    yield 0, 0, sums
     for k in range(2, trie.order + 1):
-        p, bow = read(model.p[k]), read(model.bow[k - 1])
-        level = model_kernels.ModelLevel(trie.level(k), p, bow, lower)
-        total, doubt = model_kernels.history_sums(level, sums[-1], doubts[-1])
-        sums.append(total)
-        doubts.append(doubt)
-        lower = p
-    unsure = [(j, h) for j, doubt in enumerate(doubts) for h in np.flatnonzero(~(doubt <= DOUBT)).tolist()]
-    if len(unsure) * trie.n_words > MOST_ADDED:
-        raise MdiError(
-            f"{len(unsure):,} back-off weights are so large that sums of probabilities have no digits left, such as "
-            f"that of '{model.vocab.spell(trie.words_of_hist(*unsure[0]))}'; expected weights below a million. Prune "
-            f"the model (mdi prune), or build it again"
-        )
-    for j, h in unsure:
-        sums[j][h] = _added_up(model, j, h, read)
-    return sums
+        j, begin, top = k - 1, trie.begin[k], k == trie.order
+        p = model.p[k] if top else read(model.p[k])
+        new_sums, new_doubts = np.empty(0 if top else len(begin) - 1), np.empty(0 if top else len(begin) - 1)
+        for first, end in _blocks(begin):
+            rows = slice(int(begin[first]), int(begin[end]))
+            part = Level(begin[first : end + 1] - begin[first], trie.word[k][rows], trie.suffix[k][rows],
+                         trie.back[j][first:end])  # fmt: skip
+            part_p, part_bow = read(p[rows]) if top else p[rows], read(model.bow[j][first:end])
+            if reader is not None and keep is not None:  # in memory they are what backing off gives
+                gone = np.flatnonzero(~keep[k][rows])
+                hist = np.searchsorted(part.begin, gone.astype(np.int32), side="right") - 1
+                model_kernels.back_off(gone, hist, part.suffix, part_bow, lower, part_p)
+            total, doubt = model_kernels.history_sums(ModelLevel(part, part_p, part_bow, lower), sums, doubts)
+            if not top:
+                new_sums[first:end], new_doubts[first:end] = total, doubt
+            unsure = np.flatnonzero(~(doubt <= DOUBT)).tolist()
+            added += len(unsure)
+            if added * trie.n_words > MOST_ADDED:
+                shown = model.vocab.spell(trie.words_of_hist(j, first + unsure[0]))
+                raise MdiError(
+                    f"{added:,} back-off weights or more are so large that sums of probabilities have no digits left, "
+                    f"such as that of '{shown}'; expected weights below a million. Prune the model (mdi prune), or "
+                    f"build it again"
+                )
+            for h in unsure:
+                total[h] = _added_up(model, j, first + h, read)
+            yield j, first, total
+        lower, sums, doubts = p, new_sums, new_doubts
+
+
+def _blocks(begin: Array) -> Iterator[tuple[int, int]]:
+    """Cuts the histories (first, end) into blocks of about BLOCK rows, and of BLOCK histories at most."""
+    first, last = 0, len(begin) - 1
+    while first < last:
+        limit = begin.dtype.type(min(int(begin[first]) + BLOCK, int(begin[-1])))
+        end = int(np.searchsorted(begin, limit, side="right")) - 1
+        end = min(max(end, first + 1), first + BLOCK, last)
+        yield first, end
+        first = end
+
+
+def history_sums(model: NgramModel, reader: Reader | None = None) -> list[Array]:
+    """sum_w p(w|h) for every history h of every length: 1 wherever the model is right. `reader`: see `_sum_blocks`."""
+    return _collected(model, _sum_blocks(model, reader))
+
+
+def _collected(model: NgramModel, blocks: Iterator[tuple[int, int, Array]]) -> list[Array]:
+    found = [np.empty(model.trie.n_hist(j)) for j in range(model.order)]
+    for j, first, part in blocks:
+        found[j][first : first + len(part)] = part
+    return found
 
 
 def _added_up(model: NgramModel, j: int, h: int, read: Reader) -> float:
@@ -95,18 +139,26 @@ def _added_up(model: NgramModel, j: int, h: int, read: Reader) -> float:
     return float(p.sum())
 
 
+def _gap_blocks(
+    model: NgramModel, reader: Reader | None, keep: list[Array] | None = None
+) -> Iterator[tuple[int, int, Array]]:
+    """The same of |sum_w p(w|h) - 1|, infinite where it is no number. </s> is never a history, and what is not in the
+    file is none there: 0."""
+    after_end = [(0, 0), *(model.trie.hists_ending_in(j, model.vocab.eos) for j in range(1, model.order))]
+    for j, first, total in _sum_blocks(model, reader, keep):
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = np.abs(total - 1.0)
+        gap[np.isnan(gap)] = np.inf
+        gap[slice(*(max(0, h - first) for h in after_end[j]))] = 0.0
+        if keep is not None and j:
+            gap[~keep[j][model.trie.row_of_hist[j][first : first + len(gap)]]] = 0.0
+        yield j, first, gap
+
+
 def sum_gaps(model: NgramModel, reader: Reader | None = None) -> list[Array]:
     """|sum_w p(w|h) - 1| for every history h of every length, infinite where it is no number. </s> is never a history:
     0."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        gaps = history_sums(model, reader)
-        for gap in gaps:
-            gap -= 1.0
-            np.abs(gap, out=gap)
-            gap[np.isnan(gap)] = np.inf
-    for j in range(1, model.order):
-        gaps[j][slice(*model.trie.hists_ending_in(j, model.vocab.eos))] = 0.0
-    return gaps
+    return _collected(model, _gap_blocks(model, reader))
 
 
 def worst_gap(model: NgramModel, gaps: list[Array]) -> tuple[float, str]:
@@ -120,9 +172,14 @@ def _spelled(model: NgramModel, j: int, h: int) -> str:
     return f"'{model.vocab.spell(model.trie.words_of_hist(j, h))}'" if j else "the empty history"
 
 
-def worst_sum(model: NgramModel, reader: Reader | None = None) -> tuple[float, str]:
-    """The largest |sum_w p(w|h) - 1| over all histories, and the history."""
-    return worst_gap(model, sum_gaps(model, reader))
+def worst_sum(model: NgramModel, reader: Reader | None = None, keep: list[Array] | None = None) -> tuple[float, str]:
+    """The largest |sum_w p(w|h) - 1| over all histories, and the history: the first that has it. `reader`, `keep`: see
+    `_sum_blocks`."""
+    worst, where = -1.0, (0, 0)
+    for j, first, gap in _gap_blocks(model, reader, keep):
+        if len(gap) and gap.max() > worst:
+            worst, where = float(gap.max()), (j, first + int(gap.argmax()))
+    return worst, _spelled(model, *where)
 
 
 def warn_unless_normalised(path: str, model: NgramModel) -> None:
