@@ -19,5 +19,7 @@ mapfile -t scripts < <(
   find . -path ./.venv -prune -o -path ./.git -prune -o -type f \( -name '*.sh' -o -path './.ci/run' \) -print
 )
 shellcheck -x "${scripts[@]}"
-# file by file, so that what a file's tests share is made once
-python3 -m pytest --numprocesses auto --dist loadfile ${chosen[@]+"${chosen[@]}"} "$@"
+# file by file, so that what a file's tests share is made once; a container may have fewer cores than it shows, and each
+# process takes half a gigabyte
+cores=$(nproc 2> /dev/null || echo 2)
+python3 -m pytest --numprocesses "$((cores < 4 ? cores : 4))" --dist loadfile ${chosen[@]+"${chosen[@]}"} "$@"
