@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 
 from mdi.cli import boolean
+from mdi.commands.options import same_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,11 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    import json
     from pathlib import Path
 
     from mdi.errors import MdiError, examples
-    from mdi.files import make_folder, read_json, writing
+    from mdi.files import make_folder, writing
     from mdi.progress import say
     from mdi.speech.acoustic import read_acoustic_model
     from mdi.speech.data import DataFolder
@@ -63,13 +63,7 @@ def run(args: argparse.Namespace) -> None:
     make_folder(args.out)
     settings = {"graph": [str(graph.resolve()), graph.stat().st_size], "utterances": utterances, "beam": args.beam,
                 "lattice_beam": args.lattice_beam, "acwt": args.acwt, "nj": nj}  # fmt: skip
-    record = folder / "decode.json"
-    if record.exists() and read_json(record) != settings:
-        raise MdiError(
-            f"{folder}: holds a decoding with another graph, data, beam or --nj; remove the folder or name another one"
-        )
-    with writing(str(record)) as stream:
-        stream.write(json.dumps(settings).encode())
+    same_settings(folder / "decode.json", settings, "a decoding with another graph, data, beam or --nj")
     options = Options(args.beam, args.lattice_beam, args.acwt)
     n_senones = read_acoustic_model().n_senones
     jobs = [

@@ -157,6 +157,18 @@ def write_model(
     write_lm(model, path, args.format, words_for(args.words, *sources), keep=keep)
 
 
+def same_settings(record: Path, settings: dict[str, Any], holds: str) -> None:
+    """Keeps what a job in a folder was begun with; refuses to go on with anything else."""
+    import json
+
+    from mdi.files import read_json, writing
+
+    if record.exists() and read_json(record) != settings:
+        raise MdiError(f"{record.parent}: holds {holds}; remove the folder or name another one")
+    with writing(str(record)) as stream:
+        stream.write(json.dumps(settings).encode())
+
+
 def check_options(args: argparse.Namespace) -> None:
     for name in ("tolerance", "max_iters", "threads"):
         check_positive(name, getattr(args, name))

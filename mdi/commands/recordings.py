@@ -211,8 +211,6 @@ def _same_settings(
     """Refuses to go on with what was begun with other inputs or options."""
     import zlib
 
-    from mdi.files import read_json, writing
-
     options = {name: value for name, value in vars(args).items() if name not in ("nj", "out", "source", "lm", "data")}
     settings: dict[str, Any] = {
         "background": background,
@@ -220,11 +218,6 @@ def _same_settings(
         "groups": zlib.crc32(json.dumps(group_of).encode()),
         "options": options,
     }
-    record = out / "recordings.json"
-    if record.exists() and read_json(record) != settings:
-        raise MdiError(
-            f"{out}: holds adaptations of another model, to other lattices or with other options; remove the folder or "
-            f"name another one"
-        )
-    with writing(str(record)) as stream:
-        stream.write(json.dumps(settings).encode())
+    shared.same_settings(
+        out / "recordings.json", settings, "adaptations of another model, to other lattices or with other options"
+    )

@@ -28,7 +28,6 @@ are libvosk's); lat.1.gz is for mdi rescore and mdi score, an LM weight of 10 be
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -425,7 +424,7 @@ def _unknown_words(texts: list[str], own: NgramModel) -> list[tuple[str, int]]:
 def _decode(args: argparse.Namespace) -> None:
     import zlib
 
-    from mdi.files import make_folder, read_bytes, read_json, same_file, writing
+    from mdi.files import make_folder, read_bytes, same_file
     from mdi.speech.data import DataFolder
     from mdi.speech.vosk import changed, find_vosk_folder
     from mdi.speech.vosk_decode import decode, read_results, write_outputs
@@ -447,14 +446,9 @@ def _decode(args: argparse.Namespace) -> None:
     }  # fmt: skip
     if args.delta:
         settings["deltas"] = sorted(zlib.crc32(read_bytes(path)) for path in args.delta)
-    record = out / "decode.json"
-    if record.exists() and read_json(record) != settings:
-        raise MdiError(
-            f"{out}: holds a decoding with another model, data, --n-best, --lattice-beam or --delta; remove the folder "
-            f"or name another one"
-        )
-    with writing(str(record)) as stream:
-        stream.write(json.dumps(settings).encode())
+    shared.same_settings(
+        out / "decode.json", settings, "a decoding with another model, data, --n-best, --lattice-beam or --delta"
+    )
     models = _own_adapted(args, source) if args.delta else {}
     with changed(source, args.lattice_beam, models) as folder:
         factor = decode(folder, data, utterances, out, args.n_best, args.nj)
