@@ -222,10 +222,7 @@ fi
         mapfile -t compared < <(baselines rescore)
         for model in "${large[@]}"; do score "$exp/rescore/$model" "$set" "${compared[@]}"; done
       done
-      for model in "${small[@]}"; do
-        perplexities "first.$model" "$(small_lm "$model")"
-        [[ $backend != vosk ]] || perplexities "weighted.$model" "$(small_lm "$model")"
-      done
+      for model in "${small[@]}"; do perplexities "first.$model" "$(small_lm "$model")"; done
       perplexities in "$in"
       perplexities background "$background"
       for model in "${large[@]}"; do perplexities "$model" "$(large_lm "$model")"; done

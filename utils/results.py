@@ -118,6 +118,8 @@ def labels(parts: list[Path]) -> dict[str, str]:
     """The models for which there is a perplexity, in the paper's order, and what the table calls them."""
     found = {path.stem for part in parts for path in (part / "ppl").glob("*.jsonl")}
     thresholds = sorted((name for name in found if name.startswith("mdi.")), key=_numbers)
+    if any((part / "heard").is_dir() for part in parts):  # libvosk's: the same models at another LM weight
+        found |= {name.replace("first.", "weighted.", 1) for name in found if name.startswith("first.")}
     decoding = {
         "default": "default", "mdi": "MDI", "interpolated": "Interpolation",
         **{name: f"MDI ({name[4:]})" for name in thresholds}, "prior": "MDI, prior", "best": "Best",
@@ -221,7 +223,8 @@ def collect(corpus: str, parts: list[Path], synthetic: bool = False) -> Results:
     rows = []
     for name, part in corpora(parts).items():
         for model, label in labels(parts).items():
-            path, ngrams = part / "ppl" / f"{model}.jsonl", read_ngrams(model_path(part, model))
+            path = part / "ppl" / f"{model.replace('weighted.', 'first.', 1)}.jsonl"
+            ngrams = read_ngrams(model_path(part, model))
             for line in path.read_text().splitlines() if path.exists() else ():
                 entry = json.loads(line)
                 test_set = Path(entry["text"]).name.split(".")[0]
