@@ -118,6 +118,8 @@ def _open_standard_streams() -> None:
 
 def entry_point() -> None:
     gc.set_threshold(100_000)  # starting makes many objects and leaves no garbage: a tenth of the time
+    # the few products of vectors here need no help, but BLAS's threads would spin, waiting for more, and take a core
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _open_standard_streams()
     try:
         code = main(own_process=True)

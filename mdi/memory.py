@@ -12,17 +12,19 @@ import ctypes
 import re
 from functools import cache
 
-_M_MMAP_THRESHOLD, _M_ARENA_MAX, _MADV_DONTNEED = -3, -8, 4  # malloc.h, sys/mman.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX, _MADV_DONTNEED = -1, -3, -8, 4  # malloc.h, sys/mman.h
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) \S+ \S+ \S+ +(\S*)")
 _COMPILER = "libllvmlite"
 
 
 def tame_allocator() -> None:
     """glibc keeps freed arrays of up to 32 MB to itself, in pieces, and in as many heaps as there are threads; beyond
-    2 MB they shall go back to the system, and two heaps are enough."""
+    2 MB they shall go back to the system, and two heaps are enough. Of smaller ones, such as blocks of a file, it keeps
+    some: a page that comes from the system is cleared each time."""
     with contextlib.suppress(OSError, AttributeError):  # another C library
         library = ctypes.CDLL(None)
         library.mallopt(_M_MMAP_THRESHOLD, 1 << 21)
+        library.mallopt(_M_TRIM_THRESHOLD, 1 << 24)
         library.mallopt(_M_ARENA_MAX, 2)
 
 

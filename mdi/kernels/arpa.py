@@ -484,7 +484,8 @@ def as_written(value):
         log10 = math.log(value[i]) / LN10 if value[i] > 0.0 else LOG10_ZERO
         if 0.1 <= abs(log10) < 99.0:  # seven decimals
             read = math.floor(abs(log10) * 1e7 + 0.5) / 1e7
-            found[i] = math.exp(math.copysign(read, log10) * LN10)
+            off = (math.copysign(read, log10) - log10) * LN10  # 1e-7 at most: exp in three terms has all digits
+            found[i] = value[i] * (1.0 + off * (1.0 + 0.5 * off))
         elif math.isfinite(log10):
             read, _ = parse_number(digits, 0, _put_log10(digits, 0, value[i]))
             found[i] = _from_log10(read)

@@ -181,12 +181,10 @@ def spell(spelling, length, h, ids):
 
 
 @njit(cache=True, nogil=True)
-def scattered(value, place):
+def scatter(value, place, out):
     """out[place[i]] = value[i]"""
-    out = np.empty_like(value)
     for i in range(value.shape[0]):
         out[place[i]] = value[i]
-    return out
 
 
 @njit(cache=True, nogil=True)
@@ -222,12 +220,11 @@ def find_row(begin, word, h, w):
 
 
 @njit(cache=True, nogil=True)
-def link_suffixes(branches, back, lower):
-    """suffix[r] = the row of h'w among the branches `lower` for row r = hw, or -1 where it is missing; back[h] = h'.
+def link_suffixes(branches, back, lower, suffix):
+    """Fills suffix[r] = the row of h'w among the branches `lower` for row r = hw, -1 where there is none; back[h] = h'.
     Histories with the same h' lie side by side, so the rows searched are in cache; words ascend, so each search begins
     where the last one ended."""
     begin, word = branches.begin, branches.word
-    suffix = np.empty(word.shape[0], np.int32)
     for h in range(begin.shape[0] - 1):
         b = back[h]
         if b < 0:
@@ -243,7 +240,6 @@ def link_suffixes(branches, back, lower):
                 suffix[r] = lo
             else:
                 suffix[r] = -1
-    return suffix
 
 
 @njit(cache=True, nogil=True)

@@ -25,13 +25,25 @@ from mdi.kernels.text import LINE_ROOM, line_bounds
 from mdi.kernels.trie import Spelling
 from mdi.lm import cache
 from mdi.lm.model import NgramModel, with_suffixes
-from mdi.lm.trie import MAX_ROWS, NONE, Array, Trie, add_order, sort_rows, unigram_trie, with_histories
+from mdi.lm.trie import (
+    MAX_ROWS,
+    NONE,
+    Array,
+    Trie,
+    add_order,
+    roomy,
+    scattered,
+    sort_rows,
+    unigram_trie,
+    widened,
+    with_histories,
+)
 from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, to_str
 from mdi.memory import give_back, let_go_of_compiler
 from mdi.progress import Progress, say
 
 # No n-gram line is shorter than "-1 a\n", and deflate packs at most about 1030 to 1.
-_SHORTEST_LINE, _DEFLATE_MOST = 5, 1040
+_SHORTEST_LINE, _DEFLATE_MOST, _USUAL_PACKING = 5, 1040, 2
 _LONGEST_LINE = 1 << 20
 # Files are parsed in windows of this size, several at a time.
 _WINDOW = 1 << 20
@@ -242,7 +254,7 @@ def _read_text(path: str) -> NgramModel:
                 raise MdiError(
                     f"{lines.path}: a back-off weight of over 10^308 after a {k}-gram; expected a finite one"
                 )
-            bow.append(trie_kernels.scattered(row_bow, trie.as_hist[k]))
+            bow.append(scattered(row_bow, trie.as_hist[k]))
     file.expect_end()
     give_back()
     return NgramModel(vocab, trie, p, bow)
@@ -296,16 +308,12 @@ def _expect(lines: _Lines, directive: str) -> None:
         raise lines.error(f"'{to_str(text)}'; expected {directive}", lines.number - 1)
 
 
-def _grown(array: np.ndarray, size: int) -> np.ndarray:
-    """The array itself, which nobody else may have: large ones are not copied, the system maps their pages again."""
-    array.resize(size, refcheck=False)
-    return array
-
-
-def _room(count: int, have: int) -> int:
-    """The header may lie, so arrays grow towards what it announces instead of starting there. Room that is not used
-    costs nothing: pages come into being when they are written."""
-    return min(count, max(1 << 24, 2 * have))
+def _room(lines: _Lines, count: int, have: int) -> int:
+    """The header may lie, so arrays grow towards what it announces, unless a file of this size, hardly packed or not at
+    all, may well have as many n-grams. Room that is not used costs nothing: pages come into being when they are
+    written."""
+    size = 0 if lines.path == "-" else os.path.getsize(lines.path)
+    return count if count <= _USUAL_PACKING * size // _SHORTEST_LINE else min(count, max(1 << 24, 2 * have))
 
 
 class _Prefixes:
@@ -331,7 +339,7 @@ class _Prefixes:
 def _read_unigrams(
     lines: _Lines, words: GrowingVocabulary, count: int, top: bool, progress: Progress
 ) -> tuple[np.ndarray, np.ndarray]:
-    p = np.empty(_room(count, 0))
+    p = np.empty(_room(lines, count, 0))
     bow = np.empty(len(p))
     section = kernels.Section(1, top, count)
     while lines.fill():
@@ -344,8 +352,8 @@ def _read_unigrams(
             break
         if found.why == kernels.FULL:
             if words.n >= len(p):
-                size = _room(count, len(p))
-                p, bow = _grown(p, size), _grown(bow, size)
+                size = _room(lines, count, len(p))
+                p, bow = widened(p, size, spend=True), widened(bow, size, spend=True)
             words.make_room(1024, window.size - found.line)
         elif found.why != kernels.DONE:
             _fail(lines, found.why, found.at, 1, count, words.n)
@@ -355,8 +363,8 @@ def _read_unigrams(
 
 def _read_order(lines, vocab, trie: Trie, prefixes: _Prefixes, k: int, counts: list[int], progress: Progress):
     count, top = counts[k - 1], k == len(counts)
-    size = _room(count, 0)
-    hist, word, p = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size)
+    size = _room(lines, count, 0)
+    hist, word, p = np.empty(size, np.int32), roomy(size, np.int32), roomy(size, float)
     bow = np.empty(0 if top else size)
     section, shared = kernels.Section(k, top, MAX_ROWS), (vocab.arrays, prefixes.arrays)
     n, before, first_line = 0, sum(counts[: k - 1]), lines.number
@@ -375,9 +383,10 @@ def _read_order(lines, vocab, trie: Trie, prefixes: _Prefixes, k: int, counts: l
         if found.why not in (kernels.DONE, kernels.DIRECTIVE):
             _fail(lines, found.why, found.at, k, count, n)
         if n + found.n > size:
-            size = max(n + found.n, _room(count, size))
-            hist, word, p = _grown(hist, size), _grown(word, size), _grown(p, size)
-            bow = bow if top else _grown(bow, size)
+            size = max(n + found.n, _room(lines, count, size))
+            hist, word, p, bow = (
+                part if part is bow and top else widened(part, size, spend=True) for part in (hist, word, p, bow)
+            )
         whole = kernels.ReadRows(hist, word, p, bow)
         for to, piece in zip(whole[: 3 if top else 4], part, strict=False):
             to[n : n + found.n] = piece[: found.n]
@@ -386,7 +395,7 @@ def _read_order(lines, vocab, trie: Trie, prefixes: _Prefixes, k: int, counts: l
         progress.update(before + n)
     _check_count(lines, k, n, count)
     if n < size:
-        hist, word, p, bow = hist[:n], word[:n].copy(), p[:n].copy(), bow[:n]
+        hist, word, p, bow = hist[:n], word[:n], p[:n], bow[:n]
     begin, perm, twice = sort_rows(hist, word, trie.n_hist(k - 1))
     del hist, shared
     if top:

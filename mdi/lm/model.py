@@ -17,7 +17,6 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.kernels import model as kernels
-from mdi.kernels import trie as kernels_trie
 from mdi.kernels.model import ModelArrays, ModelLevel, OwnScales, Scaled
 from mdi.kernels.trie import Branches
 from mdi.lm.trie import (
@@ -32,8 +31,10 @@ from mdi.lm.trie import (
     lowest,
     missing_suffixes,
     padded,
+    scattered,
     sort_rows,
     unigram_trie,
+    widened,
     with_histories,
     with_order,
 )  # fmt: skip
@@ -163,7 +164,7 @@ def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramMode
             trie = replace(trie, as_hist=[*trie.as_hist, links], back=[*trie.back, back])
         fresh_hist = np.sort(trie.as_hist[j][lower_fresh])
         bow.append(_inserted(old_bow, j, fresh_hist, np.ones(len(fresh_hist)), spend))
-        hist = kernels_trie.scattered(trie.as_hist[j][place], new.as_hist[j])
+        hist = scattered(trie.as_hist[j][place], new.as_hist[j])
         place, is_fresh = kernels.place_rows(new.branches(k), hist, fresh_hist, old.branches(k))
         fresh, row_hist = place[is_fresh], hist[new.hist_of_rows(k)[is_fresh]]
         moved = bool(lower_moved or len(fresh))
@@ -201,17 +202,9 @@ def _inserted(arrays: list[Array], k: int, at: Array, values: Array, spend: bool
         arrays[k] = NONE
     if not len(at) and (spend or share):
         return array
-    size = len(array)
-    try:
-        if not spend:
-            raise ValueError
-        array.resize(size + len(at))  # refuses if somebody else refers to it, or it has its memory from elsewhere
-    except ValueError:
-        wider = np.empty(size + len(at), array.dtype)
-        wider[:size] = array
-        array = wider
-    kernels.insert(array, at, values)
-    return array
+    wider = widened(array, len(array) + len(at), spend=spend)
+    kernels.insert(wider, at, values)
+    return wider
 
 
 def first_orders(model: NgramModel, order: int) -> NgramModel:
