@@ -182,6 +182,14 @@ def parse_unigrams(buf, begin, end, section, words, p, bow):
     return Parsed(DONE, i, i, words.size[0], lines)
 
 
+@njit(cache=True, nogil=True)
+def count_lines(buf, begin, end):
+    lines = 0
+    for i in range(begin, end):
+        lines += buf[i] == NEWLINE
+    return lines
+
+
 @njit(cache=True, nogil=True, inline="always")
 def _plain_number(buf, i, end):
     """(value, byte after it, ok) of digits with a sign and a point; anything else, or many digits, is not ok."""
