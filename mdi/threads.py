@@ -34,3 +34,8 @@ def in_threads(work: Callable[[Item], Result], items: Iterable[Item], threads: i
         finally:
             for job in jobs:
                 job.cancel()
+
+
+def each_in_threads(work: Callable[[Item], None], items: Iterable[Item]) -> None:
+    for _ in in_threads(work, items):
+        pass

@@ -448,7 +448,8 @@ def _read_rows(lines, vocab, prefixes: _Prefixes, k: int, counts: list[int], pro
         lines.number += found.lines
         if found.why not in (kernels.DONE, kernels.DIRECTIVE):
             _fail(lines, found.why, found.at, k, count, read.n)
-        read.add(*place, found.n)
+        first, part = place
+        read.add(first, part, found.n)
         progress.update(before + read.n)
     _check_count(lines, k, read.n, count)
     return read.all()

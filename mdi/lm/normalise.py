@@ -17,7 +17,7 @@ from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.trie import BLOCK, NONE, Array, Trie, blocks, closure, is_closed
 from mdi.lm.vocabulary import Vocabulary
 from mdi.progress import say
-from mdi.threads import in_threads
+from mdi.threads import each_in_threads, in_threads
 
 # What is found in a file for the probabilities or weights that were written: see mdi/fst/formats.py.
 Reader = Callable[[Array], Array]
@@ -140,8 +140,7 @@ def _found(values: Array, reader: Reader | None) -> Array:
     def part(first: int) -> None:
         found[first : first + BLOCK] = read(values[first : first + BLOCK])
 
-    for _ in in_threads(part, range(0, len(values), BLOCK)):
-        pass
+    each_in_threads(part, range(0, len(values), BLOCK))
     return found
 
 

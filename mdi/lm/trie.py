@@ -29,7 +29,7 @@ from mdi.errors import MdiError
 from mdi.kernels import trie as kernels
 from mdi.kernels.trie import Branches, Level, Spelling, TrieArrays
 from mdi.kernels.types import Array as Array
-from mdi.threads import in_threads
+from mdi.threads import each_in_threads
 
 NONE: Array = np.zeros(0, np.int32)
 # numba compiles a kernel again for each length of a tuple; lists of arrays are padded to this one: order 8.
@@ -218,8 +218,7 @@ def linked(branches: Branches, back: Array, lower: Branches) -> Array:
         part = branches._replace(begin=begin[first : end + 1])
         kernels.link_suffixes(part, back[first:end], lower, suffix)
 
-    for _ in in_threads(link, blocks(begin)):
-        pass
+    each_in_threads(link, blocks(begin))
     return suffix
 
 
