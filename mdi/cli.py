@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import gc
 import importlib
@@ -133,4 +134,8 @@ def entry_point() -> None:
             sys.stdout.flush()
             sys.exit(code)
         os._exit(code)
-    sys.exit(0)
+    # all is written: what is left to do, such as removing temporary folders, is done, but no object is taken apart
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(0)

@@ -24,7 +24,7 @@ def tame_allocator() -> None:
     with contextlib.suppress(OSError, AttributeError):  # another C library
         library = ctypes.CDLL(None)
         library.mallopt(_M_MMAP_THRESHOLD, 1 << 21)
-        library.mallopt(_M_TRIM_THRESHOLD, 1 << 24)
+        library.mallopt(_M_TRIM_THRESHOLD, 1 << 22)
         library.mallopt(_M_ARENA_MAX, 2)
 
 

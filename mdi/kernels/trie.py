@@ -130,18 +130,16 @@ def first_duplicate(begin, word):
 
 
 @njit(cache=True, nogil=True)
-def rank_as_histories(word, n_words):
-    """as_hist[r]: rank of row r when the rows are sorted by their last word first; ties keep their order."""
+def rank_as_histories(word, n_words, as_hist):
+    """Fills as_hist[r]: rank of row r when the rows are sorted by their last word first; ties keep their order."""
     start = np.zeros(n_words + 1, np.int64)
     for r in range(word.shape[0]):
         start[word[r] + 1] += 1
     for w in range(n_words):
         start[w + 1] += start[w]
-    as_hist = np.empty(word.shape[0], np.int32)
     for r in range(word.shape[0]):
         as_hist[r] = start[word[r]]
         start[word[r]] += 1
-    return as_hist
 
 
 @njit(cache=True, nogil=True)
@@ -243,12 +241,10 @@ def link_suffixes(branches, back, lower, suffix):
 
 
 @njit(cache=True, nogil=True)
-def back_histories(suffix, as_hist, lower_as_hist):
-    """back[h] = the history h' that h backs off to, or -1 where it is missing."""
-    back = np.empty(suffix.shape[0], np.int32)
+def back_histories(suffix, as_hist, lower_as_hist, back):
+    """Fills back[h] = the history h' that h backs off to, or -1 where it is missing."""
     for r in range(suffix.shape[0]):
         back[as_hist[r]] = lower_as_hist[suffix[r]] if suffix[r] >= 0 else -1
-    return back
 
 
 @njit(cache=True, nogil=True)

@@ -37,7 +37,7 @@ MAX_ORDER = 8
 PADDED = 1 + MAX_ORDER
 MAX_ROWS = 2**31 - 2
 # Histories are worked on, by several threads, in blocks that have so many rows together.
-BLOCK = 1 << 18
+BLOCK = 1 << 16
 
 
 def padded(arrays: list[Array]) -> tuple[Array, ...]:
@@ -240,14 +240,22 @@ def unigram_trie(n_words: int) -> Trie:
     )
 
 
+def ranked(word: Array, n_words: int) -> Array:
+    """as_hist[r] of rows with these last words. (Large arrays that NumPy makes are on huge pages.)"""
+    as_hist = np.empty(len(word), np.int32)
+    kernels.rank_as_histories(word, n_words, as_hist)
+    return as_hist
+
+
 def with_histories(trie: Trie) -> Trie:
     """The trie with its highest order ranked as histories: what a further order needs, and only that."""
     k = trie.order
     if len(trie.as_hist) > k:
         return trie
-    as_hist = kernels.rank_as_histories(trie.word[k], trie.n_words)
+    as_hist = ranked(trie.word[k], trie.n_words)
     lower = trie.as_hist[k - 1] if k > 1 else np.zeros(1, np.int32)
-    back = kernels.back_histories(trie.suffix[k], as_hist, lower)
+    back = np.empty(trie.rows(k), np.int32)
+    kernels.back_histories(trie.suffix[k], as_hist, lower, back)
     return Trie(trie.begin, trie.word, trie.suffix, [*trie.as_hist, as_hist], [*trie.back, back])
 
 
