@@ -14,7 +14,7 @@ import warnings
 
 from mdi import __version__
 from mdi.errors import ConvergenceWarning, MdiError, OptionError
-from mdi.memory import tame_allocator
+from mdi.memory import let_go_of_compiler, tame_allocator
 
 # One module of mdi.commands per verb, imported when its verb is called: `mdi --help` is instant.
 VERBS = {
@@ -71,6 +71,7 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
         from mdi.kernels import start_lightly
 
         start_lightly()
+        let_go_of_compiler()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # commands say it in their own words

@@ -36,8 +36,8 @@ def give_back() -> None:
 
 @cache
 def let_go_of_compiler() -> None:
-    """From here on the compiler's code leaves memory whenever it has loaded a kernel. It comes again when it is needed,
-    from the system's copy of the file; that takes some milliseconds, so only large jobs ask for it."""
+    """The compiler's code leaves memory, now and whenever it has loaded a kernel. It comes again when it is needed,
+    from the system's copy of the file, in about a millisecond."""
     from numba.core import event
     from numba.core.compiler_lock import global_compiler_lock
 
@@ -46,15 +46,19 @@ def let_go_of_compiler() -> None:
     except OSError:  # no /proc
         return
 
+    def let_go() -> None:
+        for begin, end in parts:
+            library.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _MADV_DONTNEED)
+
     class Listener(event.Listener):
         def on_start(self, event: event.Event) -> None:
             pass
 
         def on_end(self, event: event.Event) -> None:
             if not global_compiler_lock.is_locked():
-                for begin, end in parts:
-                    library.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _MADV_DONTNEED)
+                let_go()
 
+    let_go()
     event.register("numba:compiler_lock", Listener())
 
 

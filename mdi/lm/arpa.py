@@ -224,6 +224,8 @@ class ArpaSections:
             self.progress.update(sum(self.counts[: k - 1]) + n)
             yield part.ids[:, : found.n], part.p[: found.n], part.bow[: found.n]
             spare.append(part)
+            if found.why == kernels.DIRECTIVE:
+                break
         _check_count(self.lines, k, n, count)
 
 
@@ -451,6 +453,8 @@ def _read_rows(lines, vocab, prefixes: _Prefixes, k: int, counts: list[int], pro
         first, part = place
         read.add(first, part, found.n)
         progress.update(before + read.n)
+        if found.why == kernels.DIRECTIVE:
+            break
     _check_count(lines, k, read.n, count)
     return read.all()
 
@@ -458,9 +462,10 @@ def _read_rows(lines, vocab, prefixes: _Prefixes, k: int, counts: list[int], pro
 def _parsed(
     lines: _Lines, parse: Callable[[_Window, Any], kernels.Parsed], place: Callable[[_Window, bool], Any]
 ) -> Iterator[tuple[kernels.Parsed, Any]]:
-    """What a parser found in each window up to the end of the section, with the place that its rows got; in the file's
-    order, but several windows are worked on at a time. `place` is told whether none is at present, and otherwise may
-    ask to wait for that, by None. What has been parsed beyond the section's end is parsed again by the next one."""
+    """What a parser found in each window, until nobody asks for more, and the place that its rows got;
+    in the file's order, but several windows are worked on at a time. `place` is told whether none is at present, and
+    otherwise may ask to wait for that, by None. What has been parsed beyond the section's end is parsed again by the
+    next one."""
     jobs: deque = deque()
     with ThreadPoolExecutor(_THREADS) as pool:
         while lines.fill():
@@ -470,10 +475,7 @@ def _parsed(
                     break
                 jobs.append((pool.submit(parse, window, part), part))
             job, part = jobs.popleft()
-            found = job.result()
-            yield found, part
-            if found.why != kernels.DONE:
-                return
+            yield job.result(), part
 
 
 def _duplicate(lines: _Lines, first_line: int, k: int, index: int) -> MdiError:
