@@ -19,7 +19,7 @@ import numpy as np
 from mdi.errors import MdiError
 from mdi.kernels import model as kernels
 from mdi.kernels.model import ModelArrays, ModelLevel, OwnScales, Scaled
-from mdi.kernels.trie import Branches
+from mdi.kernels.trie import Branches, Level
 from mdi.lm.trie import (
     NONE,
     Array,
@@ -61,6 +61,14 @@ class NgramModel:
     def level(self, k: int) -> ModelLevel:
         """Order k, 2 or more, for kernels that pass over the model order by order."""
         return ModelLevel(self.trie.level(k), self.p[k], self.bow[k - 1], self.p[k - 1])
+
+    def level_block(self, k: int, first: int, end: int) -> tuple[slice, ModelLevel]:
+        """(rows, order k) of the histories first .. end alone; rows are counted from the first of them."""
+        trie = self.trie
+        begin = trie.begin[k][first : end + 1]
+        rows = slice(int(begin[0]), int(begin[-1]))
+        level = Level(begin - begin[0], trie.word[k][rows], trie.suffix[k][rows], trie.back[k - 1][first:end])
+        return rows, ModelLevel(level, self.p[k][rows], self.bow[k - 1][first:end], self.p[k - 1])
 
     def arrays(self) -> ModelArrays:
         """All orders, for kernels that look up n-grams."""

@@ -12,7 +12,6 @@ from mdi.errors import MdiError
 from mdi.kernels import model as model_kernels
 from mdi.kernels import normalise as kernels
 from mdi.kernels.model import ModelLevel
-from mdi.kernels.trie import Level
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.trie import BLOCK, NONE, Array, Trie, blocks, closure, is_closed
 from mdi.lm.vocabulary import Vocabulary
@@ -116,19 +115,16 @@ def _sums_of_block(
 ) -> tuple[int, Array, Array]:
     """(first history, sums, how far rounding may have moved them) of histories of length k - 1. `p` of the highest
     order is still to be read as it is found in the file."""
-    (first, end), trie, j = block, model.trie, k - 1
-    begin = trie.begin[k]
-    rows = slice(int(begin[first]), int(begin[end]))
-    part = Level(begin[first : end + 1] - begin[first], trie.word[k][rows], trie.suffix[k][rows],
-                 trie.back[j][first:end])  # fmt: skip
-    part_p, part_bow = p[rows], model.bow[j][first:end]
+    rows, level = model.level_block(k, *block)
+    part, part_p, part_bow = level.trie, p[rows], level.bow
     if reader is not None:
-        part_p, part_bow = reader(part_p) if k == trie.order else part_p, reader(part_bow)
+        part_p, part_bow = reader(part_p) if k == model.order else part_p, reader(part_bow)
         if keep is not None:  # in memory they are what backing off gives
             gone = np.flatnonzero(~keep[k][rows])
             hist = np.searchsorted(part.begin, gone.astype(np.int32), side="right") - 1
             model_kernels.back_off(gone, hist, part.suffix, part_bow, lower.p, part_p)
-    return first, *model_kernels.history_sums(ModelLevel(part, part_p, part_bow, lower.p), lower.sums, lower.doubts)
+    level = ModelLevel(part, part_p, part_bow, lower.p)
+    return block[0], *model_kernels.history_sums(level, lower.sums, lower.doubts)
 
 
 def _found(values: Array, reader: Reader | None) -> Array:
