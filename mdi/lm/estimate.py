@@ -28,8 +28,9 @@ from mdi.kernels.trie import Branches, Level, keep_level
 from mdi.lm.counts import Counts, CountStream
 from mdi.lm.external import Rows
 from mdi.lm.model import NgramModel
-from mdi.lm.trie import NONE, Array, Trie, add_order, linked, unigram_trie, with_histories
+from mdi.lm.trie import NONE, Array, Trie, add_order, blocks, linked, unigram_trie, with_histories
 from mdi.lm.vocabulary import Vocabulary
+from mdi.threads import each_in_threads
 
 SMOOTHING = ("kn", "kn-interpolated", "wb")
 # KenLM's --discount_fallback, for an order whose counts of counts give no discounts.
@@ -166,8 +167,15 @@ class _Top:
 
     def rows(self) -> tuple[Level, Array]:
         """The rows kept and their counts."""
-        word, suffix, count = (np.concatenate(arrays) for arrays in self.kept)
+        word, suffix, count = (self._joined(arrays) for arrays in self.kept)
         return Level(np.concatenate(self.begin), word, suffix, self.trie.back[self.trie.order]), count
+
+    @staticmethod
+    def _joined(arrays: list[Array]) -> Array:
+        """Of the pieces nothing is left before the next ones are joined."""
+        whole = np.concatenate(arrays)
+        arrays.clear()
+        return whole
 
 
 def statistics(counts: CountStream, smoothing: str, min_counts: Sequence[float]) -> Statistics:
@@ -246,7 +254,19 @@ def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_coun
     p1, left_over, sharing = kernels.unigram_probs(stats.count[1], stats.after[0], vocab.bos, by_order[0])
     p, bow = [NONE, p1], [np.ones(1)]
     for k in range(2, trie.order + 1):
-        p_k, bow_k = kernels.ngram_probs(trie.level(k), stats.count[k], stats.after[k - 1], by_order[k - 1], p[k - 1])
+        count, after = stats.count[k], stats.after[k - 1]
+        p_k = count if k == trie.order else np.empty(len(count))  # most counts are at the top, and now used up
+        bow_k = np.empty(trie.n_hist(k - 1))
+
+        def probs(block: tuple[int, int], k: int = k, count: Array = count, after: HistoryStatistics = after,
+                  p_k: Array = p_k, bow_k: Array = bow_k) -> None:  # fmt: skip
+            rows, level = trie.level_block(k, *block)
+            here = slice(*block)
+            p_k[rows], bow_k[here] = kernels.ngram_probs(
+                level, count[rows], _of(after, here), by_order[k - 1], p[k - 1]
+            )
+
+        each_in_threads(probs, blocks(trie.begin[k]))
         p.append(p_k)
         bow.append(bow_k)
     return Estimated(NgramModel(vocab, trie, p, bow), discounts, float(left_over), int(sharing))
