@@ -118,7 +118,7 @@ def read_results(folder: Path) -> dict[str, Recognised]:
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 one = parse_answer(json.loads(line))
-            except (ValueError, KeyError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
                 raise MdiError(f"{path}:{number}: not a line of mdi vosk decode ({error}); remove the file") from error
             found[one.utterance] = one
     return found
