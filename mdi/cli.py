@@ -89,6 +89,10 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
         what = ""
     except OSError as error:  # of the machine: no file that was read or written, of which files.py speaks
         what = f"{error.filename or 'standard output'}: {error.strerror or error}"
+    except RuntimeError as error:
+        if "start new thread" not in str(error):
+            raise
+        what = "cannot start a thread: too many processes or too little memory (ulimit -u, ulimit -v)"
     except MemoryError as error:
         what = f"not enough memory: {error}" if str(error) else "not enough memory"
     if what:

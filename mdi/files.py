@@ -385,7 +385,8 @@ def scratch_folder(prefix: str, parent: str | None = None) -> tempfile.Temporary
     for old in Path(where).glob(f"{glob.escape(prefix)}????????.tmp"):
         _remove_unlocked_folder(old)
     while True:
-        folder = tempfile.TemporaryDirectory(prefix=prefix, suffix=".tmp", dir=where)
+        # what cannot be removed now, the next run removes
+        folder = tempfile.TemporaryDirectory(prefix=prefix, suffix=".tmp", dir=where, ignore_cleanup_errors=True)
         handle = os.open(folder.name, os.O_RDONLY | os.O_CLOEXEC)  # closed when the process ends
         with contextlib.suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,11 +6,13 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
 import estimate_cost
+import numpy as np
 import pytest
 import report
 import results
@@ -20,7 +22,9 @@ from mdi.cluster import queue_settings
 from mdi.cost import count_words
 from mdi.errors import MdiError
 from mdi.lm.sharded import job_folder
+from mdi.lm.shards import Shard
 from mdi.speech.expected_counts import expected_counts
+from mdi.speech.lattice_files import read_lattices, to_binary
 from mdi.speech.vosk import VoskFolder, exchange_beam
 from mdi.speech.vosk_decode import read_results
 
@@ -155,3 +159,30 @@ def test_settings_of_a_queue(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "q.yaml").write_bytes(content)
     with pytest.raises(MdiError, match=r"as in local/conf/slurm\.yaml"):
         queue_settings(str(tmp_path / "q.yaml"), "slurm")
+
+
+def test_a_head_that_does_not_fit_its_arrays(tmp_path: Path) -> None:
+    """The checksum is of the arrays alone."""
+    shard = Shard(str(tmp_path), 0, 0, 1)
+    shard.keep("x", {"word": [np.arange(5, dtype=np.int32)], "p": [np.ones(3)]})
+    path, data = shard.path("x"), shard.path("x").read_bytes()
+    assert [len(part) for part in shard.kept("x")["p"]] == [3]
+    for old, new in ((b'"length": 5', b'"length": 9'), (b'"at": 64', b'"at": 32'), (b"float64", b"float32")):
+        assert old in data
+        path.write_bytes(data.replace(old, new))
+        with pytest.raises(MdiError, match="not usable"):
+            shard.kept("x")
+    path.write_bytes(data)
+    with pytest.raises(MdiError, match="not usable"):
+        shard.load("x")  # arrays, but no model
+
+
+def test_a_state_that_is_not_final_has_no_other_cost(tmp_path: Path) -> None:
+    (tmp_path / "lat").write_bytes(b"u \n0 1 1 1,1,1\n1 0,0,\n\n")
+    (lattice,) = read_lattices(str(tmp_path / "lat"))
+    data = to_binary(lattice)
+    infinite, less = struct.pack("<ff", math.inf, math.inf), struct.pack("<ff", math.inf, -math.inf)
+    assert infinite in data
+    (tmp_path / "lat").write_bytes(data.replace(infinite, less))
+    with pytest.raises(MdiError, match="a cost that is no number"):
+        list(read_lattices(str(tmp_path / "lat")))

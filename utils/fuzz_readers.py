@@ -164,11 +164,10 @@ def _cached(path: str) -> None:
 
 def _shard(path: str) -> None:
     """What a job has left, which has a checksum."""
-    from mdi.lm.cache import model_of
-    from mdi.lm.shards import read_kept
+    from mdi.lm.shards import kept_model
 
     os.chmod(path, 0o600)
-    model_of(read_kept(Path(path)))
+    kept_model(Path(path))
 
 
 def _unpacked_delta(data: bytes) -> bytes:
@@ -189,14 +188,17 @@ def _packed_delta(data: bytes) -> bytes:
 
 
 def _cache_checksum(data: bytes) -> bytes:
+    from mdi.lm.cache import head_checksum
+
     try:
         size = int.from_bytes(data[8:16], "little")
         head = json.loads(data[16 : 16 + size])
-        head |= {"crc32": zlib.crc32(data[16 + size :]), "bytes": len(data) - 16 - size}
+        head["bytes"] = len(data) - 16 - size
+        head["crc32"] = zlib.crc32(data[16 + size :], head_checksum(head))
         text = json.dumps(head).encode()
         text += b" " * (-(16 + len(text)) % 64)
         return data[:8] + len(text).to_bytes(8, "little") + text + data[16 + size :]
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError, AttributeError):
         return data
 
 

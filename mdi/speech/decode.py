@@ -122,7 +122,8 @@ class Recognizer:
         if not ok or raw.num_states == 0:
             raise MdiError(f"utterance {utterance}: no path through the graph survived; use a larger --beam")
         clock.append(time.process_time())
-        raw.write(self.scratch)
+        if not raw.write(self.scratch):  # what was there before would be taken for it
+            raise MdiError(f"{self.scratch}: cannot write; is the disk full? TMPDIR names another place")
         with open(self.scratch, "rb") as stream:
             lattice = parse_fst(stream.read(), utterance)
         lattice = scaled(word_lattice(lattice, self.options.lattice_beam), 1.0 / self.options.acoustic_scale)
@@ -175,6 +176,7 @@ def finished(job: Job) -> list[Lattice]:
 def run_job(job: Job) -> Times:
     """Decodes what is missing and writes the archive."""
     if job.archive.exists():
+        job.part.unlink(missing_ok=True)
         return Times()
     sound = Sound(DataFolder(Path(job.data)))
     recognizer = Recognizer(job.graph, job.n_senones, job.options)
