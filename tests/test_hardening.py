@@ -108,6 +108,28 @@ def test_scratch_folders_of_killed_processes_go(tmp_path):
     second.cleanup()
 
 
+def test_many_at_once_take_nothing_from_each_other(tmp_path):
+    """What another process has just made, and not locked yet, looks like what a killed one has left."""
+    children = []
+    for _ in range(4):
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                for number in range(150):
+                    with files.scratch_folder("mdi-x-", str(tmp_path)) as scratch:
+                        Path(scratch, "x").write_bytes(b"x")
+                        with files.replacing(str(tmp_path / "out"), sync=False) as stream:
+                            stream.write(b"%d" % number)
+                        assert Path(scratch, "x").exists()
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
