@@ -120,8 +120,18 @@ def _open_standard_streams() -> None:
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
+def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """Ctrl-C in a callback of a library that is being loaded would be printed and forgotten."""
+    if lost.exc_type is KeyboardInterrupt:
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)  # when the callback is over, or else once more
+    else:
+        sys.__unraisablehook__(lost)
+
+
 def entry_point() -> None:
     gc.set_threshold(100_000)  # starting makes many objects and leaves no garbage: a tenth of the time
+    sys.unraisablehook = _interrupt_again
     _open_standard_streams()
     try:
         code = main(own_process=True)
