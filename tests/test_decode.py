@@ -20,7 +20,7 @@ from mdi.fst.symbols import make_symbols
 from mdi.lm.arpa import read_arpa
 from mdi.speech.acoustic import Scorer, read_acoustic_model
 from mdi.speech.data import read_text
-from mdi.speech.decode import Job, Options, finished, word_lattice
+from mdi.speech.decode import Job, Options, finished, load_graph, word_lattice
 from mdi.speech.lattice import best_path, n_best, n_frames, tidy
 from mdi.speech.lattice_files import lattice_writer, read_lattices, to_binary
 from mdi.speech.lexicon import dictionary, in_word, lexicon_fst, read_lexicon
@@ -325,3 +325,15 @@ def test_a_full_disk_for_what_is_temporary_is_noticed(demo, tmp_path, acoustic, 
         monkeypatch.setattr(Path, "read_bytes", lambda path, size=size: read_bytes(path)[:size])
         with pytest.raises(MdiError, match="of 99 frames have scores"):
             scorer(samples, "u")
+
+
+def test_damaged_graphs_and_those_of_other_models_are_refused(demo, acoustic, tmp_path):
+    graph = demo / "graph" / "HCLG.fst"
+    assert load_graph(str(graph), acoustic.n_senones).start >= 0
+    with pytest.raises(MdiError, match="no graph of this acoustic model"):
+        load_graph(str(graph), 10)
+    data = graph.read_bytes()
+    for content in (b"", data[:1000], data[:-500], data[:-4] + b"\xff\xff\xff\x7f"):
+        (tmp_path / "HCLG.fst").write_bytes(content)
+        with pytest.raises(MdiError, match=r"HCLG\.fst: "):
+            load_graph(str(tmp_path / "HCLG.fst"), acoustic.n_senones)

@@ -211,6 +211,7 @@ def _speech(folder: Path) -> dict[str, Reader]:
     from mdi.fst.openfst import from_bytes
     from mdi.speech.acoustic import read_acoustic_model
     from mdi.speech.data import DataFolder, Sound, read_ctm, read_rows, read_text
+    from mdi.speech.decode import load_graph
     from mdi.speech.expected_counts import expected_counts
     from mdi.speech.lattice import best_path, n_best
     from mdi.speech.lattice_files import read_lattices, to_binary
@@ -261,6 +262,7 @@ def _speech(folder: Path) -> dict[str, Reader]:
         "sclite": Reader(lambda path: read_report(Path(path)), [_sclite()]),
         "lexicon": Reader(lambda path: read_lexicon(path, acoustic), [b"a AH\nb B IY\nb B\nc S IY\n"]),
         "wav": Reader(_at(sound / "r1.wav", lambda: Sound(DataFolder(sound)).samples("r1")), _seed(sound / "r1.wav")),
+        "HCLG": Reader(lambda path: load_graph(path, 100), _seed(folder / "G.const.fst") + _seed(folder / "G.fst")),
         "fst": Reader(
             lambda path: from_bytes(Path(path).read_bytes(), path),
             _seed(folder / "G.fst") + _seed(folder / "G.const.fst"),
