@@ -56,7 +56,31 @@ def weighted(vocab: Vocabulary, trie: Trie, p: list[Array], known: list[Array] |
     for k in range(2, trie.order + 1):
         flags = np.zeros(0, bool) if known is None else known[k]
         bow.append(kernels.backoff_weights(trie.level(k), p[k - 1], flags, p[k]))
+        for h in np.flatnonzero(bow[k - 1] < 0.0).tolist():
+            bow[k - 1][h], lost = _weight_by_word(trie, p, bow, h, flags)
+            if lost > SUM_ERROR:
+                shown = vocab.spell(trie.words_of_hist(k - 1, h))
+                raise MdiError(
+                    f"after '{shown}' a probability of {lost:.2g} is left, and no word to give it to, or one so rare "
+                    f"that rounding leaves no digits; expected a model that sums to one. Look it over with mdi check"
+                )
     return NgramModel(vocab, trie, p, bow)
+
+
+def _weight_by_word(trie: Trie, p: list[Array], bow: list[Array], h: int, known: Array) -> tuple[float, float]:
+    """What `kernels.backoff_weights` does, for one of the longest histories that have had their turn, from sums of what
+    is small instead of differences of what is large; and how much was left for nobody."""
+    k = len(bow)
+    rows = np.arange(trie.begin[k][h], trie.begin[k][h + 1])
+    own = rows[known[rows]] if len(known) else rows
+    lower = _distribution(trie, p, bow, k - 2, int(trie.back[k - 1][h]), lambda values: values)
+    backed_off = lower[trie.word[k][rows]]
+    lower[trie.word[k][own]] = 0.0
+    seen, free = float(p[k][own].sum()), float(lower.sum())
+    weight = (1.0 - seen) / free if free > 0.0 else 1.0
+    scale = 1.0 / seen if free <= 0.0 < seen else 1.0
+    p[k][rows] = np.where(np.isin(rows, own), scale * p[k][rows], weight * backed_off)
+    return weight, 0.0 if free > 0.0 else 1.0 - seen
 
 
 def _sum_blocks(
@@ -127,16 +151,21 @@ def _collected(model: NgramModel, blocks: Iterator[tuple[int, int, Array]]) -> l
 
 def _added_up(model: NgramModel, j: int, h: int, read: Reader) -> float:
     """sum_w p(w|h), word by word: as exact as any, but as slow as there are words."""
-    trie, chain = model.trie, [(j, h)]
-    while chain[-1][0] > 1:
-        j, h = chain[-1]
-        chain.append((j - 1, int(trie.back[j][h])))
-    p = read(model.p[1]).copy()
+    return float(_distribution(model.trie, model.p, model.bow, j, h, read).sum())
+
+
+def _distribution(trie: Trie, p: list[Array], bow: list[Array], j: int, h: int, read: Reader) -> Array:
+    """p(w|h) of every word w."""
+    chain = []
+    while j > 0:
+        chain.append((j, h))
+        j, h = j - 1, int(trie.back[j][h])
+    found = read(p[1]).copy()
     for j, h in reversed(chain):
         rows = slice(int(trie.begin[j + 1][h]), int(trie.begin[j + 1][h + 1]))
-        p *= read(model.bow[j][h : h + 1])[0]
-        p[trie.word[j + 1][rows]] = read(model.p[j + 1][rows])
-    return float(p.sum())
+        found *= read(bow[j][h : h + 1])[0]
+        found[trie.word[j + 1][rows]] = read(p[j + 1][rows])
+    return found
 
 
 def _gap_blocks(
