@@ -18,6 +18,8 @@ from mdi.progress import say
 
 # What is found in a file for the probabilities or weights that were written: see mdi/fst/formats.py.
 Reader = Callable[[Array], Array]
+# Of the histories of a length, those that a shard is responsible for.
+OwnHistories = Callable[[Trie, int], slice]
 # How far from one the probabilities after a history may sum to. Seven digits of a log10 give about 1e-6 in a file.
 # A model that was estimated, mixed or pruned here, in memory:
 TOLERANCE = 1e-9
@@ -46,8 +48,11 @@ def backoff_model(vocab: Vocabulary, trie: Trie, p: list[Array]) -> NgramModel:
     return NgramModel(vocab, trie, own_p, own_bow)
 
 
-def weighted(vocab: Vocabulary, trie: Trie, p: list[Array], known: list[Array] | None = None) -> NgramModel:
-    """The same on a closed trie, in the given arrays. What is not flagged as known is backed off, whatever its p."""
+def weighted(
+    vocab: Vocabulary, trie: Trie, p: list[Array], known: list[Array] | None = None, own: OwnHistories | None = None
+) -> NgramModel:
+    """The same on a closed trie, in the given arrays. What is not flagged as known is backed off, whatever its p.
+    `own`: the histories that matter, where others lack rows."""
     mass = float(p[1].sum())
     if not mass > 0.0:
         raise MdiError("no word has a probability; expected 1-grams that sum to one")
@@ -58,7 +63,7 @@ def weighted(vocab: Vocabulary, trie: Trie, p: list[Array], known: list[Array] |
         bow.append(kernels.backoff_weights(trie.level(k), p[k - 1], flags, p[k]))
         for h in np.flatnonzero(bow[k - 1] < 0.0).tolist():
             bow[k - 1][h], lost = _weight_by_word(trie, p, bow, h, flags)
-            if lost > SUM_ERROR:
+            if lost > SUM_ERROR and (own is None or own(trie, k - 1).start <= h < own(trie, k - 1).stop):
                 shown = vocab.spell(trie.words_of_hist(k - 1, h))
                 raise MdiError(
                     f"after '{shown}' a probability of {lost:.2g} is left, and no word to give it to, or one so rare "
