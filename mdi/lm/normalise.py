@@ -66,26 +66,28 @@ def weighted(
             if lost > SUM_ERROR and (own is None or own(trie, k - 1).start <= h < own(trie, k - 1).stop):
                 shown = vocab.spell(trie.words_of_hist(k - 1, h))
                 raise MdiError(
-                    f"after '{shown}' a probability of {lost:.2g} is left, and no word to give it to, or one so rare "
-                    f"that rounding leaves no digits; expected a model that sums to one. Look it over with mdi check"
+                    f"after '{shown}' a probability of {lost:.2g} is left for words so rare that rounding leaves no "
+                    f"digits; expected back-off weights below a million. Build the models again"
                 )
     return NgramModel(vocab, trie, p, bow)
 
 
 def _weight_by_word(trie: Trie, p: list[Array], bow: list[Array], h: int, known: Array) -> tuple[float, float]:
     """What `kernels.backoff_weights` does, for one of the longest histories that have had their turn, from sums of what
-    is small instead of differences of what is large; and how much was left for nobody."""
+    is small instead of differences of what is large. And how much was lost: left for words that have a probability
+    elsewhere, but none here any more. (Where no other word has any, the model did not sum to one.)"""
     k = len(bow)
     rows = np.arange(trie.begin[k][h], trie.begin[k][h + 1])
     own = rows[known[rows]] if len(known) else rows
     lower = _distribution(trie, p, bow, k - 2, int(trie.back[k - 1][h]), lambda values: values)
     backed_off = lower[trie.word[k][rows]]
-    lower[trie.word[k][own]] = 0.0
-    seen, free = float(p[k][own].sum()), float(lower.sum())
+    unseen = np.ones(trie.n_words, bool)
+    unseen[trie.word[k][own]] = False
+    seen, free = float(p[k][own].sum()), float(lower[unseen].sum())
     weight = (1.0 - seen) / free if free > 0.0 else 1.0
     scale = 1.0 / seen if free <= 0.0 < seen else 1.0
     p[k][rows] = np.where(np.isin(rows, own), scale * p[k][rows], weight * backed_off)
-    return weight, 0.0 if free > 0.0 else 1.0 - seen
+    return weight, 1.0 - seen if free <= 0.0 and (p[1][unseen] > 0.0).any() else 0.0
 
 
 def _sum_blocks(
