@@ -123,7 +123,7 @@ def checked(counts: Counts, path: str, smoothing: str) -> Counts:
 
 def least_of(min_counts: Sequence[float]) -> list[float]:
     """A row that was not seen is never kept."""
-    return [max(float(value), np.finfo(float).tiny) for value in min_counts]
+    return [max(float(value), float(np.finfo(float).tiny)) for value in min_counts]
 
 
 def starts_with_bos(trie: Trie, bos: int) -> list[Array]:
