@@ -27,9 +27,11 @@ AGAIN = "Started again, the same command goes on from here"
 
 
 class Runner(Protocol):
-    """`workers`: how many calls go on at a time. `exchanged`: bytes of arguments and results so far."""
+    """`workers`: how many calls go on at a time. `threads`: that each of them may have. `exchanged`: bytes of arguments
+    and results so far."""
 
     workers: int
+    threads: int
     exchanged: int
 
     def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]: ...
@@ -50,6 +52,7 @@ class Here:
     """This process: nothing is sent anywhere."""
 
     workers = 1
+    threads = min(4, os.cpu_count() or 1)
     exchanged = 0
 
     def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]:
@@ -72,6 +75,7 @@ class OnDask:
         if not self.addresses:
             raise MdiError("the Dask cluster has no workers; start some first")
         self.workers, self.exchanged = len(self.addresses), 0
+        self.threads = min(client.nthreads().values())
 
     def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]:
         from dask.config import set as configured

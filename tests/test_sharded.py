@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
 
 import mdi.lm.arpa
-import mdi.lm.shard_arpa
+import mdi.lm.shard_read
+import mdi.lm.shard_write
 import mdi.lm.sharded_train
 from mdi.adaptation.adapter import Adapter
 from mdi.cli import main
@@ -56,9 +57,10 @@ def test_a_model_goes_through_shards_unchanged(seed: int, order: int, closed: bo
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folder, suffix = Path(name), ".gz" if pack else ""
         path = write_model(shuffled, folder / "a.arpa")
-        for module in (mdi.lm.arpa, mdi.lm.shard_arpa):
+        for module in (mdi.lm.arpa, mdi.lm.shard_write):
             patch.setattr(module, "BLOCK", block)
-        patch.setattr(mdi.lm.shard_arpa, "PIECE", int(rng.integers(1, 40)))
+        patch.setattr(mdi.lm.shard_read, "PIECE", int(rng.integers(1, 40)))
+        patch.setattr(mdi.lm.shard_read, "WINDOW", int(rng.integers(20, 2000)))
         whole = read_arpa(path, quiet=True)
         write_arpa(whole, folder / f"one{suffix}")
         for at, found in enumerate(

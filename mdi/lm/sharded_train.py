@@ -16,7 +16,6 @@ import numpy as np
 from mdi.errors import MdiError
 from mdi.files import first_bytes, read_chunks, replacing
 from mdi.kernels import estimate as kernels
-from mdi.kernels import trie as trie_kernels
 from mdi.kernels.arpa import as_written
 from mdi.kernels.estimate import HistoryStatistics
 from mdi.lm.cache import model_of, write_arrays
@@ -24,9 +23,9 @@ from mdi.lm.counts import MEMORY, stream_text
 from mdi.lm.estimate import Discount, discount_of, least_of, smoothing_of, starts_with_bos
 from mdi.lm.external import Rows
 from mdi.lm.model import NgramModel
-from mdi.lm.shard_arpa import hist_of
+from mdi.lm.shard_read import hist_of
 from mdi.lm.sharded import Job, ShardedModel, worst_of
-from mdi.lm.shards import Shard, by_last_word, by_owner, gaps_of, read_kept, sorted_keys
+from mdi.lm.shards import Shard, by_last_word, by_owner, gaps_of, merged_keys, read_kept
 from mdi.lm.text import SPECIAL, Sentences, Text, TextStats
 from mdi.lm.trie import NONE, Array, Trie, add_order, kept_rows, unigram_trie, with_histories
 from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, vocabulary
@@ -175,22 +174,19 @@ class Seen:
 def gather(shard: Shard, name: str, vocab: Vocabulary, order: int, pieces: dict[str, list[int]], knows: bool) -> Seen:
     """Leaves the shard's n-grams with their counts, which Kneser-Ney (`knows`) adjusts, and what was seen after its
     histories."""
-    n_words = np.int64(len(vocab))
     hists = {k: _take(shard, pieces, k, "hists", k - 1) for k in range(2, order)}
     trie, count = with_histories(unigram_trie(len(vocab))), [NONE, NONE]
     for k in range(2, order + 1):
         *ids, number = _take(shard, pieces, k, "rows", k - 2)
-        mine = hist_of(trie, ids[:-1]).astype(np.int64) * n_words + ids[-1]
-        keys = [mine]
+        rows = [(hist_of(trie, ids[:-1]), ids[-1])]
         for longer in range(k, order):
             columns = hists[longer][:k]
-            keys.append(hist_of(trie, columns[:-1]).astype(np.int64) * n_words + columns[-1])
-        key = sorted_keys(keys)
-        begin = trie_kernels.count_rows((key // n_words).astype(np.int32), trie.n_hist(k - 1))
-        trie = add_order(trie, begin, (key % n_words).astype(np.int32))
+            rows.append((hist_of(trie, columns[:-1]), columns[-1]))
+        merged = merged_keys(rows, trie.n_hist(k - 1), len(vocab))
+        trie = add_order(trie, merged.begin, merged.word)
         trie = with_histories(trie) if k < order else trie
-        count.append(np.bincount(np.searchsorted(key, mine), weights=number, minlength=len(key)).astype(float))
-        del mine, keys, key
+        count.append(np.bincount(merged.place[0], weights=number, minlength=len(merged.word)).astype(float))
+        del rows, merged
     before = np.zeros(len(vocab))
     kernels.add_preceding(trie.suffix[2], count[2], before)
     if knows:

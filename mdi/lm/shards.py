@@ -23,6 +23,7 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import replacing
+from mdi.kernels import trie as trie_kernels
 from mdi.kernels.perplexity import score_tokens
 from mdi.lm.cache import model_lists, model_of, read_arrays, write_arrays
 from mdi.lm.model import NgramModel, extend, with_suffixes, without
@@ -74,9 +75,9 @@ class Shard:
         return [part.stop - part.start for part in own]
 
 
-def read_kept(path: Path) -> dict[str, list[Array]]:
+def read_kept(path: Path, check: bool = True) -> dict[str, list[Array]]:
     try:
-        return read_arrays(path)[0]
+        return read_arrays(path, check)[0]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise MdiError(
             f"{path}: not usable ({error}); expected what an earlier step left there. Remove {path.parent} and start "
@@ -211,10 +212,27 @@ def by_last_word(shard: Shard, trie: Trie, k: int) -> Array:
     return np.argsort(trie.word[k][shard.own_rows(trie, k)], kind="stable")
 
 
-def sorted_keys(keys: list[Array]) -> Array:
-    """All different keys, ascending. NumPy's unique builds a hash table, which for many millions takes far longer."""
-    key = np.sort(np.concatenate(keys))
-    return key[np.append(True, key[1:] != key[:-1])[: len(key)]]
+@dataclass(frozen=True)
+class Merged:
+    """Different rows, sorted: `begin` of each history and `word`. place[i]: where those of the i-th list are."""
+
+    begin: Array
+    word: Array
+    place: list[Array]
+
+
+def merged_keys(rows: Sequence[tuple[Array, Array]], n_hist: int, n_words: int) -> Merged:
+    """Lists of (history, word), in any order and with repeats, as the rows of a trie."""
+    key = np.concatenate([hist.astype(np.int64) * n_words + word for hist, word in rows])
+    place = np.empty(len(key), np.int32)
+    key, index = trie_kernels.radix_sort(key, np.arange(len(key), dtype=np.int32), int(n_hist * n_words).bit_length())
+    new = np.append(True, key[1:] != key[:-1])[: len(key)]
+    place[index] = np.cumsum(new, dtype=np.int32) - 1
+    key = key[new]
+    hist = (key // n_words).astype(np.int32)
+    word = (key - hist.astype(np.int64) * n_words).astype(np.int32)
+    ends = np.cumsum([len(hist) for hist, _ in rows])[:-1]
+    return Merged(trie_kernels.count_rows(hist, n_hist), word, np.split(place, ends))
 
 
 # -- sums
