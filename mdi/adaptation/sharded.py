@@ -10,7 +10,7 @@ and asked again. Evaluations are written down; a job that is started again repea
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,9 @@ from mdi.errors import MdiError
 from mdi.files import replacing
 from mdi.kernels.arpa import as_written
 from mdi.kernels.dual import Histories
-from mdi.lm.cache import model_lists, read_arrays, write_arrays
+from mdi.lm.cache import read_arrays, write_arrays
 from mdi.lm.model import NgramModel, extend, rescaled
+from mdi.lm.shard_write import Exported, weights_of
 from mdi.lm.sharded import ShardedModel, digest, renamed, worst_of
 from mdi.lm.shards import Shard, cut_trie, gaps_of
 from mdi.lm.trie import NONE, Array, Trie, closed, locate
@@ -125,31 +126,31 @@ def rounding_error(shard: Shard, name: str, words: Array, rest: Array, z0: float
 
 @dataclass(frozen=True)
 class Scaling:
-    """What makes one shard of the ground one of an adapted model."""
+    """What makes one shard of the ground, `source`, one of an adapted model: it is sooner made again than read."""
 
+    source: str
+    name: str
     words: Array
     word_scale: Array
     chosen: list[Array]  # ids of its constraints of order 2 and more, by order
     scale: list[Array]
     spare: list[Array]  # ids of n-grams that are not to be written, by order
 
+    def load(self, shard: Shard) -> tuple[NgramModel, list[Array] | None]:
+        model = shard.load(self.source)
+        trie = model.trie
+        rows = [NONE, self.words, *map(trie.find, self.chosen)]
+        model = rescaled(model, rows, [NONE, self.word_scale, *self.scale], spend=True)
+        if not any(map(len, self.spare)):
+            return model, None
+        return model, [~part for part in trie.flags([NONE, NONE, *map(trie.find, self.spare)])]
 
-def adapt_shard(
-    shard: Shard, source: str, name: str, asked: Scaling
-) -> tuple[list[tuple[float, list[int]]], list[int]]:
-    """Leaves the adapted model under `name`. Returns the worst sums over its histories (see `shards.worst_gaps`) in the
-    file that will be written, and how many of its rows are to be written, by order from 2 on."""
-    model = shard.load(source)
-    trie = model.trie
-    rows = [NONE, asked.words, *map(trie.find, asked.chosen)]
-    model = rescaled(model, rows, [NONE, asked.word_scale, *asked.scale], spend=True)
-    lists, counts = model_lists(model), shard.counts(trie)
-    if any(map(len, asked.spare)):
-        spare = trie.flags([NONE, NONE, *map(trie.find, asked.spare)])
-        lists["keep"] = [(~part).view(np.uint8) for part in spare]
-        counts = [int((~spare[k][shard.own_rows(trie, k)]).sum()) for k in range(2, trie.order + 1)]
-    shard.keep(name, lists)
-    return gaps_of(shard, model, as_written), counts
+
+def adapt_shard(shard: Shard, shards: list[Shard], asked: Scaling) -> tuple[list[tuple[float, list[int]]], Exported]:
+    """The worst sums over the shard's histories (see `shards.worst_gaps`) in the file that will be written, and what
+    `export_weights` says."""
+    model, keep = asked.load(shard)
+    return gaps_of(shard, model, as_written), weights_of(shard, shards, asked.name, model, keep)
 
 
 # -- what is done here
@@ -216,14 +217,15 @@ class ShardedGround:
         spare = needed_rows(self.ngrams, self.counts, chosen, self.known)
         return spare if any(part.any() for part in spare) else None
 
-    def scalings(self, chosen: Constraints, mu: Array, spare: list[Array] | None) -> list[Scaling]:
-        scale, kept = np.exp(mu), self.chosen.flags_of(chosen)
+    def scalings(self, name: str, chosen: Constraints, mu: Array, spare: list[Array] | None) -> list[Scaling]:
+        """How the shards of an adapted model, `name`, are had."""
+        source, scale, kept = self.model.name, np.exp(mu), self.chosen.flags_of(chosen)
         place = np.cumsum(kept) - 1
         n_words, asked = len(chosen.row[1]), []
         for shard, at in zip(self.background.shards, self.slices, strict=True):
             ids = self.ids(at, self.chosen, kept)
             scales = [scale[place[part][kept[part]]] for part in at]
-            asked.append(Scaling(chosen.row[1], scale[:n_words], ids, scales, self._spare(shard, spare)))
+            asked.append(Scaling(source, name, chosen.row[1], scale[:n_words], ids, scales, self._spare(shard, spare)))
         return asked
 
     def _spare(self, shard: Shard, spare: list[Array] | None) -> list[Array]:
@@ -350,13 +352,14 @@ class ShardedAdapted(Adapted):
         scale = np.ones(len(background.vocab))
         scale[problem.chosen.row[1]] = np.exp(mu[: len(problem.chosen.row[1])])
         scaled = background.p[1] * scale
-        model = renamed(background, f"adapted-{digest(problem.min_counts, mu)}", scaled / scaled.sum())
-        calls = [
-            (one, ground.model.name, model.name, asked)
-            for one, asked in zip(background.shards, ground.scalings(problem.chosen, mu, problem.keep), strict=True)
-        ]
-        gaps, counts = zip(*model.run(adapt_shard, calls, "scaling"), strict=True)
-        by_order = [len(model.vocab), *(sum(part) for part in zip(*counts, strict=True))]
+        name = f"adapted-{digest(problem.min_counts, mu)}"
+        sources = ground.scalings(name, problem.chosen, mu, problem.keep)
+        shards = background.shards
+        calls = [(one, shards, source) for one, source in zip(shards, sources, strict=True)]
+        gaps, exported = zip(*background.run(adapt_shard, calls, "scaling"), strict=True)
+        p = [NONE, scaled / scaled.sum()]
+        model = replace(background, name=name, p=p, sources=sources, exported=exported)
+        by_order = [len(model.vocab), *(sum(part) for part in zip(*(one.kept for one in exported), strict=True))]
         return model, worst_of(model.vocab, list(gaps)), by_order
 
     @property

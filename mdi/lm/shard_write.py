@@ -7,6 +7,7 @@ who asks for them, in an order that both sides know.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -18,9 +19,8 @@ from mdi.errors import MdiError
 from mdi.files import GZIP_LEVEL, replacing
 from mdi.kernels.arpa import WrittenOrder
 from mdi.lm.arpa import BLOCK, END, NO_FLAGS, format_rows, head_of, title_of
-from mdi.lm.cache import model_of
 from mdi.lm.model import NgramModel
-from mdi.lm.shards import Shard, by_last_word, by_owner
+from mdi.lm.shards import Shard, Source, by_last_word, by_owner
 from mdi.lm.trie import NONE, Array
 from mdi.lm.vocabulary import Vocabulary
 
@@ -35,9 +35,13 @@ class Exported:
     kept: list[int]  # those of them that are written
 
 
-def export_weights(shard: Shard, shards: list[Shard], name: str) -> Exported:
+def export_weights(shard: Shard, shards: list[Shard], source: Source) -> Exported:
     """Leaves the back-off weights of the shard's histories for those who write them."""
-    model, keep = _with_flags(shard.kept(name))
+    return weights_of(shard, shards, source.name, *source.load(shard))
+
+
+def weights_of(shard: Shard, shards: list[Shard], name: str, model: NgramModel, keep: list[Array] | None) -> Exported:
+    """The same of a model that is there."""
     trie = model.trie
     weights: dict[str, list[Array]] = {"bow": [NONE], "longer": [NONE], "offset": [NONE]}
     for j in range(1, trie.order):
@@ -62,12 +66,6 @@ def export_weights(shard: Shard, shards: list[Shard], name: str) -> Exported:
     return Exported(np.array(words[0]), np.array(words[1]), [part.stop - part.start for part in own_rows], kept)
 
 
-def _with_flags(lists: dict[str, list[Array]]) -> tuple[NgramModel, list[Array] | None]:
-    """A model, and which of its rows are written, None for all."""
-    keep = lists.get("keep")
-    return model_of(lists), None if keep is None else [part.view(bool) for part in keep]
-
-
 @dataclass(frozen=True)
 class Formatted:
     """A shard's part of one section: `head` belongs to a block that other shards have begun, `tail` to one that others
@@ -81,10 +79,10 @@ class Formatted:
     tail_rows: int
 
 
-def format_shard(shard: Shard, shards: list[Shard], name: str, first: list[int], pack: bool) -> list[Formatted]:
+def format_shard(shard: Shard, shards: list[Shard], source: Source, first: list[int], pack: bool) -> list[Formatted]:
     """Leaves the lines of the shard's rows, a file an order. first[k - 2]: rows of that order in the shards before."""
-    model, keep = _with_flags(shard.kept(name))
-    spelling, sections = model.trie.spelling(), []
+    model, keep = source.load(shard)
+    name, spelling, sections = source.name, model.trie.spelling(), []
     for k in range(2, model.order + 1):
         own = shard.own_rows(model.trie, k)
         written = _written(shard, shards, name, model, keep, k, own)
@@ -151,7 +149,7 @@ def _written(
 
 
 def assemble(
-    path: str, words: NgramModel, exported: list[Exported], formatted: list[list[Formatted]], shards: list[Shard],
+    path: str, words: NgramModel, exported: Sequence[Exported], formatted: list[list[Formatted]], shards: list[Shard],
     name: str, order: int,
 ) -> None:  # fmt: skip
     """Puts the file together. `words`: order 1 of the model."""
@@ -193,7 +191,7 @@ def _copy(source: BinaryIO, to: BinaryIO, size: int) -> None:
         size -= len(data)
 
 
-def _written_words(words: NgramModel, exported: list[Exported]) -> WrittenOrder:
+def _written_words(words: NgramModel, exported: Sequence[Exported]) -> WrittenOrder:
     n = words.trie.n_words
     longer = np.concatenate([part.longer for part in exported])
     return WrittenOrder(

@@ -21,7 +21,8 @@ from mdi.lm import shard_read, shard_write, shards
 from mdi.lm.cache import write_arrays
 from mdi.lm.model import NgramModel
 from mdi.lm.shard_read import Head, Target, Words
-from mdi.lm.shards import Shard, ranges
+from mdi.lm.shard_write import Exported
+from mdi.lm.shards import Kept, Shard, Source, ranges
 from mdi.lm.trie import NONE, Array, Trie, unigram_trie
 from mdi.lm.vocabulary import Vocabulary, join_vocabularies
 from mdi.progress import say
@@ -74,7 +75,9 @@ class Job:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ShardedModel:
-    """`name`: which files of the shards. `p`: [filler, that of the words]; `trie`: of the words, no more."""
+    """`name`: which files of the shards. `p`: [filler, that of the words]; `trie`: of the words, no more. `sources`:
+    how each shard's model is had, if not from a file of that name. `exported`: what `export_weights` has said, if it
+    has."""
 
     job: Job
     shards: list[Shard]
@@ -82,6 +85,11 @@ class ShardedModel:
     vocab: Vocabulary
     order: int
     p: list[Array]
+    sources: Sequence[Source] = ()
+    exported: Sequence[Exported] = ()
+
+    def parts(self) -> list[tuple[Shard, Source]]:
+        return list(zip(self.shards, self.sources or [Kept(self.name)] * len(self.shards), strict=True))
 
     @property
     def trie(self) -> Trie:
@@ -100,7 +108,7 @@ class ShardedModel:
 
     def worst_sum(self) -> tuple[float, str]:
         """As mdi.lm.normalise.worst_sum."""
-        return worst_of(self.vocab, self.run(shards.worst_gaps, [(one, self.name) for one in self.shards], "checking"))
+        return worst_of(self.vocab, self.run(shards.worst_gaps, self.parts(), "checking"))
 
     def token_probs(self, ids: Array) -> tuple[Array, Array]:
         """As mdi.lm.perplexity.token_probs: every event goes to the shard of the last word of its history."""
@@ -108,8 +116,8 @@ class ShardedModel:
         begins = np.array([one.first for one in self.shards])
         owner = np.searchsorted(begins, events.last, side="right") - 1
         calls = []
-        for i, one in enumerate(self.shards):
-            calls.append((one, self.name, np.ascontiguousarray(events.ids[owner == i])))
+        for i, one in enumerate(self.parts()):
+            calls.append((*one, np.ascontiguousarray(events.ids[owner == i])))
         prob, used = np.zeros(len(ids)), np.zeros(len(ids), np.int8)
         for i, found in enumerate(self.run(shards.score, calls)):
             prob[events.at[owner == i]], used[events.at[owner == i]] = found
@@ -119,11 +127,13 @@ class ShardedModel:
     def write(self, path: str) -> list[int]:
         """Writes the model as `write_arpa` would, byte for byte; returns its n-grams by order."""
         everybody = self.shards
-        exported = self.run(
-            shard_write.export_weights, [(one, everybody, self.name) for one in everybody], f"{path}: back-off weights"
-        )
+        exported = self.exported or self.run(
+            shard_write.export_weights, [(one, everybody, source) for one, source in self.parts()],
+            f"{path}: back-off weights",
+        )  # fmt: skip
         first = np.cumsum([[0] * (self.order - 1), *(part.rows for part in exported)], axis=0).tolist()
-        calls = [(one, everybody, self.name, first[i], path.endswith(".gz")) for i, one in enumerate(everybody)]
+        pack = path.endswith(".gz")
+        calls = [(one, everybody, source, first[i], pack) for i, (one, source) in enumerate(self.parts())]
         formatted = self.run(shard_write.format_shard, calls, f"{path}: formatting")
         shard_write.assemble(path, self.words, exported, formatted, everybody, self.name, self.order)
         return [len(self.vocab), *(sum(part.kept[k] for part in exported) for k in range(self.order - 1))]

@@ -18,6 +18,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -73,6 +74,27 @@ class Shard:
         """Own rows of the orders 2 to n."""
         own = (self.own_rows(trie, k) for k in range(2, trie.order + 1))
         return [part.stop - part.start for part in own]
+
+
+class Source(Protocol):
+    """How a shard's model is had. `name`: for files that belong to it."""
+
+    @property
+    def name(self) -> str: ...
+
+    def load(self, shard: Shard) -> tuple[NgramModel, list[Array] | None]:
+        """The model, and flags of its rows that are written, None for all."""
+        ...
+
+
+@dataclass(frozen=True)
+class Kept:
+    """From the file of this name."""
+
+    name: str
+
+    def load(self, shard: Shard) -> tuple[NgramModel, list[Array] | None]:
+        return shard.load(self.name), None
 
 
 def read_kept(path: Path, check: bool = True) -> dict[str, list[Array]]:
@@ -197,19 +219,17 @@ def by_owner(shard: Shard, shards: list[Shard], trie: Trie, j: int) -> tuple[Arr
     """(order, offset): own histories of length j, sorted by the shard that has their rows; those of shard i are
     offset[i] .. offset[i + 1]. The rows of single words are everybody's: the first shard's."""
     own = shard.own_hists(trie, j)
-    owner = np.zeros(own.stop - own.start, np.int64)
-    if j > 1:
-        last = np.concatenate([[0], np.cumsum(np.bincount(trie.word[j - 1], minlength=trie.n_words))])
-        hists = trie.hist_of_rows(j, trie.row_of_hist[j][own])
-        begins = np.array([other.first for other in shards])
-        owner = np.searchsorted(begins, np.searchsorted(last, hists, side="right") - 1, side="right") - 1
+    owner = np.zeros(own.stop - own.start, np.int16)
+    if j > 1:  # rows, too, are sorted by the last word of their history first
+        first = [other.own_rows(trie, j).start for other in shards]
+        owner = np.searchsorted(first, trie.row_of_hist[j][own], side="right").astype(np.int16) - np.int16(1)
     order = np.argsort(owner, kind="stable")
     return order, np.searchsorted(owner[order], np.arange(len(shards) + 1))
 
 
 def by_last_word(shard: Shard, trie: Trie, k: int) -> Array:
     """Own rows of order k, sorted by the shard that has them as histories."""
-    return np.argsort(trie.word[k][shard.own_rows(trie, k)], kind="stable")
+    return trie_kernels.rows_by_word(trie.word[k][shard.own_rows(trie, k)], trie.n_words)[1]
 
 
 @dataclass(frozen=True)
@@ -238,9 +258,9 @@ def merged_keys(rows: Sequence[tuple[Array, Array]], n_hist: int, n_words: int) 
 # -- sums
 
 
-def worst_gaps(shard: Shard, name: str) -> list[tuple[float, list[int]]]:
+def worst_gaps(shard: Shard, source: Source) -> list[tuple[float, list[int]]]:
     """By length of the history: the largest |sum p - 1| over the shard's histories, and the history."""
-    return gaps_of(shard, with_suffixes(shard.load(name)))
+    return gaps_of(shard, with_suffixes(source.load(shard)[0]))
 
 
 def gaps_of(shard: Shard, model: NgramModel, reader: Reader | None = None) -> list[tuple[float, list[int]]]:
@@ -283,9 +303,9 @@ class Events:
         return Events(before[at], at, before[at, order - 2], np.flatnonzero(predicted & ~known))
 
 
-def score(shard: Shard, name: str, events: Array) -> tuple[Array, Array]:
+def score(shard: Shard, source: Source, events: Array) -> tuple[Array, Array]:
     """(probability, order of the n-gram used) of each event, its history being the shard's."""
-    model = with_suffixes(shard.load(name))
+    model = with_suffixes(source.load(shard)[0])
     stream = np.concatenate([np.full((len(events), 1), -1, np.int32), events], axis=1)
     prob, used = np.empty(stream.size), np.empty(stream.size, np.int8)
     score_tokens(stream.reshape(-1), model.arrays(), prob, used)
