@@ -36,6 +36,10 @@ class Runner(Protocol):
 
     def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]: ...
 
+    def each(self, function: Callable, calls: Sequence[tuple], label: str = "") -> Iterator[Any]:
+        """The same, each result as soon as it and those before it are there."""
+        ...
+
 
 def nbytes(value: Any) -> int:
     """Of the arrays in it."""
@@ -56,13 +60,14 @@ class Here:
     exchanged = 0
 
     def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]:
-        found = []
+        return list(self.each(function, calls, label))
+
+    def each(self, function: Callable, calls: Sequence[tuple], label: str = "") -> Iterator[Any]:
         with Progress(label, len(calls), "shards") as progress:
             for done, call in enumerate(calls, 1):
-                found.append(function(*call))
+                yield function(*call)
                 if label:
                     progress.update(done)
-        return found
 
 
 class OnDask:
@@ -78,6 +83,9 @@ class OnDask:
         self.threads = min(client.nthreads().values())
 
     def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]:
+        return list(self.each(function, calls, label))
+
+    def each(self, function: Callable, calls: Sequence[tuple], label: str = "") -> Iterator[Any]:
         from dask.config import set as configured
 
         self.exchanged += nbytes(list(calls))
@@ -85,51 +93,53 @@ class OnDask:
             self.addresses = sorted(self.client.nthreads()) or self.addresses
         with _explained(label), configured({"distributed.admin.large-graph-warning-threshold": "1GB"}):
             futures = [self._submit(i, function, call) for i, call in enumerate(calls)]
-            try:
-                self._wait(futures, function, calls, label)
-                found = [future.result() for future in futures]
-            finally:
-                with contextlib.suppress(Exception):  # of a scheduler that has gone
-                    self.client.cancel([future for future in futures if not future.done()])
-        self.exchanged += nbytes(found)
-        return found
+        try:
+            with Progress(label, len(futures), "shards") as progress:
+                for i in range(len(futures)):
+                    with _explained(label), self.client.as_current():
+                        self._wait(futures, i, function, calls, label)
+                        found = futures[i].result()
+                    self.exchanged += nbytes(found)
+                    if label:
+                        progress.update(i + 1)
+                        detail(f"{label}: shard {i} done")
+                    yield found
+        finally:
+            with contextlib.suppress(Exception):  # of a scheduler that has gone
+                self.client.cancel([future for future in futures if not future.done()])
 
-    def _wait(self, futures: list[Any], function: Callable, calls: Sequence[tuple], label: str) -> None:
-        """Until all are done or one has failed; an error if nobody has been there to work for long. Dask forgets calls
+    def _wait(self, futures: list[Any], at: int, function: Callable, calls: Sequence[tuple], label: str) -> None:
+        """Until one is done or any has failed; an error if nobody has been there to work for long. Dask forgets calls
         that were meant for a worker that has died while no other one was there: these are made again."""
         from distributed import wait
 
-        left, alone = set(range(len(futures))), 0.0
-        with Progress(label, len(futures), "shards") as progress, self.client.as_current():
-            while left:
-                try:
-                    wait([futures[i] for i in left], timeout=LOOK, return_when="FIRST_COMPLETED")
-                except TimeoutError:
-                    alive = sorted(self.client.nthreads())
-                    alone = 0.0 if alive else alone + LOOK
-                    if alone >= PATIENCE:
-                        raise MdiError(f"{label or 'a step'}: no worker is left; start some. {AGAIN}") from None
-                    if alive and alive != self.addresses:
-                        lost = [i for i in left if self._place(i) not in alive]
-                        self.addresses = alive
-                        self.client.cancel([futures[i] for i in lost])
-                        for i in lost:
-                            futures[i] = self._submit(i, function, calls[i])
-                    continue
-                done = [i for i in left if futures[i].done()]
-                left -= set(done)
-                if any(futures[i].status != "finished" for i in done):
-                    return
-                if label:
-                    progress.update(len(futures) - len(left))
-                    for i in done:
-                        detail(f"{label}: shard {i} done")
+        alone = 0.0
+        while not futures[at].done():
+            left = [i for i in range(at, len(futures)) if not futures[i].done()]
+            try:
+                wait([futures[i] for i in left], timeout=LOOK, return_when="FIRST_COMPLETED")
+            except TimeoutError:
+                alive = sorted(self.client.nthreads())
+                alone = 0.0 if alive else alone + LOOK
+                if alone >= PATIENCE:
+                    raise MdiError(f"{label or 'a step'}: no worker is left; start some. {AGAIN}") from None
+                if alive and alive != self.addresses:
+                    lost = [i for i in left if self._place(i, calls[i]) not in alive]
+                    self.addresses = alive
+                    self.client.cancel([futures[i] for i in lost])
+                    for i in lost:
+                        futures[i] = self._submit(i, function, calls[i])
+            for i in left:
+                if futures[i].status not in ("pending", "finished"):
+                    futures[i].result()  # its error
 
-    def _place(self, i: int) -> str:
-        return self.addresses[i % len(self.addresses)]
+    def _place(self, i: int, call: tuple) -> str:
+        """The worker of the shard that a call is about, or of the i-th call."""
+        shard = getattr(call[0], "index", i) if call else i
+        return self.addresses[(shard if isinstance(shard, int) else i) % len(self.addresses)]
 
     def _submit(self, i: int, function: Callable, call: tuple) -> Any:
-        key, at = f"{function.__name__}-{i}-{os.urandom(6).hex()}", [self._place(i)]
+        key, at = f"{function.__name__}-{i}-{os.urandom(6).hex()}", [self._place(i, call)]
         return self.client.submit(function, *call, key=key, pure=False, workers=at, allow_other_workers=True)
 
 

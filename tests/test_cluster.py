@@ -44,12 +44,12 @@ class Killing(OnDask):
         super().__init__(client)
         self.function = function
 
-    def run(self, function, calls, label=""):
+    def each(self, function, calls, label=""):
         if function.__name__ == self.function:
             self.function = ""
             (pid,) = self.client.run(os.getpid, workers=self.addresses[:1]).values()
             os.kill(pid, signal.SIGKILL)
-        return super().run(function, calls, label)
+        return super().each(function, calls, label)
 
 
 @pytest.mark.slow

@@ -179,13 +179,13 @@ class Stopping(Here):
     def __init__(self, function: str, after: int) -> None:
         self.function, self.left, self.calls = function, after, 0
 
-    def run(self, function, calls, label=""):
+    def each(self, function, calls, label=""):
         if function.__name__ == self.function:
             self.calls += 1
             if self.left == 0:
                 raise MdiError("stopped")
             self.left -= 1
-        return super().run(function, calls, label)
+        return super().each(function, calls, label)
 
 
 @pytest.mark.parametrize("where", ["build", "lay_ground", "evaluate", "adapt_shard", "format_shard"])

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """What shards and Dask cost: the same adaptation in one process, in shards one after the other, and on Dask workers.
 
-    bench_cluster.py [--shards 2,4,8] [--workers 2] BACKGROUND.arpa TEXT
+    bench_cluster.py [--shards 2,4,8] [--workers 2] [--memory 800M] BACKGROUND.arpa TEXT
 
-Prints for each the seconds of an iteration (median), the processor's seconds of the solver, what an iteration sends and
-receives, the seconds of everything, and the peak memory of each process. Start-up of workers is not counted. The ARPA
-files are compared byte for byte.
+Prints for each the seconds of an iteration (median), the seconds of `mdi adapt --min-counts 2` from reading to the
+certificate, those of the processor over all processes, and the peak memory of each, the client first. Start-up of
+Python and of the workers is not counted. The ARPA files are compared by their digests.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
+import json
 import resource
 import statistics
 import subprocess
@@ -31,52 +33,33 @@ def digest(path: Path) -> str:
 
 
 def measure(args: argparse.Namespace) -> str:
-    """One way, in a process of its own; a line of the table."""
-    from mdi.adaptation.adapter import Adapter
-    from mdi.adaptation.history import History
+    """One way, in a process of its own, with workers that are there already; a line of the table."""
+    from mdi.cli import main as mdi
     from mdi.cluster import OnDask, connected
-    from mdi.lm.arpa import read_arpa, write_arpa
-    from mdi.lm.counts import count_text
-    from mdi.lm.sharded import Job, build_shards, cut_files
+    from mdi.commands.options import parse_size
 
     out = Path(args.folder) / f"{args.one}.arpa"
-    times: list[float] = []
-    how, number = args.one.split("-")[0], int(args.one.split("-")[1])
-    with connected(f"local:{number}" if how == "dask" else None) as runner:
-        begun = time.perf_counter()
-        if how == "one":
-            background = read_arpa(args.background)
-            adapter = Adapter(background, [args.text], threads=2)
-        else:
-            folder = Path(args.folder) / args.one
-            folder.mkdir()
-            job = Job(str(folder), runner, n_shards=number)
-            words = cut_files([args.background], job)
-            counts = count_text([args.text], words[0].vocab, len(words[0].counts))
-            adapter = Adapter(build_shards([args.background], job, words, History(counts).cuts)[0], counts, threads=2)
-        ready = time.perf_counter()
-        problem = adapter.pose("2")
-        posed, before, busy = time.perf_counter(), runner.exchanged, time.process_time()
-        last = posed
-
-        def report(step) -> None:
-            nonlocal last
-            times.append(time.perf_counter() - last)
-            last = time.perf_counter()
-
-        adapted = adapter.adapt("2", report=report)
-        iterations = adapted.solution.iterations
-        sent = (runner.exchanged - before) / (iterations + 1) / 1e6
-        busy = time.process_time() - busy
-        write_arpa(adapted, out)
-        total = time.perf_counter() - begun - (last - posed) + sum(times)
-        memory = [f"{peak_mb():.0f}"]
+    how, number = args.one.split("-")
+    memory = None if args.memory is None else parse_size("memory", args.memory)
+    with connected(f"local:{number}" if how == "dask" else None, memory) as runner:
+        options = [] if how == "one" else ["--shards", number]
         if isinstance(runner, OnDask):
-            memory += [f"{peak:.0f}" for peak in runner.client.run(peak_mb).values()]
-    del problem
+            options += ["--cluster", runner.client.scheduler.address]
+        if args.memory is not None and how != "one":
+            options = [*options[2:], "--memory", args.memory]
+        begun, busy = time.perf_counter(), time.process_time()
+        assert mdi(["adapt", "--min-counts", "2", *options, args.background, args.text, str(out)]) == 0
+        total, busy = time.perf_counter() - begun, time.process_time() - busy
+        memory_of = [f"{peak_mb():.0f}"]
+        if isinstance(runner, OnDask):
+            memory_of += [f"{peak:.0f}" for peak in runner.client.run(peak_mb).values()]
+            busy += sum(runner.client.run(time.process_time).values())
+    told = json.loads(Path(f"{out}.json").read_text())
+    at = [step["seconds"] for step in told["steps"]]
+    steps = [end - begin for begin, end in itertools.pairwise(at)]
     return (
-        f"| {how} | {number} | {statistics.median(times[1:]):.3f} | {busy:.1f} | {sent:.2f} | {ready - begun:.0f} | "
-        f"{total:.0f} | {' / '.join(memory)} | {digest(out)} |"
+        f"| {how} | {number} | {statistics.median(steps):.3f} | {total:.1f} | {busy:.1f} | {' / '.join(memory_of)} | "
+        f"{digest(out)} |"
     )
 
 
@@ -86,18 +69,23 @@ def main() -> int:
     parser.add_argument("text")
     parser.add_argument("--shards", default="2,4,8")
     parser.add_argument("--workers", default="2")
+    parser.add_argument("--memory", help="of each process, which then decides about the number of shards (--memory)")
+    parser.add_argument("--ways", default="one,shards,dask")
     parser.add_argument("--folder", help="for shards and results (a temporary one)")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
         print(measure(args), flush=True)
         return 0
-    print("| | shards | s per iteration | CPU s, solver | MB per iteration | s to read | s in all | peak MB | bytes |")
-    print("|---|---|---|---|---|---|---|---|---|", flush=True)
-    ways = ["one-1", *(f"shards-{n}" for n in args.shards.split(",")), *(f"dask-{n}" for n in args.workers.split(","))]
+    print(
+        "| | shards | s per iteration | s in all | CPU s | peak MB | bytes |\n|---|---|---|---|---|---|---|", flush=True
+    )
+    numbers = {"one": "1", "shards": args.shards, "dask": args.workers}
+    ways = [f"{way}-{n}" for way in args.ways.split(",") for n in numbers[way].split(",")]
+    memory = [] if args.memory is None else ["--memory", args.memory]
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         for way in ways:
-            call = [sys.executable, __file__, args.background, args.text, "--folder", folder, "--one", way]
+            call = [sys.executable, __file__, args.background, args.text, "--folder", folder, *memory, "--one", way]
             subprocess.run(call, check=True)
     return 0
 

@@ -29,7 +29,7 @@ from mdi.kernels.arpa import as_written
 from mdi.kernels.dual import Histories
 from mdi.lm.cache import read_arrays, write_arrays
 from mdi.lm.model import NgramModel, extend, rescaled
-from mdi.lm.shard_write import Exported, weights_of
+from mdi.lm.shard_write import Exported, hold, weights_of
 from mdi.lm.sharded import ShardedModel, digest, renamed, worst_of
 from mdi.lm.shards import Shard, cut_trie, gaps_of
 from mdi.lm.trie import NONE, Array, Trie, closed, locate
@@ -146,10 +146,14 @@ class Scaling:
         return model, [~part for part in trie.flags([NONE, NONE, *map(trie.find, self.spare)])]
 
 
-def adapt_shard(shard: Shard, shards: list[Shard], asked: Scaling) -> tuple[list[tuple[float, list[int]]], Exported]:
+def adapt_shard(
+    shard: Shard, shards: list[Shard], asked: Scaling, alone: bool
+) -> tuple[list[tuple[float, list[int]]], Exported]:
     """The worst sums over the shard's histories (see `shards.worst_gaps`) in the file that will be written, and what
-    `export_weights` says."""
+    `export_weights` says. `alone`: no other shard is worked on here, so it may stay in memory."""
     model, keep = asked.load(shard)
+    if alone:
+        hold(shard, asked.name, model, keep)
     return gaps_of(shard, model, as_written), weights_of(shard, shards, asked.name, model, keep)
 
 
@@ -355,7 +359,8 @@ class ShardedAdapted(Adapted):
         name = f"adapted-{digest(problem.min_counts, mu)}"
         sources = ground.scalings(name, problem.chosen, mu, problem.keep)
         shards = background.shards
-        calls = [(one, shards, source) for one, source in zip(shards, sources, strict=True)]
+        alone = len(shards) <= background.job.runner.workers
+        calls = [(one, shards, source, alone) for one, source in zip(shards, sources, strict=True)]
         gaps, exported = zip(*background.run(adapt_shard, calls, "scaling"), strict=True)
         p = [NONE, scaled / scaled.sum()]
         model = replace(background, name=name, p=p, sources=sources, exported=exported)

@@ -207,12 +207,17 @@ def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str
 def _cut(args: argparse.Namespace, job: Job, path: str, texts: list[str], longest: int) -> tuple[Counts, ShardedModel]:
     """The in-domain counts, and the background in shards, cut where the dual of these has its blocks."""
     from mdi.adaptation.history import History
-    from mdi.lm.sharded import build_shards, cut_files
+    from mdi.lm.sharded import build_shards, cut_files, read_heads
 
     if args.delta or args.start or args.history != "ml":
         raise MdiError("--delta, --start or --history LM with a background in shards; expected none of them")
-    words = cut_files([path], job)
-    counts = shared.read_in_domain(args, texts, words[0].vocab, max(len(words[0].counts), longest))
+    heads = read_heads([path], job)
+    with ThreadPoolExecutor(1) as pool:  # here, while others read
+        counting = pool.submit(
+            shared.read_in_domain, args, texts, heads[0].vocab, max(len(heads[0].counts), longest)
+        )  # fmt: skip
+        words = cut_files([path], job, heads)
+        counts = counting.result()
     return counts, build_shards([path], job, words, History(counts).cuts)[0]
 
 

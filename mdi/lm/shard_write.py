@@ -7,10 +7,10 @@ who asks for them, in an order that both sides know.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from isal import igzip
@@ -18,6 +18,7 @@ from isal import igzip
 from mdi.errors import MdiError
 from mdi.files import GZIP_LEVEL, replacing
 from mdi.kernels.arpa import WrittenOrder
+from mdi.kernels.trie import Spelling
 from mdi.lm.arpa import BLOCK, END, NO_FLAGS, format_rows, head_of, title_of
 from mdi.lm.model import NgramModel
 from mdi.lm.shards import Shard, Source, by_last_word, by_owner
@@ -79,30 +80,58 @@ class Formatted:
     tail_rows: int
 
 
-def format_shard(shard: Shard, shards: list[Shard], source: Source, first: list[int], pack: bool) -> list[Formatted]:
-    """Leaves the lines of the shard's rows, a file an order. first[k - 2]: rows of that order in the shards before."""
-    model, keep = source.load(shard)
-    name, spelling, sections = source.name, model.trie.spelling(), []
-    for k in range(2, model.order + 1):
-        own = shard.own_rows(model.trie, k)
-        written = _written(shard, shards, name, model, keep, k, own)
-        at, n = first[k - 2], own.stop - own.start
-        boundary = -(-at // BLOCK) * BLOCK - at  # rows before the first block that begins in this part
-        with replacing(str(_part(shard, name, k)), sync=False) as stream:
-            put = _Putter(stream, written, model.vocab, spelling, own.start)
-            if boundary > n:
-                sections.append(Formatted(False, put(0, n), n, 0, 0, 0))
-                continue
-            last = n - (at + n) % BLOCK
-            head, body = put(0, boundary), 0
-            for row in range(boundary, last, BLOCK):
-                body += put(row, row + BLOCK, pack)
-            sections.append(Formatted(True, head, boundary, body, put(last, n), n - last))
-    return sections
+# A model that this process needs again soon, no more than one, with flags of the rows that are written.
+_loaded: dict[tuple[Shard, str], tuple[NgramModel, list[Array] | None]] = {}
+
+
+def hold(shard: Shard, name: str, model: NgramModel, keep: list[Array] | None) -> None:
+    """Keeps a model in memory until it has been formatted."""
+    _loaded.clear()
+    _loaded[shard, name] = model, keep
+
+
+def format_shard(shard: Shard, shards: list[Shard], source: Source, k: int, first: int, pack: bool) -> Formatted:
+    """Leaves the lines of the shard's rows of one order. `first`: rows of that order in the shards before."""
+    if (shard, source.name) not in _loaded:
+        _loaded.clear()
+        hold(shard, source.name, *source.load(shard))
+    model, keep = _loaded[shard, source.name]
+    if k == model.order:
+        _loaded.clear()
+    spelling = model.trie.spelling()
+    own = shard.own_rows(model.trie, k)
+    written = _written(shard, shards, source.name, model, keep, k, own)
+    n = own.stop - own.start
+    boundary = -(-first // BLOCK) * BLOCK - first  # rows before the first block that begins in this part
+    with replacing(str(_part(shard, source.name, k)), sync=False) as stream:
+        put = _Putter(stream, written, model.vocab, spelling, own.start)
+        if boundary > n:
+            return Formatted(False, put(0, n), n, 0, 0, 0)
+        last = n - (first + n) % BLOCK
+        head, body = put(0, boundary), 0
+        for row in range(boundary, last, BLOCK):
+            body += put(row, row + BLOCK, pack)
+        return Formatted(True, head, boundary, body, put(last, n), n - last)
+
+
+class InOrder:
+    """Things with their keys, by these, whenever they are asked for."""
+
+    def __init__(self, things: Iterable[tuple[Any, Any]]) -> None:
+        self.things = iter(things)
+        self.known: dict[Any, Any] = {}
+
+    def __getitem__(self, key: Any) -> Any:
+        while key not in self.known:
+            found, thing = next(self.things)
+            self.known[found] = thing
+        return self.known.pop(key)
 
 
 class _Putter:
-    def __init__(self, stream: BinaryIO, written: WrittenOrder, vocab: Vocabulary, spelling, start: int) -> None:
+    def __init__(
+        self, stream: BinaryIO, written: WrittenOrder, vocab: Vocabulary, spelling: Spelling, start: int
+    ) -> None:
         self.stream, self.written, self.vocab, self.spelling, self.start = stream, written, vocab, spelling, start
 
     def __call__(self, row: int, end: int, pack: bool = False) -> int:
@@ -149,10 +178,11 @@ def _written(
 
 
 def assemble(
-    path: str, words: NgramModel, exported: Sequence[Exported], formatted: list[list[Formatted]], shards: list[Shard],
+    path: str, words: NgramModel, exported: Sequence[Exported], formatted: InOrder, shards: list[Shard],
     name: str, order: int,
 ) -> None:  # fmt: skip
-    """Puts the file together. `words`: order 1 of the model."""
+    """Puts the file together from what `format_shard` has said of (order, number of the shard). `words`: order 1 of the
+    model."""
     pack = path.endswith(".gz")
     counts = [words.trie.n_words, *(sum(part.kept[k] for part in exported) for k in range(order - 1))]
     with replacing(path) as raw:
@@ -168,8 +198,8 @@ def assemble(
         for k in range(2, order + 1):
             put(title_of(k).encode())
             waiting, rows = b"", 0
-            for shard, sections in zip(shards, formatted, strict=True):
-                part = sections[k - 2]
+            for i, shard in enumerate(shards):
+                part: Formatted = formatted[k, i]
                 with open(_part(shard, name, k), "rb") as stream:
                     waiting, rows = waiting + stream.read(part.head), rows + part.head_rows
                     if part.whole:
@@ -177,6 +207,7 @@ def assemble(
                             put(waiting)
                         _copy(stream, raw, part.body)
                         waiting, rows = stream.read(part.tail), part.tail_rows
+                _part(shard, name, k).unlink()
             if rows:
                 put(waiting)
         put(END.encode())

@@ -132,9 +132,14 @@ class ShardedModel:
             f"{path}: back-off weights",
         )  # fmt: skip
         first = np.cumsum([[0] * (self.order - 1), *(part.rows for part in exported)], axis=0).tolist()
-        pack = path.endswith(".gz")
-        calls = [(one, everybody, source, first[i], pack) for i, (one, source) in enumerate(self.parts())]
-        formatted = self.run(shard_write.format_shard, calls, f"{path}: formatting")
+        orders, numbers = range(2, self.order + 1), range(len(everybody))
+        keys = [(k, i) for k in orders for i in numbers]
+        if len(everybody) > self.job.runner.workers:  # a shard is loaded once, rather than written as soon as possible
+            keys = [(k, i) for i in numbers for k in orders]
+        parts, pack = self.parts(), path.endswith(".gz")
+        calls = [(parts[i][0], everybody, parts[i][1], k, first[i][k - 2], pack) for k, i in keys]
+        made = self.job.runner.each(shard_write.format_shard, calls, f"{path}: formatting")
+        formatted = shard_write.InOrder(zip(keys, made, strict=True))
         shard_write.assemble(path, self.words, exported, formatted, everybody, self.name, self.order)
         return [len(self.vocab), *(sum(part.kept[k] for part in exported) for k in range(self.order - 1))]
 
@@ -159,22 +164,24 @@ def read_sharded(path: str, job: Job, cuts: Array | Sequence[int] = (), quiet: b
     return build_shards([path], job, words, cuts, quiet)[0]
 
 
-def cut_files(paths: Sequence[str], job: Job) -> list[Words]:
-    """The words of ARPA files, over one vocabulary; their n-grams are left in pieces. What an interrupted job has left
-    is used again."""
+def read_heads(paths: Sequence[str], job: Job) -> list[Head]:
+    """The words of ARPA files, each over its own."""
     if "-" in paths:
         raise MdiError("a model from standard input; expected a file, which workers can read")
+    return job.runner.run(shard_read.read_head, [(os.path.abspath(path),) for path in paths])
+
+
+def cut_files(paths: Sequence[str], job: Job, heads: list[Head] | None = None) -> list[Words]:
+    """The words of ARPA files, over one vocabulary; their n-grams are left in pieces. What an interrupted job has left
+    is used again."""
+    heads = heads or read_heads(paths, job)
+    order, vocab = max(len(head.counts) for head in heads), heads[0].vocab
+    labels: Sequence[Array | None] = [None]
+    if len(paths) > 1:
+        vocab, labels = join_vocabularies([head.vocab for head in heads])
+    targets = [Target(job.folder, f"m{i}", order, len(vocab), part) for i, part in enumerate(labels)]
     files = [os.path.abspath(path) for path in paths]
-    known = [shard_read.cut_words(job.folder, f"m{i}") for i in range(len(paths))]
-    words = [one for one in known if one is not None]
-    if len(words) < len(paths):
-        heads: list[Head] = job.runner.run(shard_read.read_head, [(path,) for path in files])
-        order, vocab = max(len(head.counts) for head in heads), heads[0].vocab
-        labels: Sequence[Array | None] = [None]
-        if len(paths) > 1:
-            vocab, labels = join_vocabularies([head.vocab for head in heads])
-        targets = [Target(job.folder, f"m{i}", order, len(vocab), part) for i, part in enumerate(labels)]
-        words = [_cut_file(*one, vocab, job.runner) for one in zip(files, heads, targets, strict=True)]
+    words = [_cut_file(*one, vocab, job.runner) for one in zip(files, heads, targets, strict=True)]
     for path, one in zip(paths, words, strict=True):
         if len(one.counts) < 2:
             raise MdiError(f"{path}: words only; expected n-grams of two words and more, which shards are made of. "
