@@ -14,6 +14,7 @@ import argparse
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -156,6 +157,7 @@ def _train_shards(
     if args.counts or args.counts_out:
         raise MdiError("--counts or --counts-out with a model in shards; expected text, and the model alone")
     fixed = vocab if isinstance(vocab, Vocabulary) else None
+    job = replace(job, memory=job.memory or parse_size("memory", args.memory))
     found = train_sharded(args.texts, job, args.order, fixed, args.smoothing, min_counts, args.oov, memory)
     _say_text(found.stats, len(found.model.vocab), args)
     _check(found.discounts, found.worst)
