@@ -90,7 +90,7 @@ class OnDask:
 
         self.exchanged += nbytes(list(calls))
         if label:  # some may have died, or come late
-            self.addresses = sorted(self.client.nthreads()) or self.addresses
+            self.addresses = self._alive(label) or self.addresses
         with _explained(label), configured({"distributed.admin.large-graph-warning-threshold": "1GB"}):
             futures = [self._submit(i, function, call) for i, call in enumerate(calls)]
         try:
@@ -119,7 +119,7 @@ class OnDask:
             try:
                 wait([futures[i] for i in left], timeout=LOOK, return_when="FIRST_COMPLETED")
             except TimeoutError:
-                alive = sorted(self.client.nthreads())
+                alive = self._alive(label)
                 alone = 0.0 if alive else alone + LOOK
                 if alone >= PATIENCE:
                     raise MdiError(f"{label or 'a step'}: no worker is left; start some. {AGAIN}") from None
@@ -133,6 +133,12 @@ class OnDask:
                 if futures[i].status not in ("pending", "finished"):
                     futures[i].result()  # its error
 
+    def _alive(self, label: str) -> list[str]:
+        try:
+            return sorted(self.client.nthreads())
+        except (OSError, TimeoutError) as error:
+            raise _gone(label, error) from error
+
     def _place(self, i: int, call: tuple) -> str:
         """The worker of the shard that a call is about, or of the i-th call."""
         shard = getattr(call[0], "index", i) if call else i
@@ -141,6 +147,11 @@ class OnDask:
     def _submit(self, i: int, function: Callable, call: tuple) -> Any:
         key, at = f"{function.__name__}-{i}-{os.urandom(6).hex()}", [self._place(i, call)]
         return self.client.submit(function, *call, key=key, pure=False, workers=at, allow_other_workers=True)
+
+
+def _gone(label: str, error: BaseException) -> MdiError:
+    why = f"{type(error).__name__}: {error}".splitlines()[0]
+    return MdiError(f"{label or 'a step'}: the scheduler has gone, or lost the job ({why}). Start it. {AGAIN}")
 
 
 @contextlib.contextmanager
@@ -165,9 +176,7 @@ def _explained(label: str) -> Iterator[None]:
     except NoValidWorkerError as error:
         raise MdiError(f"{what}: no worker is left; start some. {AGAIN}") from error
     except (CancelledError, CommClosedError, TimeoutError) as error:
-        raise MdiError(
-            f"{what}: the scheduler has gone or lost the job ({type(error).__name__}: {error}); start it. {AGAIN}"
-        ) from error
+        raise _gone(label, error) from error
 
 
 @contextlib.contextmanager
@@ -218,8 +227,17 @@ def _local(workers: int, memory: int | None) -> Iterator[Any]:
     from dask.config import set as configured
     from distributed import LocalCluster
 
-    # a worker that was killed is started again, however long that takes on a busy machine
-    with configured({"distributed.deploy.lost-worker-timeout": "1h"}), LocalCluster(
+    settings = {
+        # a worker that was killed is started again, however long that takes on a busy machine
+        "distributed.deploy.lost-worker-timeout": "1h",
+        # Dask has the C library give back every 64 KB at once, and take them again for the next array
+        "distributed.nanny.pre-spawn-environ": {"MALLOC_TRIM_THRESHOLD_": 1 << 26, "MALLOC_MMAP_THRESHOLD_": 1 << 22},
+        # what a shard needs is known beforehand, and files in memory are no reason to stop: only too much is too much
+        "distributed.worker.memory.target": False,
+        "distributed.worker.memory.spill": False,
+        "distributed.worker.memory.pause": False,
+    }
+    with configured(settings), LocalCluster(
         n_workers=workers, threads_per_worker=1, memory_limit=memory or 0, dashboard_address="127.0.0.1:0",
         silence_logs=logging.ERROR, host="127.0.0.1",
     ) as cluster:  # fmt: skip

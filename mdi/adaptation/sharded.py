@@ -31,7 +31,7 @@ from mdi.lm.cache import read_arrays, write_arrays
 from mdi.lm.model import NgramModel, extend, rescaled
 from mdi.lm.shard_write import Exported, hold, weights_of
 from mdi.lm.sharded import ShardedModel, digest, renamed, worst_of
-from mdi.lm.shards import Shard, cut_trie, gaps_of
+from mdi.lm.shards import Shard, cut_trie, gaps_of, read_kept
 from mdi.lm.trie import NONE, Array, Trie, closed, locate
 
 # -- what is done where a shard is
@@ -52,6 +52,43 @@ class Asked:
     cuts: Array
 
 
+def _leave_question(path: Path, ngrams: Trie, counts: Trie, chosen: Constraints, history: History) -> None:
+    """What all shards are asked, in a file: it has the size of the text, and so has every answer of `_asked`."""
+    lists = {f"ngrams-{name}": getattr(ngrams, name) for name in _TRIE}
+    lists |= {f"text-{name}": getattr(counts, name) for name in _TRIE}
+    lists |= {"mass": history.ml, "rows": chosen.row, "events": [np.array([history.events])], "cuts": [history.cuts]}
+    with replacing(str(path), sync=False) as stream:
+        write_arrays(stream, {}, lists)
+
+
+_TRIE = ("begin", "word", "suffix", "as_hist", "back")
+
+
+def _asked(path: Path, shard: Shard) -> Asked:
+    lists = read_kept(path)
+    ngrams, counts = (Trie(*(lists[f"{kind}-{name}"] for name in _TRIE)) for kind in ("ngrams", "text"))
+    chosen = Constraints(lists["rows"])
+    text, keep = cut_trie(counts, shard)
+    mass = [np.zeros(1)]
+    for j in range(1, counts.order):
+        whole = lists["mass"][j][keep[j][counts.row_of_hist[j]]]
+        own = shard.own_hists(text, j)
+        mass.append(np.zeros(len(whole)))
+        mass[j][own] = whole[own]
+    ids = ids_of(counts, _slices(shard, counts, chosen), chosen)
+    events = float(lists["events"][0][0])
+    return Asked(cut_trie(ngrams, shard)[0], ids, chosen.row[1], text, mass, events, lists["cuts"][0])
+
+
+def ids_of(counts: Trie, at: list[slice], chosen: Constraints, kept: Array | None = None) -> list[Array]:
+    """The constraints of one shard spelled out, those of `chosen` at these places (and kept)."""
+    rows = []
+    for k, part in enumerate(at, 2):
+        here = chosen.row[k][part.start - chosen.first[k] : part.stop - chosen.first[k]]
+        rows.append(counts.ngrams(k, here if kept is None else here[kept[part]]))
+    return rows
+
+
 @dataclass(frozen=True)
 class Laid:
     """What it says then."""
@@ -66,9 +103,9 @@ class Laid:
     entries: int
 
 
-def lay_ground(shard: Shard, source: str, name: str, asked: Asked) -> Laid:
+def lay_ground(shard: Shard, source: str, name: str, question: Path) -> Laid:
     """Adds the constraints' rows to the shard and leaves it, and its part of the dual, under `name`."""
-    background = shard.load(source)
+    asked, background = _asked(question, shard), shard.load(source)
     model = extend(background, asked.ngrams)
     trie = model.trie
     known = [where >= 0 for where in locate(asked.ngrams, background.trie)]
@@ -151,6 +188,7 @@ def adapt_shard(
 ) -> tuple[list[tuple[float, list[int]]], Exported]:
     """The worst sums over the shard's histories (see `shards.worst_gaps`) in the file that will be written, and what
     `export_weights` says. `alone`: no other shard is worked on here, so it may stay in memory."""
+    _held.pop((shard.folder, shard.index, asked.source), None)  # solved
     model, keep = asked.load(shard)
     if alone:
         hold(shard, asked.name, model, keep)
@@ -173,10 +211,9 @@ class ShardedGround:
         self.model = renamed(background, f"ground-{digest(chosen.first, *chosen.row)}", background.p[1])
         shards = background.shards
         self.slices = [_slices(one, counts, chosen) for one in shards]
-        calls = [
-            (one, background.name, self.model.name, self._asked(one, history, at))
-            for one, at in zip(shards, self.slices, strict=True)
-        ]
+        question = Path(background.job.folder) / f"{self.model.name}-question.mdi"
+        _leave_question(question, self.ngrams, counts, chosen, history)
+        calls = [(one, background.name, self.model.name, question) for one in shards]
         laid: list[Laid] = background.run(lay_ground, calls, "laying the ground")
         self.known = [NONE, np.ones(counts.n_words, bool)]
         self.known += [np.concatenate([part.known[k] for part in laid]) for k in range(2, self.ngrams.order + 1)]
@@ -187,28 +224,6 @@ class ShardedGround:
         mass0 = float(history.ml[0][0]) / history.events
         empty = Empty.of(background.p[1], chosen, mass0, [(part.numbers, part.mass0, part.log_fixed) for part in laid])
         self.dual = ShardedDual(self, empty, laid, threads)
-
-    def _asked(self, shard: Shard, history: History, at: list[slice]) -> Asked:
-        counts = self.counts
-        text, keep = cut_trie(counts, shard)
-        mass = [np.zeros(1)]
-        for j in range(1, counts.order):
-            whole = history.ml[j][keep[j][counts.row_of_hist[j]]]
-            own = shard.own_hists(text, j)
-            mass.append(np.zeros(len(whole)))
-            mass[j][own] = whole[own]
-        return Asked(
-            cut_trie(self.ngrams, shard)[0], self.ids(at, self.chosen), self.chosen.row[1], text, mass, history.events,
-            history.cuts,
-        )  # fmt: skip
-
-    def ids(self, at: list[slice], chosen: Constraints, kept: Array | None = None) -> list[Array]:
-        """The constraints of one shard spelled out, those of `chosen` at these places (and kept)."""
-        rows = []
-        for k, part in enumerate(at, 2):
-            here = chosen.row[k][part.start - chosen.first[k] : part.stop - chosen.first[k]]
-            rows.append(self.counts.ngrams(k, here if kept is None else here[kept[part]]))
-        return rows
 
     def dual_of(self, chosen: Constraints) -> Dual:
         return self.dual if chosen.total == self.chosen.total else SubsetDual(self.dual, self.chosen.flags_of(chosen))
@@ -227,7 +242,7 @@ class ShardedGround:
         place = np.cumsum(kept) - 1
         n_words, asked = len(chosen.row[1]), []
         for shard, at in zip(self.background.shards, self.slices, strict=True):
-            ids = self.ids(at, self.chosen, kept)
+            ids = ids_of(self.counts, at, self.chosen, kept)
             scales = [scale[place[part][kept[part]]] for part in at]
             asked.append(Scaling(source, name, chosen.row[1], scale[:n_words], ids, scales, self._spare(shard, spare)))
         return asked

@@ -109,14 +109,28 @@ class Target:
         return Words(vocab, head.counts, p, weight, head.vocab)
 
 
-def read_head(path: str) -> Head:
+def read_head(path: str, folder: str, name: str) -> Head:
+    """The words of a file; they are left, too, for those who read the rest."""
+    done = Path(folder) / f"{name}-head.mdi"
+    if done.exists():
+        return _head(folder, name)
     file = arpa_sections(path)
     begin = -1
     with open(path, "rb") as stream:
         if stream.read(2) != b"\x1f\x8b" and file.order > 1:
             with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 begin = data.find(b"\n\\2-grams:") + 1
-    return Head(file.vocab, file.counts, file.p, file.bow, begin or -1)
+    numbers = np.array([begin or -1, *file.counts])
+    words = [file.vocab.blob, file.vocab.offset, file.vocab.table]
+    with replacing(str(done), sync=False) as stream:
+        write_arrays(stream, {}, {"vocab": words, "p": [file.p], "bow": [file.bow], "numbers": [numbers]})
+    return _head(folder, name)
+
+
+def _head(folder: str, name: str) -> Head:
+    lists = read_kept(Path(folder) / f"{name}-head.mdi")
+    begin, *counts = lists["numbers"][0].tolist()
+    return Head(Vocabulary(*lists["vocab"]), counts, np.array(lists["p"][0]), np.array(lists["bow"][0]), begin)
 
 
 def cut_arpa(path: str, target: Target, vocab: Vocabulary | None) -> Words:
@@ -192,13 +206,13 @@ def windows_of(path: str, head: Head) -> list[Window]:
     return [Window(i, at, min(at + WINDOW, size)) for i, at in enumerate(range(head.begin, size, WINDOW))]
 
 
-def cut_windows(path: str, head: Head, target: Target, windows: list[Window], threads: int) -> tuple[Array, list[Cut]]:
+def cut_windows(path: str, target: Target, windows: list[Window], threads: int) -> tuple[Array, list[Cut]]:
     """Leaves pieces with the numbers of the windows; returns what `Target.leave` does, and what was in each window.
     No window knows those before it, so which order its lines are of is told from the lines, and looked at when all are
     known (`as_expected`)."""
     done = Path(target.folder) / f"{target.name}-cut.{windows[0].number}-{windows[-1].number}.mdi"
     if not done.exists():
-        weight = np.zeros(target.n_words, np.int64)
+        head, weight = _head(target.folder, target.name), np.zeros(target.n_words, np.int64)
         with ThreadPoolExecutor(threads) as pool:
             cuts = []
             for found, part in pool.map(lambda window: _cut_window(path, head, target, window), windows):

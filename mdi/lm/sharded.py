@@ -28,7 +28,7 @@ from mdi.lm.vocabulary import Vocabulary, join_vocabularies
 from mdi.progress import say
 
 # Bytes that the busiest moment of a shard takes for each of its rows, from measurements, and those of the program.
-BYTES_PER_ROW = 110
+BYTES_PER_ROW = 125
 PROGRAM = 300 << 20
 # Into how many parts a file is cut for each worker that reads it.
 SHARES = 4
@@ -168,7 +168,8 @@ def read_heads(paths: Sequence[str], job: Job) -> list[Head]:
     """The words of ARPA files, each over its own."""
     if "-" in paths:
         raise MdiError("a model from standard input; expected a file, which workers can read")
-    return job.runner.run(shard_read.read_head, [(os.path.abspath(path),) for path in paths])
+    calls = [(os.path.abspath(path), job.folder, f"m{i}") for i, path in enumerate(paths)]
+    return job.runner.run(shard_read.read_head, calls)
 
 
 def cut_files(paths: Sequence[str], job: Job, heads: list[Head] | None = None) -> list[Words]:
@@ -199,7 +200,7 @@ def _cut_file(path: str, head: Head, target: Target, vocab: Vocabulary, runner: 
         windows = shard_read.windows_of(path, head)
         size = -(-len(windows) // (SHARES * runner.workers)) if runner.workers > 1 else len(windows)
         shares = [windows[i : i + size] for i in range(0, len(windows), size)]
-        calls = [(path, head, target, share, runner.threads) for share in shares]
+        calls = [(path, target, share, runner.threads) for share in shares]
         found = runner.run(shard_read.cut_windows, calls, f"reading {path}")
         cuts = [cut for _, part in found for cut in part]
         if shard_read.as_expected(head, cuts):

@@ -88,7 +88,7 @@ def unpack(path: str, to: str) -> None:
 def words_of(block: Block) -> list[str]:
     """The words of a block in the order in which they appear."""
     vocab, text = GrowingVocabulary(SPECIAL), block.text()
-    if not text.data.strip():
+    if not text.data or text.data.isspace():
         return []
     for _ in Text(text, vocab):
         pass
@@ -115,7 +115,7 @@ def count_block(
     if not done.exists():
         text, weight, pieces = block.text(), np.zeros(len(vocab), np.int64), [0] * (order + 1)
         words, stats = np.zeros(len(vocab)), TextStats()
-        if text.data.strip():
+        if text.data and not text.data.isspace():
             with stream_text(text, vocab, order, oov, memory, folder) as counts:
                 words, stats, trie = counts.count[1], counts.stats, counts.trie
                 for k in range(2, order + 1):
