@@ -22,6 +22,7 @@ from mdi.errors import MdiError, OptionError
 from mdi.lm import sharded_train
 from mdi.lm.sharded import Job, job_folder, read_sharded
 
+dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
 
 
@@ -177,6 +178,7 @@ def test_a_scheduler_that_goes_away(files, tmp_path: Path, capsys, monkeypatch) 
         return evaluate(self, function, calls, label)
 
     monkeypatch.setattr(OnDask, "each", each)
+    monkeypatch.setitem(dask.config.config["distributed"]["comm"]["timeouts"], "connect", "2s")
     out = tmp_path / "many.arpa"
     command = ["adapt", "--min-counts", "1", "--sigma2", "1", "--shards", "2", path, text, str(out)]
     try:

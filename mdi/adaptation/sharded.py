@@ -1,8 +1,8 @@
 """Adaptation of a model that is in shards (mdi/lm/shards.py).
 
 What has the size of the in-domain text is here: counts, constraints, mu and the solver. What has the size of the model
-is in the shards: rows, and the entries of the dual (`Part` in mdi/adaptation/dual.py). An iteration sends a shard
-exp(mu) of the words and of its own cells, and gets back the marginals of its cells, a sum for each word in two numbers
+is in the shards: rows, and the entries of the dual (`Part` in mdi/adaptation/dual.py). In an iteration a shard reads
+exp(mu) of the words and of its own cells from a file, and gives back the marginals of its cells, a sum for each word in two numbers
 and three sums for each of its blocks. Shards keep no state of the solver, so a lost one is loaded again from its files
 and asked again. Evaluations are written down; a job that is started again repeats them from there.
 """
@@ -10,6 +10,7 @@ and asked again. Evaluations are written down; a job that is started again repea
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -150,14 +151,18 @@ def forget(folder: str) -> None:
         del _held[key]
 
 
-def evaluate(shard: Shard, name: str, words: Array, rest: Array, z0: float, threads: int) -> PartSums:
-    """One iteration: see `Part.sums`."""
-    return _part(shard, name).sums(np.concatenate([words, rest]), z0, threads)
+def evaluate(shard: Shard, name: str, at: list[slice], scale: Path, z0: float, threads: int) -> PartSums:
+    """One iteration: see `Part.sums`. `scale`: the file of exp(mu) of all constraints, of which the shard has some, and
+    the words."""
+    part = _part(shard, name)
+    whole = read_kept(scale, check=False)["scale"][0]
+    own = [whole[: part.n_words], *(whole[here] for here in at)]
+    return part.sums(np.concatenate(own), z0, threads)
 
 
-def rounding_error(shard: Shard, name: str, words: Array, rest: Array, z0: float, threads: int) -> float:
+def rounding_error(shard: Shard, name: str, at: list[slice], scale: Path, z0: float, threads: int) -> float:
     """What the shard's histories add to `Dual.rounding_error`."""
-    evaluate(shard, name, words, rest, z0, threads)
+    evaluate(shard, name, at, scale, z0, threads)
     return _part(shard, name).rounding_error()
 
 
@@ -302,24 +307,28 @@ class ShardedDual(Dual):
             known.write(found)
         return found
 
-    def _calls(self, scale: Array, z0: float) -> list[tuple]:
-        """For `evaluate`."""
-        ground, n_words = self.ground, len(self.empty.word_p)
-        return [
-            (one, ground.model.name, scale[:n_words], np.concatenate([NONE, *(scale[part] for part in at)]), z0,
-             self.threads)
+    def _ask(self, function: Callable, scale: Array, z0: float) -> list[Any]:
+        """What all shards answer. What they are asked is the same for all, so it goes by a file."""
+        ground = self.ground
+        path = Path(ground.background.job.folder) / f"{ground.model.name}-scale-{digest(scale)}.mdi"
+        with replacing(str(path), sync=False) as stream:
+            write_arrays(stream, {}, {"scale": [scale]})
+        found = ground.background.run(function, [
+            (one, ground.model.name, at, path, z0, self.threads)
             for one, at in zip(ground.background.shards, ground.slices, strict=True)
-        ]  # fmt: skip
+        ])  # fmt: skip
+        path.unlink()
+        return found
 
     def rounding_error(self, mu: Array) -> float:
         scale = np.exp(mu)
-        return sum(self.ground.background.run(rounding_error, self._calls(scale, self.empty.z(scale))))
+        return sum(self._ask(rounding_error, scale, self.empty.z(scale)))
 
     @np.errstate(all="ignore")
     def _evaluate(self, mu: Array) -> Evaluation:
         ground, scale = self.ground, np.exp(mu)
         n_words, z0 = len(self.empty.word_p), self.empty.z(scale)
-        sums: list[PartSums] = ground.background.run(evaluate, self._calls(scale, z0))
+        sums: list[PartSums] = self._ask(evaluate, scale, z0)
         rest = np.zeros(len(mu))
         for part, at in zip(sums, ground.slices, strict=True):
             _scatter(rest, part.cells, at)

@@ -162,10 +162,10 @@ def _written(
     order = by_last_word(shard, trie, k)
     bows, longers = [], []
     for other in shards:
-        lists = other.kept(f"{name}-weights")
+        lists = other.kept(f"{name}-weights", check=False)
         at = slice(*lists["offset"][k][shard.index : shard.index + 2])
-        bows.append(lists["bow"][k][at])
-        longers.append(lists["longer"][k][at])
+        bows.append(np.array(lists["bow"][k][at]))
+        longers.append(np.array(lists["longer"][k][at]))
     if sum(map(len, bows)) != len(order):
         raise MdiError(f"{shard.path(name)}: {len(order):,} {k}-grams, of which {sum(map(len, bows)):,} are histories "
                        f"in their shards; expected all. Remove {shard.folder} and start again")  # fmt: skip

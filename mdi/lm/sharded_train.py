@@ -240,8 +240,8 @@ def mark(shard: Shard, shards: list[Shard], name: str, k: int, least: float) -> 
         needed[own] = above.view(bool)
         order, parts = by_last_word(shard, trie, k), []
         for other in shards:
-            theirs = other.kept(f"{name}-wanted-{k + 1}")
-            parts.append(theirs["prefixes"][0][slice(*theirs["offset"][0][shard.index : shard.index + 2])])
+            theirs = other.kept(f"{name}-wanted-{k + 1}", check=False)
+            parts.append(np.array(theirs["prefixes"][0][slice(*theirs["offset"][0][shard.index : shard.index + 2])]))
         flags = np.empty(len(order), bool)
         flags[order] = np.concatenate(parts).view(bool)
         needed[own] |= flags
@@ -307,8 +307,9 @@ def _kept(shard: Shard, shards: list[Shard], source: str, trie: Trie) -> list[Ar
             order, _ = by_owner(shard, shards, trie, k)
             parts = []
             for other in shards:
-                theirs = other.kept(f"{source}-wanted-{k}")
-                parts.append(theirs["kept"][0][slice(*theirs["kept_offset"][0][shard.index : shard.index + 2])])
+                theirs = other.kept(f"{source}-wanted-{k}", check=False)
+                at = slice(*theirs["kept_offset"][0][shard.index : shard.index + 2])
+                parts.append(np.array(theirs["kept"][0][at]))
             flags = np.empty(len(order), bool)
             flags[order] = np.concatenate(parts).view(bool)
             keep[k][trie.row_of_hist[k][shard.own_hists(trie, k)][flags]] = True

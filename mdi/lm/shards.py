@@ -58,8 +58,9 @@ class Shard:
         with replacing(str(self.path(name)), sync=False) as stream:
             write_arrays(stream, {}, lists)
 
-    def kept(self, name: str) -> dict[str, list[Array]]:
-        return read_kept(self.path(name))
+    def kept(self, name: str, check: bool = True) -> dict[str, list[Array]]:
+        """What `keep` has left. Who wants a part only does not `check` the whole, which would have it in memory."""
+        return read_kept(self.path(name), check)
 
     def own_hists(self, trie: Trie, j: int) -> slice:
         """The histories of length j >= 1 that end in the shard's words."""
