@@ -2,9 +2,9 @@
 
 What has the size of the in-domain text is here: counts, constraints, mu and the solver. What has the size of the model
 is in the shards: rows, and the entries of the dual (`Part` in mdi/adaptation/dual.py). In an iteration a shard reads
-exp(mu) of the words and of its own cells from a file, and gives back the marginals of its cells, a sum for each word in two numbers
-and three sums for each of its blocks. Shards keep no state of the solver, so a lost one is loaded again from its files
-and asked again. Evaluations are written down; a job that is started again repeats them from there.
+exp(mu) of the words and of its own cells from a file, and gives back the marginals of its cells, a sum for each word in
+two numbers and three sums for each of its blocks. Shards keep no state of the solver, so a lost one is loaded again
+from its files and asked again. Evaluations are written down; a job that is started again repeats them from there.
 """
 
 from __future__ import annotations
