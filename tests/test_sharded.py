@@ -211,6 +211,53 @@ def test_a_job_that_failed_goes_on(where: str, tmp_path: Path) -> None:
     assert again.calls == through.calls - saved > 0 or saved == through.calls
 
 
+def test_a_plain_file_is_read_in_windows(tmp_path: Path, monkeypatch) -> None:
+    """Each by itself; one process reads what is packed, or has something odd in it."""
+    rng = np.random.default_rng(3)
+    path = Path(write_model(random_model(rng, 4, 8, closed=True), tmp_path / "a.arpa"))
+    (tmp_path / "a.gz").write_bytes(gzip.compress(path.read_bytes()))
+    lines = path.read_text().splitlines()
+    (tmp_path / "odd.arpa").write_text("\n".join(line.replace("\\2-grams:", "  \\2-grams:") for line in lines))
+    monkeypatch.setattr(mdi.lm.shard_read, "WINDOW", 300)
+    alone = []
+    cut_arpa = mdi.lm.shard_read.cut_arpa
+    monkeypatch.setattr(mdi.lm.shard_read, "cut_arpa", lambda *args: alone.append(args[0]) or cut_arpa(*args))
+    for name in ("a.arpa", "a.gz", "odd.arpa"):
+        read_sharded(str(tmp_path / name), Job(_made(tmp_path / f"{name}.job"), n_shards=3)).write(
+            str(tmp_path / "out")
+        )
+        write_arpa(read_arpa(path), tmp_path / "one")
+        assert same_bytes(tmp_path / "out", tmp_path / "one")
+    assert [Path(one).name for one in alone] == ["a.gz", "odd.arpa"]
+
+
+@pytest.mark.parametrize("where", ["count_block", "gather", "mark", "estimate_shard", "format_shard"])
+def test_training_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch) -> None:
+    """What has been counted is not counted again, nor are packed files unpacked again."""
+    monkeypatch.setattr(mdi.lm.sharded_train, "BLOCK", 100)
+    text = Path(write_text(random_text(np.random.default_rng(5), 8, 60), tmp_path / "text"))
+    (tmp_path / "text.gz").write_bytes(gzip.compress(text.read_bytes()))
+    assert main(["train", str(text), str(tmp_path / "one.arpa")]) == 0
+    counted = []
+    stream_text = mdi.lm.sharded_train.stream_text
+    monkeypatch.setattr(
+        mdi.lm.sharded_train, "stream_text", lambda *args: counted.append(args[0].name) or stream_text(*args)
+    )
+    stopping = Stopping(where, 1 if where == "mark" else 0)
+
+    def attempt(runner: Here) -> None:
+        with job_folder(str(tmp_path / "job"), {"same": "job"}) as place:
+            job = Job(place, runner, n_shards=3)
+            found = mdi.lm.sharded_train.train_sharded([str(tmp_path / "text.gz")], job, 3, None, "kn", [1, 1, 2])
+            found.model.write(str(tmp_path / "many.arpa"))
+
+    with pytest.raises(MdiError, match="stopped"):
+        attempt(stopping)
+    attempt(Here())
+    assert len(counted) == len(set(counted)) > 3
+    assert same_bytes(tmp_path / "one.arpa", tmp_path / "many.arpa")
+
+
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("all my work")

@@ -24,6 +24,7 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import replacing
+from mdi.kernels import shards as kernels
 from mdi.kernels import trie as trie_kernels
 from mdi.kernels.perplexity import score_tokens
 from mdi.lm.cache import model_lists, model_of, read_arrays, write_arrays
@@ -244,16 +245,15 @@ class Merged:
 
 def merged_keys(rows: Sequence[tuple[Array, Array]], n_hist: int, n_words: int) -> Merged:
     """Lists of (history, word), in any order and with repeats, as the rows of a trie."""
-    key = np.concatenate([hist.astype(np.int64) * n_words + word for hist, word in rows])
-    place = np.empty(len(key), np.int32)
-    key, index = trie_kernels.radix_sort(key, np.arange(len(key), dtype=np.int32), int(n_hist * n_words).bit_length())
-    new = np.append(True, key[1:] != key[:-1])[: len(key)]
-    place[index] = np.cumsum(new, dtype=np.int32) - 1
-    key = key[new]
-    hist = (key // n_words).astype(np.int32)
-    word = (key - hist.astype(np.int64) * n_words).astype(np.int32)
-    ends = np.cumsum([len(hist) for hist, _ in rows])[:-1]
-    return Merged(trie_kernels.count_rows(hist, n_hist), word, np.split(place, ends))
+    ends = np.cumsum([len(hist) for hist, _ in rows])
+    n = int(ends[-1])
+    key, place = np.empty(n, np.int64), np.empty(n, np.int32)
+    for (hist, word), end in zip(rows, ends.tolist(), strict=True):
+        kernels.put_keys(hist, word, n_words, key, end - len(hist))
+    key, index = trie_kernels.radix_sort(key, np.arange(n, dtype=np.int32), int(n_hist * n_words).bit_length())
+    begin, different = np.zeros(n_hist + 1, np.int32), np.empty(n, np.int32)
+    different = different[: kernels.number_rows(key, index, n_words, begin, different, place)].copy()
+    return Merged(begin, different, np.split(place, ends[:-1]))
 
 
 # -- sums
