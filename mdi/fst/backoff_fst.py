@@ -28,10 +28,9 @@ from mdi.errors import MdiError
 from mdi.fst.openfst import Arcs, Header, damaged, parse_arcs
 from mdi.fst.symbols import DISAMBIGUATION, SymbolTable
 from mdi.kernels import backoff_fst as kernels
-from mdi.kernels import trie as tries
 from mdi.kernels.backoff_fst import Contexts, Machine
 from mdi.lm.model import NgramModel, extend, first_orders
-from mdi.lm.trie import NONE, Array, Trie, add_order, from_ngrams, unigram_trie, with_histories, with_order
+from mdi.lm.trie import NONE, Array, Trie, add_order, from_ngrams, scattered, unigram_trie, with_histories, with_order
 from mdi.lm.vocabulary import BOS, EOS, vocabulary
 
 # What an ARPA file writes for a probability of zero, -99, in natural logarithms.
@@ -103,7 +102,7 @@ def backoff_fst(model: NgramModel, label: Array, *, every_suffix: bool = False) 
             if k == 1:
                 first = np.where(np.arange(trie.n_words) == vocab.bos, 0, label).astype(np.int32)
             else:
-                first = first[tries.scattered(trie.hist_of_rows(k), trie.as_hist[k])]
+                first = first[scattered(trie.hist_of_rows(k), trie.as_hist[k])]
             front[state[k][here]] = first[here]
     word, cost, dest = (np.concatenate(column) for column in zip(*pieces, strict=True))
     start = int(state[1][trie.as_hist[1][vocab.bos]]) if trie.order > 1 else 0

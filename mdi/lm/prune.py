@@ -19,10 +19,9 @@ import numpy as np
 
 from mdi.errors import MdiError, OptionError
 from mdi.kernels import normalise as kernels
-from mdi.kernels.trie import scattered
 from mdi.lm.model import NgramModel, first_orders, with_suffixes, without
 from mdi.lm.normalise import weighted
-from mdi.lm.trie import NONE, Array, locate
+from mdi.lm.trie import NONE, Array, locate, scattered
 
 
 def history_probs(model: NgramModel) -> list[Array]:
