@@ -11,8 +11,9 @@ It is written with a certificate, OUT.json. A sweep over several thresholds is o
 set starts from the last solution. --lattices takes what mdi counts does, also n-best lists, ctm and Vosk's JSON: the
 model adapts to what a recogniser believes, beside TEXT or without any.
 
-With --cluster, or --memory alone, the background is cut into shards, on workers or on disk, and no process holds it
-whole; the result is the same, byte for byte.
+With --cluster, or --memory alone, the background, an ARPA file, is cut into shards, on workers or on disk, and no
+process holds it whole; the result is the same, byte for byte. After a failure the same command goes on from the last
+iteration. A plain file is read by all workers, a packed one by one of them.
 
 With --delta there is no OUT: only what changes is written, a small file that mdi apply makes the same model from, and
 that mdi ppl, rescore, fst and mix take beside the background. --start goes on from such a file with more text.

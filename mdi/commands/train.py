@@ -6,6 +6,10 @@
 kn is SRILM's -kndiscount (modified Kneser-Ney, back-off form); kn-interpolated its -kndiscount -interpolate, and with
 --min-counts 1 and no --vocab the model of lmplz; wb is -wbdiscount. Every history of the model sums to one; a
 certificate, OUT.json, says what was done.
+
+With --cluster the text is counted in blocks and the model estimated in shards, by workers of --memory each; the result
+is the same, byte for byte. A packed file is unpacked into the folder of shards first. After a failure the same command
+goes on with what has been counted.
 """
 
 from __future__ import annotations
