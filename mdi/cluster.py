@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,12 +18,13 @@ from mdi.errors import MdiError, OptionError
 from mdi.progress import Progress, detail, say
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
 KINDS = "local:N, tcp://host:port, slurm:CONF or sge:CONF"
 # How long a batch system may take to start the first worker, and how long nobody may be left to work.
 PATIENCE = 600
 LOOK = 5  # seconds after which somebody looks whether they are
+FETCH = 60  # seconds for a result, which is small, to get here
 AGAIN = "Started again, the same command goes on from here"
 
 
@@ -70,6 +72,14 @@ class Here:
                     progress.update(done)
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """A call that is under way, and for which worker it was meant."""
+
+    future: Future
+    place: str
+
+
 class OnDask:
     """The workers of a Dask client. Shard i is worked on by worker i, as long as that is alive: it may hold what is
     needed in memory."""
@@ -92,13 +102,12 @@ class OnDask:
         if label:  # some may have died, or come late
             self.addresses = self._alive(label) or self.addresses
         with _explained(label), configured({"distributed.admin.large-graph-warning-threshold": "1GB"}):
-            futures = [self._submit(i, function, call) for i, call in enumerate(calls)]
+            asked = [self._submit(i, function, call) for i, call in enumerate(calls)]
         try:
-            with Progress(label, len(futures), "shards") as progress:
-                for i in range(len(futures)):
+            with Progress(label, len(asked), "shards") as progress:
+                for i in range(len(asked)):
                     with _explained(label), self.client.as_current():
-                        self._wait(futures, i, function, calls, label)
-                        found = futures[i].result()
+                        found = self._result(asked, i, function, calls, label)
                     self.exchanged += nbytes(found)
                     if label:
                         progress.update(i + 1)
@@ -106,32 +115,39 @@ class OnDask:
                     yield found
         finally:
             with contextlib.suppress(Exception):  # of a scheduler that has gone
-                self.client.cancel([future for future in futures if not future.done()])
+                self.client.cancel([one.future for one in asked if not one.future.done()])
 
-    def _wait(self, futures: list[Any], at: int, function: Callable, calls: Sequence[tuple], label: str) -> None:
-        """Until one is done or any has failed; an error if nobody has been there to work for long. Dask forgets calls
-        that were meant for a worker that has died while no other one was there: these are made again."""
+    def _result(self, asked: list[_Asked], at: int, function: Callable, calls: Sequence[tuple], label: str) -> Any:
+        """That of one call, unless any fails before; an error if nobody has been there to work for long. Dask may
+        forget a call whose worker has died, or a result that was still there: these calls are made again."""
         from distributed import wait
 
         alone = 0.0
-        while not futures[at].done():
-            left = [i for i in range(at, len(futures)) if not futures[i].done()]
+        while True:
+            if asked[at].future.status == "finished":
+                try:
+                    return asked[at].future.result(timeout=FETCH)
+                except TimeoutError:
+                    self._again(asked, [at], function, calls)
+            left = [i for i in range(at, len(asked)) if asked[i].future.status != "finished"]
+            for i in left:
+                if asked[i].future.status in ("error", "cancelled"):
+                    asked[i].future.result()  # raises it
             try:
-                wait([futures[i] for i in left], timeout=LOOK, return_when="FIRST_COMPLETED")
+                wait([asked[i].future for i in left], timeout=LOOK, return_when="FIRST_COMPLETED")
             except TimeoutError:
                 alive = self._alive(label)
                 alone = 0.0 if alive else alone + LOOK
                 if alone >= PATIENCE:
                     raise MdiError(f"{label or 'a step'}: no worker is left; start some. {AGAIN}") from None
-                if alive and alive != self.addresses:
-                    lost = [i for i in left if self._place(i, calls[i]) not in alive]
+                if alive:
                     self.addresses = alive
-                    self.client.cancel([futures[i] for i in lost])
-                    for i in lost:
-                        futures[i] = self._submit(i, function, calls[i])
-            for i in left:
-                if futures[i].status not in ("pending", "finished"):
-                    futures[i].result()  # its error
+                    self._again(asked, [i for i in left if asked[i].place not in alive], function, calls)
+
+    def _again(self, asked: list[_Asked], lost: list[int], function: Callable, calls: Sequence[tuple]) -> None:
+        self.client.cancel([asked[i].future for i in lost])
+        for i in lost:
+            asked[i] = self._submit(i, function, calls[i])
 
     def _alive(self, label: str) -> list[str]:
         try:
@@ -144,9 +160,11 @@ class OnDask:
         shard = getattr(call[0], "index", i) if call else i
         return self.addresses[(shard if isinstance(shard, int) else i) % len(self.addresses)]
 
-    def _submit(self, i: int, function: Callable, call: tuple) -> Any:
-        key, at = f"{function.__name__}-{i}-{os.urandom(6).hex()}", [self._place(i, call)]
-        return self.client.submit(function, *call, key=key, pure=False, workers=at, allow_other_workers=True)
+    def _submit(self, i: int, function: Callable, call: tuple) -> _Asked:
+        key, at = f"{function.__name__}-{i}-{os.urandom(6).hex()}", self._place(i, call)
+        return _Asked(
+            self.client.submit(function, *call, key=key, pure=False, workers=[at], allow_other_workers=True), at
+        )
 
 
 def _gone(label: str, error: BaseException) -> MdiError:
@@ -272,6 +290,8 @@ def _queue(kind: str, conf: str) -> Iterator[Any]:
 
 
 def _keep_logs(client: Client, path: str) -> None:
+    if client.status != "running":  # the scheduler has gone
+        return
     with contextlib.suppress(Exception):  # nobody may be there any more
         logs = client.get_worker_logs()
         lines = [f"{address} {level} {text}\n" for address, log in logs.items() for level, text in reversed(log)]
