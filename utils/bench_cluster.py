@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What shards and Dask cost: the same adaptation in one process, in shards one after the other, and on Dask workers.
 
-    bench_cluster.py [--shards 2,4,8] [--workers 2] [--memory 800M] BACKGROUND.arpa TEXT
+    bench_cluster.py [--shards 2,4,8] [--workers 2,2-8] [--memory 800M] BACKGROUND.arpa TEXT
 
-Prints for each the seconds of an iteration (median), the seconds of `mdi adapt --min-counts 2` from reading to the
-certificate, those of the processor over all processes, and the peak memory of each, the client first. Start-up of
-Python and of the workers is not counted. The ARPA files are compared by their digests.
+2-8 is 2 workers and 8 shards. Prints for each the seconds of an iteration (median), what its messages carry, the
+seconds of `mdi adapt --min-counts 2` from reading to the certificate, those of the processor over all processes (of
+workers from their start on), and the peak memory of each, the client first. Start-up is not in the seconds. The ARPA
+files are compared by their digests.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -39,28 +41,51 @@ def measure(args: argparse.Namespace) -> str:
     from mdi.commands.options import parse_size
 
     out = Path(args.folder) / f"{args.one}.arpa"
-    how, number = args.one.split("-")
+    how, *numbers = args.one.split("-")
+    workers, shards = numbers[0], numbers[-1]
     memory = None if args.memory is None else parse_size("memory", args.memory)
-    with connected(f"local:{number}" if how == "dask" else None, memory) as runner:
-        options = [] if how == "one" else ["--shards", number]
+    sent: list[int] = []
+    each = OnDask.each
+
+    def counting(self, function, calls, label=""):
+        before = self.exchanged
+        yield from each(self, function, calls, label)
+        if function.__name__ == "evaluate":
+            sent.append(self.exchanged - before)
+
+    OnDask.each = counting  # type: ignore[method-assign]
+    with connected(f"local:{workers}" if how == "dask" else None, memory) as runner:
+        options = [] if how == "one" else ["--memory", args.memory] if args.memory else ["--shards", shards]
         if isinstance(runner, OnDask):
             options += ["--cluster", runner.client.scheduler.address]
-        if args.memory is not None and how != "one":
-            options = [*options[2:], "--memory", args.memory]
+        warm_up(Path(args.folder), mdi, options)
+        sent.clear()
         begun, busy = time.perf_counter(), time.process_time()
         assert mdi(["adapt", "--min-counts", "2", *options, args.background, args.text, str(out)]) == 0
         total, busy = time.perf_counter() - begun, time.process_time() - busy
-        memory_of = [f"{peak_mb():.0f}"]
+        peaks = [f"{peak_mb():.0f}"]
         if isinstance(runner, OnDask):
-            memory_of += [f"{peak:.0f}" for peak in runner.client.run(peak_mb).values()]
+            peaks += [f"{peak:.0f}" for peak in runner.client.run(peak_mb).values()]
             busy += sum(runner.client.run(time.process_time).values())
-    told = json.loads(Path(f"{out}.json").read_text())
-    at = [step["seconds"] for step in told["steps"]]
+    at = [step["seconds"] for step in json.loads(Path(f"{out}.json").read_text())["steps"]]
     steps = [end - begin for begin, end in itertools.pairwise(at)]
+    megabytes = statistics.median(sent or [0]) / 1e6
     return (
-        f"| {how} | {number} | {statistics.median(steps):.3f} | {total:.1f} | {busy:.1f} | {' / '.join(memory_of)} | "
-        f"{digest(out)} |"
+        f"| {args.one} | {statistics.median(steps):.3f} | {megabytes:.2f} | {total:.1f} | {busy:.1f} | "
+        f"{' / '.join(peaks)} | {digest(out)} |"
     )
+
+
+TINY = "\\data\\\nngram 1=3\nngram 2=1\nngram 3=1\n\n\\1-grams:\n-1 <s> -0.3\n-0.3 </s>\n-0.3 a -0.3\n\n"
+TINY += "\\2-grams:\n-0.1 <s> a -0.2\n\n\\3-grams:\n-0.1 <s> a </s>\n\n\\end\\\n"
+
+
+def warm_up(folder: Path, run: Callable[[list[str]], int], options: list[str]) -> None:
+    """A job of a few n-grams, so that modules and kernels are loaded everywhere."""
+    (folder / "tiny.arpa").write_text(TINY)
+    (folder / "tiny.txt").write_text("a\na a\n" * 9)
+    options = ["--min-counts", "1", "--sigma2", "1", "--renormalize", "true", *options]
+    assert run(["adapt", *options, *(str(folder / name) for name in ("tiny.arpa", "tiny.txt", "tiny-out.arpa"))]) == 0
 
 
 def main() -> int:
