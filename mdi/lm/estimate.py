@@ -241,6 +241,20 @@ def smoothing_of(
     return kernels.Smoothing(discount, least[k - 1], n_events, witten_bell, smoothing == "kn-interpolated")
 
 
+def _ngram_probs(stats: Statistics, k: int, smoothing: kernels.Smoothing, lower_p: Array) -> tuple[Array, Array]:
+    """p and bow of order k, block by block. Those of the highest order take the place of its counts, which are most of
+    all."""
+    trie, count, after = stats.trie, stats.count[k], stats.after[k - 1]
+    p, bow = count if k == trie.order else np.empty(len(count)), np.empty(trie.n_hist(k - 1))
+
+    def estimate_block(block: tuple[int, int]) -> None:
+        (rows, level), here = trie.level_block(k, *block), slice(*block)
+        p[rows], bow[here] = kernels.ngram_probs(level, count[rows], _of(after, here), smoothing, lower_p)
+
+    each_in_threads(estimate_block, blocks(trie.begin[k]))
+    return p, bow
+
+
 def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_counts: Sequence[float]) -> Estimated:
     trie = stats.trie
     if stats.after[0].total[0] <= 0.0:
@@ -254,19 +268,7 @@ def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_coun
     p1, left_over, sharing = kernels.unigram_probs(stats.count[1], stats.after[0], vocab.bos, by_order[0])
     p, bow = [NONE, p1], [np.ones(1)]
     for k in range(2, trie.order + 1):
-        count, after = stats.count[k], stats.after[k - 1]
-        p_k = count if k == trie.order else np.empty(len(count))  # most counts are at the top, and now used up
-        bow_k = np.empty(trie.n_hist(k - 1))
-
-        def probs(block: tuple[int, int], k: int = k, count: Array = count, after: HistoryStatistics = after,
-                  p_k: Array = p_k, bow_k: Array = bow_k) -> None:  # fmt: skip
-            rows, level = trie.level_block(k, *block)
-            here = slice(*block)
-            p_k[rows], bow_k[here] = kernels.ngram_probs(
-                level, count[rows], _of(after, here), by_order[k - 1], p[k - 1]
-            )
-
-        each_in_threads(probs, blocks(trie.begin[k]))
+        p_k, bow_k = _ngram_probs(stats, k, by_order[k - 1], p[k - 1])
         p.append(p_k)
         bow.append(bow_k)
     return Estimated(NgramModel(vocab, trie, p, bow), discounts, float(left_over), int(sharing))
