@@ -13,6 +13,7 @@ from pathlib import Path
 
 import estimate_cost
 import numpy as np
+import prepare_corpus
 import pytest
 import report
 import results
@@ -25,6 +26,7 @@ from mdi.lm.sharded import job_folder
 from mdi.lm.shards import Shard
 from mdi.speech.expected_counts import expected_counts
 from mdi.speech.lattice_files import read_lattices, to_binary
+from mdi.speech.recordings import file_names
 from mdi.speech.vosk import VoskFolder, exchange_beam
 from mdi.speech.vosk_decode import read_results
 
@@ -186,3 +188,19 @@ def test_a_state_that_is_not_final_has_no_other_cost(tmp_path: Path) -> None:
     (tmp_path / "lat").write_bytes(data.replace(infinite, less))
     with pytest.raises(MdiError, match="a cost that is no number"):
         list(read_lattices(str(tmp_path / "lat")))
+
+
+def test_recordings_are_named_as_files_can_be() -> None:
+    for name in ("a\0b", "a" * 300, "a/b", "."):
+        with pytest.raises(MdiError, match="expected names that files can have"):
+            file_names(["r1", name])
+    assert file_names(["..", "-", "$(x)"]) == {"..": 1, "-": 2, "$(x)": 3}
+
+
+def test_a_number_of_jobs_that_is_none(tmp_path: Path) -> None:
+    for name in ("data", "lats"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "data" / "text").write_text("u a\n")
+    (tmp_path / "lats" / "num_jobs").write_bytes(b"\xff2")
+    with pytest.raises(MdiError, match="expected a whole number"):
+        prepare_corpus.prepare_speech("dev", tmp_path / "data", str(tmp_path / "lats"), tmp_path)
