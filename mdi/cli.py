@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import gc
 import importlib
@@ -13,7 +14,7 @@ import warnings
 
 from mdi import __version__
 from mdi.errors import ConvergenceWarning, MdiError, OptionError
-from mdi.memory import tame_allocator
+from mdi.memory import let_go_of_compiler, tame_allocator
 
 # One module of mdi.commands per verb, imported when its verb is called: `mdi --help` is instant.
 VERBS = {
@@ -70,6 +71,7 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
         from mdi.kernels import start_lightly
 
         start_lightly()
+        let_go_of_compiler()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # commands say it in their own words
@@ -118,6 +120,8 @@ def _open_standard_streams() -> None:
 
 def entry_point() -> None:
     gc.set_threshold(100_000)  # starting makes many objects and leaves no garbage: a tenth of the time
+    # the few products of vectors here need no help, but BLAS's threads would spin, waiting for more, and take a core
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _open_standard_streams()
     try:
         code = main(own_process=True)
@@ -131,4 +135,8 @@ def entry_point() -> None:
             sys.stdout.flush()
             sys.exit(code)
         os._exit(code)
-    sys.exit(0)
+    # all is written: what is left to do, such as removing temporary folders, is done, but no object is taken apart
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(0)

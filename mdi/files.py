@@ -20,7 +20,7 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -205,17 +205,29 @@ def written(path: str) -> dict[str, int | str] | None:
 
 
 class _Hashing:
-    """A stream that remembers what went through it."""
+    """A stream that remembers what went through it. Large pieces are hashed by a thread while they are written."""
 
-    def __init__(self, raw: BinaryIO) -> None:
-        self.raw, self.bytes, self.sha256 = raw, 0, hashlib.sha256()
+    def __init__(self, raw: BinaryIO, pool: ThreadPoolExecutor) -> None:
+        self.raw, self.pool, self.bytes, self.sha256 = raw, pool, 0, hashlib.sha256()
+        self.last: Future[None] | None = None
 
     def write(self, data: Any) -> int:
-        self.raw.write(data)
-        self.sha256.update(data)
+        if self.last is not None:
+            self.last.result()
+            self.last = None
         size = memoryview(data).nbytes
+        if isinstance(data, bytes) and size > 1 << 16:  # what cannot change before it is hashed
+            self.last = self.pool.submit(self.sha256.update, data)
+        else:
+            self.sha256.update(data)
+        self.raw.write(data)
         self.bytes += size
         return size
+
+    def digest(self) -> dict[str, int | str]:
+        if self.last is not None:
+            self.last.result()
+        return {"bytes": self.bytes, "sha256": self.sha256.hexdigest()}
 
     def flush(self) -> None:
         self.raw.flush()
@@ -249,9 +261,10 @@ def replacing(path: str, sync: bool = True) -> Iterator[BinaryIO]:
         if batch is None:
             yield raw
         else:
-            hashing = _Hashing(raw)
-            yield cast(BinaryIO, hashing)
-            _batch.written[path] = {"bytes": hashing.bytes, "sha256": hashing.sha256.hexdigest()}
+            with ThreadPoolExecutor(1) as pool:
+                hashing = _Hashing(raw, pool)
+                yield cast(BinaryIO, hashing)
+                _batch.written[path] = hashing.digest()
         raw.flush()
         if sync:
             os.fsync(handle)

@@ -12,17 +12,19 @@ import ctypes
 import re
 from functools import cache
 
-_M_MMAP_THRESHOLD, _M_ARENA_MAX, _MADV_DONTNEED = -3, -8, 4  # malloc.h, sys/mman.h
-_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) \S+ \S+ \S+ +(\S*)")
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX, _MADV_DONTNEED = -1, -3, -8, 4  # malloc.h, sys/mman.h
+_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) \S+ \S+ \S+ *(.*)")
 _COMPILER = "libllvmlite"
 
 
 def tame_allocator() -> None:
     """glibc keeps freed arrays of up to 32 MB to itself, in pieces, and in as many heaps as there are threads; beyond
-    2 MB they shall go back to the system, and two heaps are enough."""
+    2 MB they shall go back to the system, and two heaps are enough. Of smaller ones, such as blocks of a file, it keeps
+    some: a page that comes from the system is cleared each time."""
     with contextlib.suppress(OSError, AttributeError):  # another C library
         library = ctypes.CDLL(None)
         library.mallopt(_M_MMAP_THRESHOLD, 1 << 21)
+        library.mallopt(_M_TRIM_THRESHOLD, 1 << 22)
         library.mallopt(_M_ARENA_MAX, 2)
 
 
@@ -34,8 +36,8 @@ def give_back() -> None:
 
 @cache
 def let_go_of_compiler() -> None:
-    """From here on the compiler's code leaves memory whenever it has loaded a kernel. It comes again when it is needed,
-    from the system's copy of the file; that takes some milliseconds, so only large jobs ask for it."""
+    """The compiler's code leaves memory, now and whenever it has loaded a kernel. It comes again when it is needed,
+    from the system's copy of the file, in about a millisecond."""
     from numba.core import event
     from numba.core.compiler_lock import global_compiler_lock
 
@@ -44,15 +46,19 @@ def let_go_of_compiler() -> None:
     except OSError:  # no /proc
         return
 
+    def let_go() -> None:
+        for begin, end in parts:
+            library.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _MADV_DONTNEED)
+
     class Listener(event.Listener):
         def on_start(self, event: event.Event) -> None:
             pass
 
         def on_end(self, event: event.Event) -> None:
             if not global_compiler_lock.is_locked():
-                for begin, end in parts:
-                    library.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _MADV_DONTNEED)
+                let_go()
 
+    let_go()
     event.register("numba:compiler_lock", Listener())
 
 
@@ -61,7 +67,7 @@ def _idle_code() -> list[tuple[int, int]]:
     without a page of our own (relocation makes such pages before it takes the right away)."""
     found: list[tuple[int, int]] = []
     inside = False
-    with open("/proc/self/smaps") as stream:
+    with open("/proc/self/smaps", errors="replace") as stream:
         for line in stream:
             if match := _MAPPING.match(line):
                 begin, end, rights, name = match.groups()

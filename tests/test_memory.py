@@ -27,7 +27,19 @@ from mdi.lm.arpa import read_arpa
 from mdi.lm.mix import mix, over_one_vocabulary
 from mdi.lm.model import NgramModel, extend, with_suffixes, without
 from mdi.lm.prune import mark_pruned, prune
-from mdi.lm.trie import NONE, Trie, closed, from_ngrams, is_closed, locate, lowest, union, with_histories
+from mdi.lm.trie import (
+    NONE,
+    Trie,
+    closed,
+    from_ngrams,
+    is_closed,
+    locate,
+    lowest,
+    roomy,
+    union,
+    widened,
+    with_histories,
+)
 
 UTILS = Path(__file__).parent.parent / "utils"
 SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 5), st.booleans())
@@ -94,8 +106,47 @@ def test_what_is_made_of_spent_models(a: tuple[int, int, bool], b: tuple[int, in
 def test_the_readers_arrays_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a model of more than 16 million n-grams of one order needs, on a small one."""
     (model,) = read(np.random.default_rng(2), (3, 5, True), 1)
-    monkeypatch.setattr(arpa, "_room", lambda count, have: min(count, max(2, have + 1)))
+    monkeypatch.setattr(arpa, "_room", lambda lines, count, have: min(count, max(2, have + 1)))
     assert read(np.random.default_rng(2), (3, 5, True), 1) == [model]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(40, 400), st.booleans(), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_blank_lines_among_windows(seed: int, window: int, lies: bool, few: bool) -> None:
+    """Rows are read into places that follow from the lines before them: wrong ones where lines are blank."""
+    rng = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(write_model(random_model(rng, 3, 5, closed=True), Path(folder) / "lm"))
+        model = read_arpa(path)
+        lines = path.read_text().splitlines(keepends=True)
+        head = next(i for i, line in enumerate(lines) if line.startswith("\\1-grams"))
+        spread = (line + "\n" * int(rng.random() < (0.1 if few else 0.8)) for line in lines[head:])
+        path.write_text("".join([*lines[:head], *spread]))
+        patch.setattr(arpa, "_WINDOW", window)
+        if few:
+            patch.setattr(arpa, "_room", lambda lines, count, have: min(count, max(2, have + 1)))
+        assert read_arpa(path) == model
+        if lies:
+            text = path.read_text()
+            count = model.trie.counts[1]
+            for wrong, message in ((count - 1, "more 2-grams than"), (count + 1, "section ends after")):
+                path.write_text(text.replace(f"ngram 2={count}", f"ngram 2={wrong}"))
+                with pytest.raises(MdiError, match=message):
+                    read_arpa(path)
+
+
+def test_room_behind_an_array() -> None:
+    array = roomy(80, float)
+    array[:] = np.arange(80)
+    wider = widened(array, 85, spend=True)
+    assert np.shares_memory(wider, array)
+    assert np.array_equal(wider[:80], np.arange(80))
+    for other in (widened(array, 85, spend=False), widened(array, 1000, spend=True)):
+        assert not np.shares_memory(other, array)
+        assert np.array_equal(other[:80], array)
+    tail = widened(array[1:], 81, spend=True)  # no room of its own
+    assert not np.shares_memory(tail, array)
+    assert np.array_equal(tail[:79], array[1:])
 
 
 def test_forgotten_entries_are_gone() -> None:

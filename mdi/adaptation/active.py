@@ -12,7 +12,7 @@ import numpy as np
 from mdi.kernels import active as kernels
 from mdi.kernels import trie as tries
 from mdi.lm.model import NgramModel
-from mdi.lm.trie import NONE, Trie, add_order, unigram_trie, with_histories
+from mdi.lm.trie import NONE, Trie, add_order, linked, unigram_trie, with_histories
 
 
 def active_part(model: NgramModel, counts: Trie) -> NgramModel:
@@ -39,6 +39,6 @@ def active_part(model: NgramModel, counts: Trie) -> NgramModel:
         if k <= counts.order and k < whole.order:
             to_part = tries.map_histories(in_part, counts.as_hist[j], part.as_hist[j])
             to_whole = tries.map_histories(in_whole, counts.as_hist[j], whole.as_hist[j])
-            in_whole = tries.link_suffixes(counts.branches(k), to_whole, whole.branches(k))
+            in_whole = linked(counts.branches(k), to_whole, whole.branches(k))
             in_part = kernels.place_rows(begin, in_whole, to_part, to_whole, new_begin, whole.begin[k])
     return NgramModel(model.vocab, part, p, bow)

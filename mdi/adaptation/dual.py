@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -44,7 +45,8 @@ from mdi.kernels import dual as kernels
 from mdi.kernels.dual import ActiveLevel, Histories, RowCells, Sums
 from mdi.kernels.trie import count_rows
 from mdi.lm.model import NgramModel
-from mdi.lm.trie import NONE, Array, Trie
+from mdi.lm.trie import NONE, Array, Trie, blocks
+from mdi.threads import each_in_threads
 
 # Work is split into blocks, this many at most, whatever the number of threads, so that results do not depend on it.
 BLOCKS = 16
@@ -365,8 +367,9 @@ def _histories(
         bow[to], hist_mass[to] = model.bow[j][hists], mass[j][hists]
         mass[j] = NONE
         own, own_first = (constraints.row[k], constraints.first[k]) if k <= constraints.order else (NONE, 0)
-        levels.append(ActiveLevel(model.level(k), hists, shorter, to, trie.begin[j], lower, own, own_first))
-        begin, cells = kernels.row_cells(levels[-1], count, k < n)
+        level = ActiveLevel(model.level(k), hists, shorter, to, trie.begin[j], lower, own, own_first)
+        begin, cells = kernels.row_cells(level, count, k < n)
+        levels.append((level, list(blocks(begin))))
         rows += int(begin[-1])
         if k < n:
             number = np.full(trie.n_hist(j), -1, np.int32)
@@ -379,12 +382,27 @@ def _histories(
     del lower, cells
     if spend:
         levels = [
-            level._replace(model=level.model._replace(trie=level.model.trie._replace(back=NONE))) for level in levels
+            (level._replace(model=level.model._replace(trie=level.model.trie._replace(back=NONE))), parts)
+            for level, parts in levels
         ]
         trie.forget_links("back")
     while levels:  # from the longest: the cells that it needed of the next shorter go before that has its entries
-        kernels.fill_entries(levels.pop(), histories)
+        level, parts = levels.pop()
+        each_in_threads(partial(_fill_entries, level, histories), parts)
+        del level
     return rows, histories, used
+
+
+def _fill_entries(level: ActiveLevel, histories: Histories, block: tuple[int, int]) -> None:
+    """Those of some of the level's histories."""
+    here = slice(*block)
+    hists, begin = level.hists[here], level.model.trie.begin
+    own = slice(*np.searchsorted(level.own, begin[[hists[0], hists[-1] + 1]]).tolist())
+    part = level._replace(
+        hists=hists, shorter=level.shorter[here], place=level.place[here],
+        own=level.own[own], own_first=level.own_first + own.start,
+    )  # fmt: skip
+    kernels.fill_entries(part, histories)
 
 
 def _by_last_word(trie: Trie, j: int) -> Array:

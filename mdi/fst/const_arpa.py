@@ -28,10 +28,9 @@ from mdi.errors import MdiError
 from mdi.files import writing
 from mdi.fst.symbols import SymbolTable, by_label
 from mdi.kernels import const_arpa as kernels
-from mdi.kernels import trie as tries
 from mdi.kernels.const_arpa import Rows
 from mdi.lm.model import NgramModel, without
-from mdi.lm.trie import NONE, Array, add_order, unigram_trie, with_histories
+from mdi.lm.trie import NONE, Array, add_order, scattered, unigram_trie, with_histories
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, vocabulary
 from mdi.progress import say
 
@@ -245,8 +244,8 @@ def _model(lm: ConstArpa, symbols: SymbolTable, where: str) -> NgramModel:
     trie, bow, left = unigram_trie(len(vocab)), [np.ones(1)], len(states) // 2
     for k in range(2, order + 1):
         trie = with_histories(trie)
-        bow.append(_weights(tries.scattered(log_bow, trie.as_hist[k - 1])))
-        address = tries.scattered(address, trie.as_hist[k - 1])
+        bow.append(_weights(scattered(log_bow, trie.as_hist[k - 1])))
+        address = scattered(address, trie.as_hist[k - 1])
         begin, why, _ = kernels.count_children(address, states, left)
         _check(why)
         n = int(begin[-1])

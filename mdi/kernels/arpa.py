@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 from typing import NamedTuple
 
@@ -127,8 +128,25 @@ class WrittenOrder(NamedTuple):
     keep_longer: Array  # bool[rows of order k + 1], or [0] for all
 
 
+def _powers(unit):
+    """10 ** -(i unit 1e-7), i = 0 .. 1023, right to the last bit."""
+    with decimal.localcontext() as context:
+        context.prec = 40
+        step = decimal.Decimal(10) ** (-unit * decimal.Decimal("1e-7"))
+        return np.array([float(step**i) for i in range(1024)])
+
+
+# 10 ** -(m 1e-7) is a product of three of these, by the bits of m: more exact than exp, and faster.
+POWER_LOW, POWER_MIDDLE, POWER_HIGH = _powers(1), _powers(1 << 10), _powers(1 << 20)
+
+
 @njit(cache=True, nogil=True, inline="always")
 def _from_log10(value):
+    size = value * -1e7
+    if -0.5 < size < 99e7:
+        m = np.int64(size + 0.5)
+        if abs(size - m) < 1e-6:  # seven decimals, as in nearly all files
+            return POWER_HIGH[m >> 20] * POWER_MIDDLE[(m >> 10) & 1023] * POWER_LOW[m & 1023]
     return 0.0 if value <= LOG10_ZERO else math.exp(value * LN10)
 
 
@@ -180,6 +198,14 @@ def parse_unigrams(buf, begin, end, section, words, p, bow):
         i = nxt
         lines += 1
     return Parsed(DONE, i, i, words.size[0], lines)
+
+
+@njit(cache=True, nogil=True)
+def count_lines(buf, begin, end):
+    lines = 0
+    for i in range(begin, end):
+        lines += buf[i] == NEWLINE
+    return lines
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -484,7 +510,8 @@ def as_written(value):
         log10 = math.log(value[i]) / LN10 if value[i] > 0.0 else LOG10_ZERO
         if 0.1 <= abs(log10) < 99.0:  # seven decimals
             read = math.floor(abs(log10) * 1e7 + 0.5) / 1e7
-            found[i] = math.exp(math.copysign(read, log10) * LN10)
+            off = (math.copysign(read, log10) - log10) * LN10  # 1e-7 at most: exp in three terms has all digits
+            found[i] = value[i] * (1.0 + off * (1.0 + 0.5 * off))
         elif math.isfinite(log10):
             read, _ = parse_number(digits, 0, _put_log10(digits, 0, value[i]))
             found[i] = _from_log10(read)
@@ -512,14 +539,17 @@ def format_ngrams(written, row, end, spelling, words, out):
     ids = np.empty(order, np.int64)
     before = np.empty(LINE_ROOM, np.uint8)  # the history's words
     size = np.int64(0)
-    # back-off weights lie anywhere, so those of some rows are fetched at once
+    # what is known of rows as histories lies anywhere, so that of some rows is fetched at once
     weight = np.empty(BATCH)
+    longer, longer_end = np.empty(BATCH, np.int64), np.empty(BATCH, np.int64)
     first = row - BATCH
     while row < end:
         if not written.top and row == first + BATCH:
             first = row
             for r in range(row, min(end, row + BATCH)):
-                weight[r - first] = written.bow[written.as_hist[r]]
+                h = np.int64(written.as_hist[r])
+                weight[r - first] = written.bow[h]
+                longer[r - first], longer_end[r - first] = written.longer[h], written.longer[h + 1]
         if written.keep.shape[0] and not written.keep[row]:
             row += 1
             continue
@@ -543,9 +573,9 @@ def format_ngrams(written, row, end, spelling, words, out):
         copy_bytes(out, n + size, words.blob, words.offset[w], length)
         n += size + length
         if not written.top:
-            back = weight[row - first]
-            h = np.int64(written.as_hist[row])
-            if abs(back - 1.0) > NEARLY or _any_kept(written.longer[h], written.longer[h + 1], written.keep_longer):
+            b = row - first
+            back = weight[b]
+            if abs(back - 1.0) > NEARLY or _any_kept(longer[b], longer_end[b], written.keep_longer):
                 out[n] = TAB
                 n = _put_log10(out, n + 1, back)
         out[n] = NEWLINE

@@ -72,20 +72,19 @@ def history_sums(level, lower_sum, lower_doubt):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def rescaled(level, lower, own, top, new_p, new_bow):
+def rescale(level, lower, own, new, new_bow):
     """One order of a model with p(w|h) times c(hw), c being own.scale[i] for the row own.row[i] and c(h'w) elsewhere:
 
         Z(h) = bow(h) (Z(h') - sum p(w|h') c(h'w)) + sum p(w|h) c(hw), sums over the rows of h,
 
-    p(w|h') c(h'w) = Z(h') times the new p(w|h'), `lower`. Fills new_p = p c / Z and new_bow = bow Z(h') / Z, which may
-    be p and bow themselves; returns `Scaled`, without Z and c at the top."""
+    p(w|h') c(h'w) = Z(h') times the new p(w|h'), `lower`. Fills `new`, p = p c / Z and, unless they are empty, Z and c;
+    and new_bow = bow Z(h') / Z. Both may be the level's own arrays."""
     begin, suffix, back = level.trie.begin, level.trie.suffix, level.trie.back
     p, bow = level.p, level.bow
-    n_hist = bow.shape[0]
-    z = np.empty(0 if top else n_hist)
-    scale = np.empty(0 if top else p.shape[0])
+    new_p, scale, z = new
+    top = z.shape[0] == 0
     at = 0
-    for h in range(n_hist):
+    for h in range(bow.shape[0]):
         seen = 0.0
         covered = 0.0
         for r in range(begin[h], begin[h + 1]):
@@ -107,7 +106,6 @@ def rescaled(level, lower, own, top, new_p, new_bow):
         new_bow[h] = backed_off * share
         for r in range(begin[h], begin[h + 1]):
             new_p[r] *= share
-    return Scaled(new_p, scale, z)
 
 
 @njit(cache=True, nogil=True)

@@ -130,18 +130,16 @@ def first_duplicate(begin, word):
 
 
 @njit(cache=True, nogil=True)
-def rank_as_histories(word, n_words):
-    """as_hist[r]: rank of row r when the rows are sorted by their last word first; ties keep their order."""
+def rank_as_histories(word, n_words, as_hist):
+    """Fills as_hist[r]: rank of row r when the rows are sorted by their last word first; ties keep their order."""
     start = np.zeros(n_words + 1, np.int64)
     for r in range(word.shape[0]):
         start[word[r] + 1] += 1
     for w in range(n_words):
         start[w + 1] += start[w]
-    as_hist = np.empty(word.shape[0], np.int32)
     for r in range(word.shape[0]):
         as_hist[r] = start[word[r]]
         start[word[r]] += 1
-    return as_hist
 
 
 @njit(cache=True, nogil=True)
@@ -181,12 +179,10 @@ def spell(spelling, length, h, ids):
 
 
 @njit(cache=True, nogil=True)
-def scattered(value, place):
+def scatter(value, place, out):
     """out[place[i]] = value[i]"""
-    out = np.empty_like(value)
     for i in range(value.shape[0]):
         out[place[i]] = value[i]
-    return out
 
 
 @njit(cache=True, nogil=True)
@@ -222,12 +218,11 @@ def find_row(begin, word, h, w):
 
 
 @njit(cache=True, nogil=True)
-def link_suffixes(branches, back, lower):
-    """suffix[r] = the row of h'w among the branches `lower` for row r = hw, or -1 where it is missing; back[h] = h'.
+def link_suffixes(branches, back, lower, suffix):
+    """Fills suffix[r] = the row of h'w among the branches `lower` for row r = hw, -1 where there is none; back[h] = h'.
     Histories with the same h' lie side by side, so the rows searched are in cache; words ascend, so each search begins
     where the last one ended."""
     begin, word = branches.begin, branches.word
-    suffix = np.empty(word.shape[0], np.int32)
     for h in range(begin.shape[0] - 1):
         b = back[h]
         if b < 0:
@@ -243,16 +238,13 @@ def link_suffixes(branches, back, lower):
                 suffix[r] = lo
             else:
                 suffix[r] = -1
-    return suffix
 
 
 @njit(cache=True, nogil=True)
-def back_histories(suffix, as_hist, lower_as_hist):
-    """back[h] = the history h' that h backs off to, or -1 where it is missing."""
-    back = np.empty(suffix.shape[0], np.int32)
+def back_histories(suffix, as_hist, lower_as_hist, back):
+    """Fills back[h] = the history h' that h backs off to, or -1 where it is missing."""
     for r in range(suffix.shape[0]):
         back[as_hist[r]] = lower_as_hist[suffix[r]] if suffix[r] >= 0 else -1
-    return back
 
 
 @njit(cache=True, nogil=True)

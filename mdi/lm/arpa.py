@@ -25,13 +25,25 @@ from mdi.kernels.text import LINE_ROOM, line_bounds
 from mdi.kernels.trie import Spelling
 from mdi.lm import cache
 from mdi.lm.model import NgramModel, with_suffixes
-from mdi.lm.trie import MAX_ROWS, NONE, Array, Trie, add_order, sort_rows, unigram_trie, with_histories
+from mdi.lm.trie import (
+    MAX_ROWS,
+    NONE,
+    Array,
+    Trie,
+    add_order,
+    roomy,
+    scattered,
+    sort_rows,
+    unigram_trie,
+    widened,
+    with_histories,
+)
 from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, to_str
 from mdi.memory import give_back, let_go_of_compiler
 from mdi.progress import Progress, say
 
 # No n-gram line is shorter than "-1 a\n", and deflate packs at most about 1030 to 1.
-_SHORTEST_LINE, _DEFLATE_MOST = 5, 1040
+_SHORTEST_LINE, _DEFLATE_MOST, _USUAL_PACKING = 5, 1040, 2
 _LONGEST_LINE = 1 << 20
 # Files are parsed in windows of this size, several at a time.
 _WINDOW = 1 << 20
@@ -189,12 +201,20 @@ class ArpaSections:
         good until the next ones are asked for."""
         count, top, n = self.counts[k - 1], k == self.order, 0
         _expect(self.lines, rf"\{k}-grams:")
-        section, shared = kernels.Section(k, top, MAX_SPELLED), (self.vocab.arrays,)
+        section, spare = kernels.Section(k, top, MAX_SPELLED), list[kernels.ReadIds]()
 
-        def rows(room: int) -> kernels.ReadIds:
+        def place(window: _Window, _: bool) -> kernels.ReadIds:
+            room = window.size // (2 * k + 2) + 1  # "0 a b\n" is the shortest line
+            part = spare.pop() if spare else None
+            if part is not None and len(part.p) >= room:
+                return part
+            room += room // 8
             return kernels.ReadIds(np.empty((k, room), np.int32), np.empty(room), np.empty(0 if top else room))
 
-        for found, part in _parsed(self.lines, section, shared, kernels.parse_ids, rows):
+        def parse(window: _Window, part: kernels.ReadIds) -> kernels.Parsed:
+            return kernels.parse_ids(window.buffer, window.at, window.size, section, self.vocab.arrays, part)
+
+        for found, part in _parsed(self.lines, parse, place):
             window = self.lines.windows[0]
             window.at = found.line
             self.lines.number += found.lines
@@ -203,6 +223,9 @@ class ArpaSections:
             n += found.n
             self.progress.update(sum(self.counts[: k - 1]) + n)
             yield part.ids[:, : found.n], part.p[: found.n], part.bow[: found.n]
+            spare.append(part)
+            if found.why == kernels.DIRECTIVE:
+                break
         _check_count(self.lines, k, n, count)
 
 
@@ -242,7 +265,7 @@ def _read_text(path: str) -> NgramModel:
                 raise MdiError(
                     f"{lines.path}: a back-off weight of over 10^308 after a {k}-gram; expected a finite one"
                 )
-            bow.append(trie_kernels.scattered(row_bow, trie.as_hist[k]))
+            bow.append(scattered(row_bow, trie.as_hist[k]))
     file.expect_end()
     give_back()
     return NgramModel(vocab, trie, p, bow)
@@ -296,16 +319,12 @@ def _expect(lines: _Lines, directive: str) -> None:
         raise lines.error(f"'{to_str(text)}'; expected {directive}", lines.number - 1)
 
 
-def _grown(array: np.ndarray, size: int) -> np.ndarray:
-    """The array itself, which nobody else may have: large ones are not copied, the system maps their pages again."""
-    array.resize(size, refcheck=False)
-    return array
-
-
-def _room(count: int, have: int) -> int:
-    """The header may lie, so arrays grow towards what it announces instead of starting there. Room that is not used
-    costs nothing: pages come into being when they are written."""
-    return min(count, max(1 << 24, 2 * have))
+def _room(lines: _Lines, count: int, have: int) -> int:
+    """The header may lie, so arrays grow towards what it announces, unless a file of this size, hardly packed or not at
+    all, may well have as many n-grams. Room that is not used costs nothing: pages come into being when they are
+    written."""
+    size = 0 if lines.path == "-" else os.path.getsize(lines.path)
+    return count if count <= _USUAL_PACKING * size // _SHORTEST_LINE else min(count, max(1 << 24, 2 * have))
 
 
 class _Prefixes:
@@ -331,7 +350,7 @@ class _Prefixes:
 def _read_unigrams(
     lines: _Lines, words: GrowingVocabulary, count: int, top: bool, progress: Progress
 ) -> tuple[np.ndarray, np.ndarray]:
-    p = np.empty(_room(count, 0))
+    p = np.empty(_room(lines, count, 0))
     bow = np.empty(len(p))
     section = kernels.Section(1, top, count)
     while lines.fill():
@@ -344,8 +363,8 @@ def _read_unigrams(
             break
         if found.why == kernels.FULL:
             if words.n >= len(p):
-                size = _room(count, len(p))
-                p, bow = _grown(p, size), _grown(bow, size)
+                size = _room(lines, count, len(p))
+                p, bow = widened(p, size, spend=True), widened(bow, size, spend=True)
             words.make_room(1024, window.size - found.line)
         elif found.why != kernels.DONE:
             _fail(lines, found.why, found.at, 1, count, words.n)
@@ -353,42 +372,56 @@ def _read_unigrams(
     return p[: words.n].copy(), bow[: words.n].copy()
 
 
+class _Rows:
+    """The rows of one order as they are read. The place of each window's rows follows from the lines of those before
+    it, so that threads fill them in; where lines are blank, rows are moved up afterwards."""
+
+    def __init__(self, lines: _Lines, count: int, top: bool) -> None:
+        self.lines, self.count = lines, count
+        self.size, self.next, self.n = _room(lines, count, 0), 0, 0
+        self.arrays = [np.empty(self.size, np.int32), roomy(self.size, np.int32), roomy(self.size, float)]
+        if not top:
+            self.arrays.append(np.empty(self.size))
+
+    def place(self, window: _Window, idle: bool) -> tuple[int, kernels.ReadRows] | None:
+        """(row, arrays from there on) for the rows of a window, never more than the header announced. None where there
+        is no room as long as threads are not idle."""
+        first = self.next
+        end = min(self.count, first + kernels.count_lines(window.buffer, window.at, window.size))
+        if end > self.size:
+            if not idle:
+                return None
+            self.size = max(end, _room(self.lines, self.count, self.size))
+            self.arrays = [widened(part, self.size, spend=True) for part in self.arrays]
+        self.next = end
+        return first, _as_rows([part[first:end] for part in self.arrays])
+
+    def add(self, first: int, part: kernels.ReadRows, n: int) -> None:
+        """The next n rows are here."""
+        if first != self.n:
+            for to, piece in zip(self.arrays, part, strict=False):
+                to[self.n : self.n + n] = piece[:n]
+        self.n += n
+
+    def apart(self) -> kernels.ReadRows:
+        """Room elsewhere for the rows of a window that are still to come, and one more."""
+        size = min(self.count - self.n, _WINDOW) + 1
+        return _as_rows([np.empty(size, part.dtype) for part in self.arrays])
+
+    def all(self) -> kernels.ReadRows:
+        return _as_rows(self.arrays)
+
+
+def _as_rows(arrays: list[Array]) -> kernels.ReadRows:
+    """History, word, p, and the back-off weight unless it is the highest order."""
+    return kernels.ReadRows(*arrays, *[np.empty(0)] * (4 - len(arrays)))
+
+
 def _read_order(lines, vocab, trie: Trie, prefixes: _Prefixes, k: int, counts: list[int], progress: Progress):
-    count, top = counts[k - 1], k == len(counts)
-    size = _room(count, 0)
-    hist, word, p = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size)
-    bow = np.empty(0 if top else size)
-    section, shared = kernels.Section(k, top, MAX_ROWS), (vocab.arrays, prefixes.arrays)
-    n, before, first_line = 0, sum(counts[: k - 1]), lines.number
-
-    def rows(room: int) -> kernels.ReadRows:
-        ids = np.empty(room, np.int32), np.empty(room, np.int32)
-        return kernels.ReadRows(*ids, np.empty(room), np.empty(0 if top else room))
-
-    for found, part in _parsed(lines, section, shared, kernels.parse_ngrams, rows):
-        window = lines.windows[0]
-        if n + found.n > count or (n + found.n == count and found.why not in (kernels.DONE, kernels.DIRECTIVE)):
-            least = section._replace(limit=count - n)
-            found = kernels.parse_ngrams(window.buffer, window.at, window.size, least, *shared, part)
-        window.at = found.line
-        lines.number += found.lines
-        if found.why not in (kernels.DONE, kernels.DIRECTIVE):
-            _fail(lines, found.why, found.at, k, count, n)
-        if n + found.n > size:
-            size = max(n + found.n, _room(count, size))
-            hist, word, p = _grown(hist, size), _grown(word, size), _grown(p, size)
-            bow = bow if top else _grown(bow, size)
-        whole = kernels.ReadRows(hist, word, p, bow)
-        for to, piece in zip(whole[: 3 if top else 4], part, strict=False):
-            to[n : n + found.n] = piece[: found.n]
-        del whole, to
-        n += found.n
-        progress.update(before + n)
-    _check_count(lines, k, n, count)
-    if n < size:
-        hist, word, p, bow = hist[:n], word[:n].copy(), p[:n].copy(), bow[:n]
+    top, first_line = k == len(counts), lines.number
+    hist, word, p, bow = _read_rows(lines, vocab, prefixes, k, counts, progress)
     begin, perm, twice = sort_rows(hist, word, trie.n_hist(k - 1))
-    del hist, shared
+    del hist
     if top:
         prefixes.clear()
     if twice >= 0:
@@ -399,31 +432,50 @@ def _read_order(lines, vocab, trie: Trie, prefixes: _Prefixes, k: int, counts: l
     return add_order(trie, begin, word), p, bow
 
 
+def _read_rows(lines, vocab, prefixes: _Prefixes, k: int, counts: list[int], progress: Progress) -> kernels.ReadRows:
+    count, top, before = counts[k - 1], k == len(counts), sum(counts[: k - 1])
+    section, read = kernels.Section(k, top, MAX_ROWS), _Rows(lines, count, top)
+
+    def parse(window: _Window, place: tuple[int, kernels.ReadRows], section=section) -> kernels.Parsed:
+        _, part = place
+        return kernels.parse_ngrams(window.buffer, window.at, window.size, section, vocab.arrays, prefixes.arrays, part)
+
+    for found, place in _parsed(lines, parse, read.place):
+        window = lines.windows[0]
+        if found.why not in (kernels.DONE, kernels.DIRECTIVE):
+            # maybe for want of room, after blank lines; and rows beyond those announced are wrong whatever they are
+            place = -1, read.apart()
+            found = parse(window, place, section._replace(limit=count - read.n))
+        window.at = found.line
+        lines.number += found.lines
+        if found.why not in (kernels.DONE, kernels.DIRECTIVE):
+            _fail(lines, found.why, found.at, k, count, read.n)
+        first, part = place
+        read.add(first, part, found.n)
+        progress.update(before + read.n)
+        if found.why == kernels.DIRECTIVE:
+            break
+    _check_count(lines, k, read.n, count)
+    return read.all()
+
+
 def _parsed(
-    lines: _Lines, section: kernels.Section, shared: tuple, parse: Callable, rows: Callable[[int], Any]
+    lines: _Lines, parse: Callable[[_Window, Any], kernels.Parsed], place: Callable[[_Window, bool], Any]
 ) -> Iterator[tuple[kernels.Parsed, Any]]:
-    """What a parser found in each window up to the end of the section, with the rows it filled, for which `rows` makes
-    room; in the file's order, but several windows are worked on at a time. What has been parsed beyond the section's
-    end is parsed again by the next one."""
-    spare: list[Any] = []
+    """What a parser found in each window, until nobody asks for more, and the place that its rows got;
+    in the file's order, but several windows are worked on at a time. `place` is told whether none is at present, and
+    otherwise may ask to wait for that, by None. What has been parsed beyond the section's end is parsed again by the
+    next one."""
     jobs: deque = deque()
-
-    def work(window: _Window, part: Any) -> tuple[kernels.Parsed, Any]:
-        return parse(window.buffer, window.at, window.size, section, *shared, part), part
-
     with ThreadPoolExecutor(_THREADS) as pool:
         while lines.fill():
             while len(jobs) <= _THREADS and (window := lines.ahead(len(jobs))) is not None:
-                room = window.size // (2 * section.order + 2) + 1  # "0 a b\n" is the shortest line
-                part = spare.pop() if spare else None
-                if part is None or len(part.p) < room:
-                    part = rows(room + room // 8)
-                jobs.append(pool.submit(work, window, part))
-            found, part = jobs.popleft().result()
-            yield found, part
-            spare.append(part)
-            if found.why != kernels.DONE:
-                return
+                part = place(window, not jobs)
+                if part is None:
+                    break
+                jobs.append((pool.submit(parse, window, part), part))
+            job, part = jobs.popleft()
+            yield job.result(), part
 
 
 def _duplicate(lines: _Lines, first_line: int, k: int, index: int) -> MdiError:

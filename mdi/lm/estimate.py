@@ -24,11 +24,11 @@ import numpy as np
 from mdi.errors import MdiError, check_choice
 from mdi.kernels import estimate as kernels
 from mdi.kernels.estimate import HistoryStatistics
-from mdi.kernels.trie import Branches, Level, keep_level, link_suffixes
+from mdi.kernels.trie import Branches, Level, keep_level
 from mdi.lm.counts import Counts, CountStream
 from mdi.lm.external import Rows
 from mdi.lm.model import NgramModel
-from mdi.lm.trie import NONE, Array, Trie, add_order, unigram_trie, with_histories
+from mdi.lm.trie import NONE, Array, Trie, add_order, linked, unigram_trie, with_histories
 from mdi.lm.vocabulary import Vocabulary
 
 SMOOTHING = ("kn", "kn-interpolated", "wb")
@@ -156,7 +156,7 @@ class _Top:
         suffix = rows.word
         branches = Branches(rows.begin, rows.word)
         if j > 1:
-            suffix = link_suffixes(branches, self.trie.back[j][rows.first : last], self.trie.branches(j))
+            suffix = linked(branches, self.trie.back[j][rows.first : last], self.trie.branches(j))
         kernels.add_preceding(suffix, count, self.preceding)
         kernels.add_statistics(branches, count, self.bos, _of(self.after, slice(rows.first, last)), self.n)
         keep = np.flatnonzero(count >= self.least)

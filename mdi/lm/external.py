@@ -19,8 +19,8 @@ import numpy as np
 from mdi.errors import MdiError
 from mdi.files import scratch_folder
 from mdi.kernels import counts as kernels
-from mdi.kernels.trie import Branches, radix_sort, rank_as_histories
-from mdi.lm.trie import NONE, Array, Trie, add_order, unigram_trie, with_histories
+from mdi.kernels.trie import Branches, radix_sort
+from mdi.lm.trie import NONE, Array, Trie, add_order, ranked, unigram_trie, with_histories
 from mdi.progress import Progress
 
 # Tokens counted at once: the sort of few stays near the processor's cache.
@@ -88,7 +88,7 @@ def count_block(ids: Array, order: int, n_words: int, bos: int) -> SortedRun:
         for arrays, part in zip((begin, word, count), rows, strict=True):
             arrays.append(part)
         if k < order:
-            as_hist = rank_as_histories(word[k], n_words)
+            as_hist = ranked(rows[1], n_words)
     return SortedRun(begin, word, count)
 
 
@@ -123,9 +123,7 @@ class MergedRuns:
         self.count.append(np.concatenate(count))
         for i, run in enumerate(self.runs):
             union_hist = np.empty(len(run.word[k]), np.int32)
-            union_hist[rank_as_histories(run.word[k][:], self.trie.n_words)] = self.trie.as_hist[k][
-                np.concatenate(numbers[i])
-            ]
+            union_hist[ranked(run.word[k][:], self.trie.n_words)] = self.trie.as_hist[k][np.concatenate(numbers[i])]
             self.union_hist[i] = union_hist
 
     def top(self) -> Iterator[Rows]:

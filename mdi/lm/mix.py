@@ -18,7 +18,6 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.kernels import mix as kernels
-from mdi.kernels import trie as tries
 from mdi.kernels.arpa import as_written
 from mdi.kernels.mix import KnownRows
 from mdi.lm.model import NgramModel, extend, over_vocabulary, with_suffixes, without
@@ -27,7 +26,7 @@ from mdi.lm.perplexity import token_probs
 from mdi.lm.sharded import ShardedModel, worst_of
 from mdi.lm.shards import Shard, gaps_of
 from mdi.lm.text import Text, TextLike
-from mdi.lm.trie import NONE, Array, Trie, is_closed, locate, unigram_trie, union
+from mdi.lm.trie import NONE, Array, Trie, is_closed, linked, locate, scattered, unigram_trie, union
 from mdi.lm.vocabulary import join_vocabularies
 
 # No weight moves by more than this in the last iteration.
@@ -140,8 +139,8 @@ def _add(model: NgramModel, weight: float, trie: Trie, p: list[Array]) -> None:
     for k in range(2, trie.order + 1):
         known = KnownRows(NONE, np.zeros(0), NONE, np.zeros(0))
         if k <= model.order:
-            hist = tries.scattered(trie.as_hist[k - 1][where], own.as_hist[k - 1])
-            where = tries.link_suffixes(own.branches(k), hist, trie.branches(k))
+            hist = scattered(trie.as_hist[k - 1][where], own.as_hist[k - 1])
+            where = linked(own.branches(k), hist, trie.branches(k))
             known = KnownRows(hist, model.bow[k - 1], where, model.p[k])
         lower = kernels.add_mixed(trie.level(k), lower, known, weight, p[k], k < trie.order)
 

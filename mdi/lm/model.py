@@ -11,20 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
 
 from mdi.errors import MdiError
 from mdi.kernels import model as kernels
-from mdi.kernels import trie as kernels_trie
 from mdi.kernels.model import ModelArrays, ModelLevel, OwnScales, Scaled
-from mdi.kernels.trie import Branches
+from mdi.kernels.trie import Branches, Level
 from mdi.lm.trie import (
     NONE,
     Array,
     Trie,
     add_order,
+    blocks,
     closed,
     from_ngrams,
     is_closed,
@@ -32,12 +33,15 @@ from mdi.lm.trie import (
     lowest,
     missing_suffixes,
     padded,
+    scattered,
     sort_rows,
     unigram_trie,
+    widened,
     with_histories,
     with_order,
 )  # fmt: skip
 from mdi.lm.vocabulary import Vocabulary
+from mdi.threads import each_in_threads
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -57,6 +61,14 @@ class NgramModel:
     def level(self, k: int) -> ModelLevel:
         """Order k, 2 or more, for kernels that pass over the model order by order."""
         return ModelLevel(self.trie.level(k), self.p[k], self.bow[k - 1], self.p[k - 1])
+
+    def level_block(self, k: int, first: int, end: int) -> tuple[slice, ModelLevel]:
+        """(rows, order k) of the histories first .. end alone; rows are counted from the first of them."""
+        trie = self.trie
+        begin = trie.begin[k][first : end + 1]
+        rows = slice(int(begin[0]), int(begin[-1]))
+        level = Level(begin - begin[0], trie.word[k][rows], trie.suffix[k][rows], trie.back[k - 1][first:end])
+        return rows, ModelLevel(level, self.p[k][rows], self.bow[k - 1][first:end], self.p[k - 1])
 
     def arrays(self) -> ModelArrays:
         """All orders, for kernels that look up n-grams."""
@@ -163,7 +175,7 @@ def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramMode
             trie = replace(trie, as_hist=[*trie.as_hist, links], back=[*trie.back, back])
         fresh_hist = np.sort(trie.as_hist[j][lower_fresh])
         bow.append(_inserted(old_bow, j, fresh_hist, np.ones(len(fresh_hist)), spend))
-        hist = kernels_trie.scattered(trie.as_hist[j][place], new.as_hist[j])
+        hist = scattered(trie.as_hist[j][place], new.as_hist[j])
         place, is_fresh = kernels.place_rows(new.branches(k), hist, fresh_hist, old.branches(k))
         fresh, row_hist = place[is_fresh], hist[new.hist_of_rows(k)[is_fresh]]
         moved = bool(lower_moved or len(fresh))
@@ -201,17 +213,9 @@ def _inserted(arrays: list[Array], k: int, at: Array, values: Array, spend: bool
         arrays[k] = NONE
     if not len(at) and (spend or share):
         return array
-    size = len(array)
-    try:
-        if not spend:
-            raise ValueError
-        array.resize(size + len(at))  # refuses if somebody else refers to it, or it has its memory from elsewhere
-    except ValueError:
-        wider = np.empty(size + len(at), array.dtype)
-        wider[:size] = array
-        array = wider
-    kernels.insert(array, at, values)
-    return array
+    wider = widened(array, len(array) + len(at), spend=spend)
+    kernels.insert(wider, at, values)
+    return wider
 
 
 def first_orders(model: NgramModel, order: int) -> NgramModel:
@@ -251,13 +255,26 @@ def rescaled(model: NgramModel, rows: list[Array], scales: list[Array], *, spend
     p, bow = [NONE, lower.p], [model.bow[0]]
     for k in range(2, trie.order + 1):
         own = OwnScales(rows[k], scales[k]) if k < len(rows) else OwnScales(NONE, np.zeros(0))
-        new_p, new_bow = (
-            (model.p[k], model.bow[k - 1]) if spend else (np.empty(trie.rows(k)), np.empty(trie.n_hist(k - 1)))
-        )
-        lower = kernels.rescaled(model.level(k), lower, own, k == trie.order, new_p, new_bow)
+        n_rows, n_hist, top = trie.rows(k), trie.n_hist(k - 1), k == trie.order
+        new_p, new_bow = (model.p[k], model.bow[k - 1]) if spend else (np.empty(n_rows), np.empty(n_hist))
+        new = Scaled(new_p, np.empty(0 if top else n_rows), np.empty(0 if top else n_hist))
+        each_in_threads(partial(_rescale, model.level(k), lower, own, new, new_bow), blocks(trie.begin[k]))
         p.append(new_p)
         bow.append(new_bow)
+        lower = new
     return NgramModel(model.vocab, trie, p, bow)
+
+
+def _rescale(
+    level: ModelLevel, lower: Scaled, own: OwnScales, new: Scaled, new_bow: Array, block: tuple[int, int]
+) -> None:
+    """Some histories of one order."""
+    first, end = block
+    begin, back = level.trie.begin[first : end + 1], level.trie.back[first:end]
+    here = slice(*np.searchsorted(own.row, begin[[0, -1]]).tolist())
+    part = level._replace(trie=level.trie._replace(begin=begin, back=back), bow=level.bow[first:end])
+    own = OwnScales(own.row[here], own.scale[here])
+    kernels.rescale(part, lower, own, new._replace(z=new.z[first:end]), new_bow[first:end])
 
 
 def over_vocabulary(model: NgramModel, vocab: Vocabulary, ids: Array) -> NgramModel:

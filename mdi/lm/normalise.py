@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -10,11 +12,11 @@ from mdi.errors import MdiError
 from mdi.kernels import model as model_kernels
 from mdi.kernels import normalise as kernels
 from mdi.kernels.model import ModelLevel
-from mdi.kernels.trie import Level
 from mdi.lm.model import NgramModel, with_suffixes
-from mdi.lm.trie import NONE, Array, Trie, closure, is_closed
+from mdi.lm.trie import BLOCK, NONE, Array, Trie, blocks, closure, is_closed
 from mdi.lm.vocabulary import Vocabulary
 from mdi.progress import say
+from mdi.threads import each_in_threads, in_threads
 
 # What is found in a file for the probabilities or weights that were written: see mdi/fst/formats.py.
 Reader = Callable[[Array], Array]
@@ -27,8 +29,6 @@ TOLERANCE = 1e-9
 MAX_OUTPUT_GAP = (1e-5, 2e-6)
 # Sums that rounding may have changed by more are added up word by word, up to so many additions.
 DOUBT, MOST_ADDED = 1e-8, 2_000_000_000
-# Sums are computed for histories that have so many rows together.
-BLOCK = 1 << 18
 # A file that was read: worth a warning, no longer a probability model.
 SUM_WARNING, SUM_ERROR = 1e-4, 1e-3
 
@@ -79,7 +79,7 @@ def _weight_by_word(trie: Trie, p: list[Array], bow: list[Array], h: int, known:
     k = len(bow)
     rows = np.arange(trie.begin[k][h], trie.begin[k][h + 1])
     own = rows[known[rows]] if len(known) else rows
-    lower = _distribution(trie, p, bow, k - 2, int(trie.back[k - 1][h]), lambda values: values)
+    lower = _distribution(trie, p, bow, k - 2, int(trie.back[k - 1][h]))
     backed_off = lower[trie.word[k][rows]]
     unseen = np.ones(trie.n_words, bool)
     unseen[trie.word[k][own]] = False
@@ -90,6 +90,16 @@ def _weight_by_word(trie: Trie, p: list[Array], bow: list[Array], h: int, known:
     return weight, 1.0 - seen if free <= 0.0 and (p[1][unseen] > 0.0).any() else 0.0
 
 
+@dataclass(frozen=True)
+class _Lower:
+    """What the sums of one order need of the one below it: probabilities as they are found, the sums of its histories,
+    and how far rounding may have moved these."""
+
+    p: Array
+    sums: Array
+    doubts: Array
+
+
 def _sum_blocks(
     model: NgramModel, reader: Reader | None, keep: list[Array] | None = None
 ) -> Iterator[tuple[int, int, Array]]:
@@ -98,50 +108,67 @@ def _sum_blocks(
     file that has the flagged rows only: the others are backed off. Of the longest histories, which are most of them,
     nothing is kept but the block."""
     trie = model.trie
-    read = reader or (lambda values: values)
-    lower = read(model.p[1])
-    sums, doubts, added = np.array([float(lower.sum())]), np.zeros(1), 0
-    yield 0, 0, sums
+    p = _found(model.p[1], reader)
+    lower, added = _Lower(p, np.array([float(p.sum())]), np.zeros(1)), 0
+    yield 0, 0, lower.sums
     for k in range(2, trie.order + 1):
-        j, begin, top = k - 1, trie.begin[k], k == trie.order
-        p = model.p[k] if top else read(model.p[k])
-        new_sums, new_doubts = np.empty(0 if top else len(begin) - 1), np.empty(0 if top else len(begin) - 1)
-        for first, end in _blocks(begin):
-            rows = slice(int(begin[first]), int(begin[end]))
-            part = Level(begin[first : end + 1] - begin[first], trie.word[k][rows], trie.suffix[k][rows],
-                         trie.back[j][first:end])  # fmt: skip
-            part_p, part_bow = read(p[rows]) if top else p[rows], read(model.bow[j][first:end])
-            if reader is not None and keep is not None:  # in memory they are what backing off gives
-                gone = np.flatnonzero(~keep[k][rows])
-                hist = np.searchsorted(part.begin, gone.astype(np.int32), side="right") - 1
-                model_kernels.back_off(gone, hist, part.suffix, part_bow, lower, part_p)
-            total, doubt = model_kernels.history_sums(ModelLevel(part, part_p, part_bow, lower), sums, doubts)
-            if not top:
-                new_sums[first:end], new_doubts[first:end] = total, doubt
+        top, n_hist = k == trie.order, trie.n_hist(k - 1)
+        p = model.p[k] if top else _found(model.p[k], reader)
+        size = 0 if top else n_hist
+        here = _Lower(p, np.empty(size), np.empty(size))
+        work = partial(_sums_of_block, model, reader, keep, k, p, lower)
+        for first, total, doubt in in_threads(work, blocks(trie.begin[k])):
             unsure = np.flatnonzero(~(doubt <= DOUBT)).tolist()
+            if not top:
+                here.sums[first : first + len(total)], here.doubts[first : first + len(total)] = total, doubt
             added += len(unsure)
             if added * trie.n_words > MOST_ADDED:
-                shown = model.vocab.spell(trie.words_of_hist(j, first + unsure[0]))
+                shown = model.vocab.spell(trie.words_of_hist(k - 1, first + unsure[0]))
                 raise MdiError(
                     f"{added:,} back-off weights or more are so large that sums of probabilities have no digits left, "
                     f"such as that of '{shown}'; expected weights below a million. Prune the model (mdi prune), or "
                     f"build it again"
                 )
             for h in unsure:
-                total[h] = _added_up(model, j, first + h, read)
-            yield j, first, total
-        lower, sums, doubts = p, new_sums, new_doubts
+                total[h] = _added_up(model, k - 1, first + h, reader)
+            yield k - 1, first, total
+        lower = here
 
 
-def _blocks(begin: Array) -> Iterator[tuple[int, int]]:
-    """Cuts the histories (first, end) into blocks of about BLOCK rows, and of BLOCK histories at most."""
-    first, last = 0, len(begin) - 1
-    while first < last:
-        limit = begin.dtype.type(min(int(begin[first]) + BLOCK, int(begin[-1])))
-        end = int(np.searchsorted(begin, limit, side="right")) - 1
-        end = min(max(end, first + 1), first + BLOCK, last)
-        yield first, end
-        first = end
+def _sums_of_block(
+    model: NgramModel,
+    reader: Reader | None,
+    keep: list[Array] | None,
+    k: int,
+    p: Array,
+    lower: _Lower,
+    block: tuple[int, int],
+) -> tuple[int, Array, Array]:
+    """(first history, sums, how far rounding may have moved them) of histories of length k - 1. `p` of the highest
+    order is still to be read as it is found in the file."""
+    rows, level = model.level_block(k, *block)
+    part, part_p, part_bow = level.trie, p[rows], level.bow
+    if reader is not None:
+        part_p, part_bow = reader(part_p) if k == model.order else part_p, reader(part_bow)
+        if keep is not None:  # in memory they are what backing off gives
+            gone = np.flatnonzero(~keep[k][rows])
+            hist = np.searchsorted(part.begin, gone.astype(np.int32), side="right") - 1
+            model_kernels.back_off(gone, hist, part.suffix, part_bow, lower.p, part_p)
+    level = ModelLevel(part, part_p, part_bow, lower.p)
+    return block[0], *model_kernels.history_sums(level, lower.sums, lower.doubts)
+
+
+def _found(values: Array, reader: Reader | None) -> Array:
+    """What `reader` finds in the file for all these values, or these."""
+    if reader is None:
+        return values
+    read, found = reader, np.empty(len(values))
+
+    def part(first: int) -> None:
+        found[first : first + BLOCK] = read(values[first : first + BLOCK])
+
+    each_in_threads(part, range(0, len(values), BLOCK))
+    return found
 
 
 def history_sums(model: NgramModel, reader: Reader | None = None) -> list[Array]:
@@ -156,14 +183,14 @@ def _collected(model: NgramModel, blocks: Iterator[tuple[int, int, Array]]) -> l
     return found
 
 
-def _added_up(model: NgramModel, j: int, h: int, read: Reader) -> float:
+def _added_up(model: NgramModel, j: int, h: int, reader: Reader | None) -> float:
     """sum_w p(w|h), word by word: as exact as any, but as slow as there are words."""
-    return float(_distribution(model.trie, model.p, model.bow, j, h, read).sum())
+    return float(_distribution(model.trie, model.p, model.bow, j, h, reader).sum())
 
 
-def _distribution(trie: Trie, p: list[Array], bow: list[Array], j: int, h: int, read: Reader) -> Array:
+def _distribution(trie: Trie, p: list[Array], bow: list[Array], j: int, h: int, reader: Reader | None = None) -> Array:
     """p(w|h) of every word w."""
-    chain = []
+    chain, read = [], reader or (lambda values: values)
     while j > 0:
         chain.append((j, h))
         j, h = j - 1, int(trie.back[j][h])

@@ -19,6 +19,7 @@ filler.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,12 +29,15 @@ from mdi.errors import MdiError
 from mdi.kernels import trie as kernels
 from mdi.kernels.trie import Branches, Level, Spelling, TrieArrays
 from mdi.kernels.types import Array as Array
+from mdi.threads import each_in_threads
 
 NONE: Array = np.zeros(0, np.int32)
 # numba compiles a kernel again for each length of a tuple; lists of arrays are padded to this one: order 8.
 MAX_ORDER = 8
 PADDED = 1 + MAX_ORDER
 MAX_ROWS = 2**31 - 2
+# Histories are worked on, by several threads, in blocks that have so many rows together.
+BLOCK = 1 << 16
 
 
 def padded(arrays: list[Array]) -> tuple[Array, ...]:
@@ -176,6 +180,55 @@ class Trie:
         return rows
 
 
+def roomy(size: int, dtype: type) -> Array:
+    """An empty array with room behind it, for `widened`: memory that is never written to costs nothing."""
+    return np.empty(size + size // 8, dtype)[:size]
+
+
+def widened(array: Array, size: int, *, spend: bool) -> Array:
+    """The array with more places at its end. With `spend` nobody else has it, and it grows into the room behind it if
+    that is enough. (To resize it would take longer than to copy it: the system must take its huge pages apart.)"""
+    base = array.base if spend else None
+    if isinstance(base, np.ndarray) and base.dtype == array.dtype and base.ndim == 1 and len(base) >= size:
+        wider = base[:size]
+        if wider.ctypes.data == array.ctypes.data and wider.flags.c_contiguous and wider.flags.writeable:
+            return wider
+    wider = np.empty(size, array.dtype)
+    wider[: len(array)] = array
+    return wider
+
+
+def blocks(begin: Array, size: int = BLOCK) -> Iterator[tuple[int, int]]:
+    """Cuts the histories (first, end) into blocks of about so many rows, and of so many histories at most."""
+    first, last = 0, len(begin) - 1
+    while first < last:
+        limit = begin.dtype.type(min(int(begin[first]) + size, int(begin[-1])))
+        end = int(np.searchsorted(begin, limit, side="right")) - 1
+        end = min(max(end, first + 1), first + size, last)
+        yield first, end
+        first = end
+
+
+def linked(branches: Branches, back: Array, lower: Branches) -> Array:
+    """suffix[r]: the row of h'w among the branches `lower` for row r = hw, or -1 where it is missing; back[h] = h'."""
+    begin, suffix = branches.begin, roomy(len(branches.word), np.int32)
+
+    def link(block: tuple[int, int]) -> None:
+        first, end = block
+        part = branches._replace(begin=begin[first : end + 1])
+        kernels.link_suffixes(part, back[first:end], lower, suffix)
+
+    each_in_threads(link, blocks(begin))
+    return suffix
+
+
+def scattered(value: Array, place: Array) -> Array:
+    """out[place[i]] = value[i]"""
+    out = roomy(len(value), value.dtype.type)
+    kernels.scatter(value, place, out)
+    return out
+
+
 def unigram_trie(n_words: int) -> Trie:
     """All words and nothing else."""
     return Trie(
@@ -187,14 +240,22 @@ def unigram_trie(n_words: int) -> Trie:
     )
 
 
+def ranked(word: Array, n_words: int) -> Array:
+    """as_hist[r] of rows with these last words. (Large arrays that NumPy makes are on huge pages.)"""
+    as_hist = np.empty(len(word), np.int32)
+    kernels.rank_as_histories(word, n_words, as_hist)
+    return as_hist
+
+
 def with_histories(trie: Trie) -> Trie:
     """The trie with its highest order ranked as histories: what a further order needs, and only that."""
     k = trie.order
     if len(trie.as_hist) > k:
         return trie
-    as_hist = kernels.rank_as_histories(trie.word[k], trie.n_words)
+    as_hist = ranked(trie.word[k], trie.n_words)
     lower = trie.as_hist[k - 1] if k > 1 else np.zeros(1, np.int32)
-    back = kernels.back_histories(trie.suffix[k], as_hist, lower)
+    back = np.empty(trie.rows(k), np.int32)
+    kernels.back_histories(trie.suffix[k], as_hist, lower, back)
     return Trie(trie.begin, trie.word, trie.suffix, [*trie.as_hist, as_hist], [*trie.back, back])
 
 
@@ -205,9 +266,7 @@ def add_order(trie: Trie, begin: Array, word: Array, suffix: Array | None = None
         raise MdiError(f"{len(word):,} {k}-grams; one order may hold at most {MAX_ROWS:,}")
     if suffix is None:
         # order 1 has every word, in order
-        suffix = (
-            word if k == 2 else kernels.link_suffixes(Branches(begin, word), trie.back[k - 1], trie.branches(k - 1))
-        )
+        suffix = word if k == 2 else linked(Branches(begin, word), trie.back[k - 1], trie.branches(k - 1))
     return Trie([*trie.begin, begin], [*trie.word, word], [*trie.suffix, suffix], trie.as_hist, trie.back)
 
 
@@ -302,7 +361,7 @@ def locate(source: Trie, trie: Trie) -> list[Array]:
             where.append(np.full(source.rows(k), -1, np.int32))
             continue
         hist = kernels.map_histories(where[k - 1], source.as_hist[k - 1], trie.as_hist[k - 1])
-        where.append(kernels.link_suffixes(source.branches(k), hist, trie.branches(k)))
+        where.append(linked(source.branches(k), hist, trie.branches(k)))
     return where
 
 
