@@ -10,7 +10,7 @@ from its files and asked again. Evaluations are written down; a job that is star
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,7 @@ from mdi.adaptation.problem import Problem, needed_rows
 from mdi.errors import MdiError
 from mdi.files import replacing
 from mdi.kernels.arpa import as_written
-from mdi.kernels.dual import Histories
+from mdi.kernels.dual import Histories, add_exactly
 from mdi.lm.cache import read_arrays, write_arrays
 from mdi.lm.model import NgramModel, extend, rescaled
 from mdi.lm.shard_write import Exported, hold, weights_of
@@ -307,18 +307,18 @@ class ShardedDual(Dual):
             known.write(found)
         return found
 
-    def _ask(self, function: Callable, scale: Array, z0: float) -> list[Any]:
-        """What all shards answer. What they are asked is the same for all, so it goes by a file."""
+    def _ask(self, function: Callable, scale: Array, z0: float) -> Iterator[Any]:
+        """What the shards answer, one after the other. What they are asked is the same for all, so it goes by a
+        file."""
         ground = self.ground
         path = Path(ground.background.job.folder) / f"{ground.model.name}-scale-{digest(scale)}.mdi"
         with replacing(str(path), sync=False) as stream:
             write_arrays(stream, {}, {"scale": [scale]})
-        found = ground.background.run(function, [
+        yield from ground.background.job.runner.each(function, [
             (one, ground.model.name, at, path, z0, self.threads)
             for one, at in zip(ground.background.shards, ground.slices, strict=True)
         ])  # fmt: skip
         path.unlink()
-        return found
 
     def rounding_error(self, mu: Array) -> float:
         scale = np.exp(mu)
@@ -326,13 +326,17 @@ class ShardedDual(Dual):
 
     @np.errstate(all="ignore")
     def _evaluate(self, mu: Array) -> Evaluation:
-        ground, scale = self.ground, np.exp(mu)
+        scale = np.exp(mu)
         n_words, z0 = len(self.empty.word_p), self.empty.z(scale)
-        sums: list[PartSums] = self._ask(evaluate, scale, z0)
-        rest = np.zeros(len(mu))
-        for part, at in zip(sums, ground.slices, strict=True):
+        numbers: list[int] = []
+        words, totals, rest = np.zeros((2, n_words)), [], np.zeros(len(mu))
+        for part, at in zip(self._ask(evaluate, scale, z0), self.ground.slices, strict=True):
+            add_exactly(part.words, *words)  # as soon as they come: together they would take more room than mu
+            numbers += part.numbers
+            totals.append(part.totals)
             _scatter(rest, part.cells, at)
-        return self.empty.joined(scale, z0, sums, rest[n_words:])
+        whole = PartSums(numbers, words, np.concatenate(totals), rest[n_words:])
+        return self.empty.joined(scale, z0, [whole], whole.cells)
 
 
 class _Journal:
