@@ -167,29 +167,35 @@ def rounding_error(shard: Shard, name: str, at: list[slice], scale: Path, z0: fl
 
 
 @dataclass(frozen=True)
-class Scaling:
-    """What makes one shard of the ground, `source`, one of an adapted model: it is sooner made again than read."""
+class Rescaled:
+    """A shard of the adapted model `name`, from that of the ground, `source`, and a file with the scales of all shards:
+    it is sooner made again than read."""
 
     source: str
     name: str
-    words: Array
-    word_scale: Array
-    chosen: list[Array]  # ids of its constraints of order 2 and more, by order
-    scale: list[Array]
-    spare: list[Array]  # ids of n-grams that are not to be written, by order
 
     def load(self, shard: Shard) -> tuple[NgramModel, list[Array] | None]:
+        lists = read_kept(scaling_file(shard.folder, self.name), check=False)
+        chosen, spare = (
+            [flat.reshape(-1, k) for k, flat in enumerate(lists[f"{kind}-{shard.index}"], 2)]
+            for kind in ("chosen", "spare")
+        )
         model = shard.load(self.source)
         trie = model.trie
-        rows = [NONE, self.words, *map(trie.find, self.chosen)]
-        model = rescaled(model, rows, [NONE, self.word_scale, *self.scale], spend=True)
-        if not any(map(len, self.spare)):
+        rows = [NONE, lists["words"][0], *map(trie.find, chosen)]
+        scales = [NONE, lists["word_scale"][0], *lists[f"scale-{shard.index}"]]
+        model = rescaled(model, rows, scales, spend=True)
+        if not any(map(len, spare)):
             return model, None
-        return model, [~part for part in trie.flags([NONE, NONE, *map(trie.find, self.spare)])]
+        return model, [~part for part in trie.flags([NONE, NONE, *map(trie.find, spare)])]
+
+
+def scaling_file(folder: str, name: str) -> Path:
+    return Path(folder) / f"{name}-scaling.mdi"
 
 
 def adapt_shard(
-    shard: Shard, shards: list[Shard], asked: Scaling, alone: bool
+    shard: Shard, shards: list[Shard], asked: Rescaled, alone: bool
 ) -> tuple[list[tuple[float, list[int]]], Exported]:
     """The worst sums over the shard's histories (see `shards.worst_gaps`) in the file that will be written, and what
     `export_weights` says. `alone`: no other shard is worked on here, so it may stay in memory."""
@@ -241,16 +247,20 @@ class ShardedGround:
         spare = needed_rows(self.ngrams, self.counts, chosen, self.known)
         return spare if any(part.any() for part in spare) else None
 
-    def scalings(self, name: str, chosen: Constraints, mu: Array, spare: list[Array] | None) -> list[Scaling]:
-        """How the shards of an adapted model, `name`, are had."""
-        source, scale, kept = self.model.name, np.exp(mu), self.chosen.flags_of(chosen)
+    def rescaled(self, name: str, chosen: Constraints, mu: Array, spare: list[Array] | None) -> Rescaled:
+        """How the shards of an adapted model are had. For each there are the ids of its constraints of order 2 and more
+        and their scales, and ids of n-grams that are not to be written, by order."""
+        scale, kept = np.exp(mu), self.chosen.flags_of(chosen)
         place = np.cumsum(kept) - 1
-        n_words, asked = len(chosen.row[1]), []
+        lists = {"words": [chosen.row[1]], "word_scale": [scale[: len(chosen.row[1])]]}
         for shard, at in zip(self.background.shards, self.slices, strict=True):
-            ids = ids_of(self.counts, at, self.chosen, kept)
-            scales = [scale[place[part][kept[part]]] for part in at]
-            asked.append(Scaling(source, name, chosen.row[1], scale[:n_words], ids, scales, self._spare(shard, spare)))
-        return asked
+            ids, i = ids_of(self.counts, at, self.chosen, kept), shard.index
+            lists[f"chosen-{i}"] = [part.reshape(-1) for part in ids]
+            lists[f"scale-{i}"] = [scale[place[part][kept[part]]] for part in at]
+            lists[f"spare-{i}"] = [part.reshape(-1) for part in self._spare(shard, spare)]
+        with replacing(str(scaling_file(self.background.job.folder, name)), sync=False) as stream:
+            write_arrays(stream, {}, lists)
+        return Rescaled(self.model.name, name)
 
     def _spare(self, shard: Shard, spare: list[Array] | None) -> list[Array]:
         if spare is None:
@@ -385,13 +395,12 @@ class ShardedAdapted(Adapted):
         scale[problem.chosen.row[1]] = np.exp(mu[: len(problem.chosen.row[1])])
         scaled = background.p[1] * scale
         name = f"adapted-{digest(problem.min_counts, mu)}"
-        sources = ground.scalings(name, problem.chosen, mu, problem.keep)
-        shards = background.shards
+        source, shards = ground.rescaled(name, problem.chosen, mu, problem.keep), background.shards
         alone = len(shards) <= background.job.runner.workers
-        calls = [(one, shards, source, alone) for one, source in zip(shards, sources, strict=True)]
+        calls = [(one, shards, source, alone) for one in shards]
         gaps, exported = zip(*background.run(adapt_shard, calls, "scaling"), strict=True)
         p = [NONE, scaled / scaled.sum()]
-        model = replace(background, name=name, p=p, sources=sources, exported=exported)
+        model = replace(background, name=name, p=p, sources=[source] * len(shards), exported=exported)
         by_order = [len(model.vocab), *(sum(part) for part in zip(*(one.kept for one in exported), strict=True))]
         return model, worst_of(model.vocab, list(gaps)), by_order
 
