@@ -10,7 +10,7 @@ from its files and asked again. Evaluations are written down; a job that is star
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,7 @@ from mdi.adaptation.problem import Problem, needed_rows
 from mdi.errors import MdiError
 from mdi.files import replacing
 from mdi.kernels.arpa import as_written
-from mdi.kernels.dual import Histories
+from mdi.kernels.dual import Histories, add_exactly
 from mdi.lm.cache import read_arrays, write_arrays
 from mdi.lm.model import NgramModel, extend, rescaled
 from mdi.lm.shard_write import Exported, hold, weights_of
@@ -167,29 +167,35 @@ def rounding_error(shard: Shard, name: str, at: list[slice], scale: Path, z0: fl
 
 
 @dataclass(frozen=True)
-class Scaling:
-    """What makes one shard of the ground, `source`, one of an adapted model: it is sooner made again than read."""
+class Rescaled:
+    """A shard of the adapted model `name`, from that of the ground, `source`, and a file with the scales of all shards:
+    it is sooner made again than read."""
 
     source: str
     name: str
-    words: Array
-    word_scale: Array
-    chosen: list[Array]  # ids of its constraints of order 2 and more, by order
-    scale: list[Array]
-    spare: list[Array]  # ids of n-grams that are not to be written, by order
 
     def load(self, shard: Shard) -> tuple[NgramModel, list[Array] | None]:
+        lists = read_kept(scaling_file(shard.folder, self.name), check=False)
+        chosen, spare = (
+            [flat.reshape(-1, k) for k, flat in enumerate(lists[f"{kind}-{shard.index}"], 2)]
+            for kind in ("chosen", "spare")
+        )
         model = shard.load(self.source)
         trie = model.trie
-        rows = [NONE, self.words, *map(trie.find, self.chosen)]
-        model = rescaled(model, rows, [NONE, self.word_scale, *self.scale], spend=True)
-        if not any(map(len, self.spare)):
+        rows = [NONE, lists["words"][0], *map(trie.find, chosen)]
+        scales = [NONE, lists["word_scale"][0], *lists[f"scale-{shard.index}"]]
+        model = rescaled(model, rows, scales, spend=True)
+        if not any(map(len, spare)):
             return model, None
-        return model, [~part for part in trie.flags([NONE, NONE, *map(trie.find, self.spare)])]
+        return model, [~part for part in trie.flags([NONE, NONE, *map(trie.find, spare)])]
+
+
+def scaling_file(folder: str, name: str) -> Path:
+    return Path(folder) / f"{name}-scaling.mdi"
 
 
 def adapt_shard(
-    shard: Shard, shards: list[Shard], asked: Scaling, alone: bool
+    shard: Shard, shards: list[Shard], asked: Rescaled, alone: bool
 ) -> tuple[list[tuple[float, list[int]]], Exported]:
     """The worst sums over the shard's histories (see `shards.worst_gaps`) in the file that will be written, and what
     `export_weights` says. `alone`: no other shard is worked on here, so it may stay in memory."""
@@ -241,16 +247,20 @@ class ShardedGround:
         spare = needed_rows(self.ngrams, self.counts, chosen, self.known)
         return spare if any(part.any() for part in spare) else None
 
-    def scalings(self, name: str, chosen: Constraints, mu: Array, spare: list[Array] | None) -> list[Scaling]:
-        """How the shards of an adapted model, `name`, are had."""
-        source, scale, kept = self.model.name, np.exp(mu), self.chosen.flags_of(chosen)
+    def rescaled(self, name: str, chosen: Constraints, mu: Array, spare: list[Array] | None) -> Rescaled:
+        """How the shards of an adapted model are had. For each there are the ids of its constraints of order 2 and more
+        and their scales, and ids of n-grams that are not to be written, by order."""
+        scale, kept = np.exp(mu), self.chosen.flags_of(chosen)
         place = np.cumsum(kept) - 1
-        n_words, asked = len(chosen.row[1]), []
+        lists = {"words": [chosen.row[1]], "word_scale": [scale[: len(chosen.row[1])]]}
         for shard, at in zip(self.background.shards, self.slices, strict=True):
-            ids = ids_of(self.counts, at, self.chosen, kept)
-            scales = [scale[place[part][kept[part]]] for part in at]
-            asked.append(Scaling(source, name, chosen.row[1], scale[:n_words], ids, scales, self._spare(shard, spare)))
-        return asked
+            ids, i = ids_of(self.counts, at, self.chosen, kept), shard.index
+            lists[f"chosen-{i}"] = [part.reshape(-1) for part in ids]
+            lists[f"scale-{i}"] = [scale[place[part][kept[part]]] for part in at]
+            lists[f"spare-{i}"] = [part.reshape(-1) for part in self._spare(shard, spare)]
+        with replacing(str(scaling_file(self.background.job.folder, name)), sync=False) as stream:
+            write_arrays(stream, {}, lists)
+        return Rescaled(self.model.name, name)
 
     def _spare(self, shard: Shard, spare: list[Array] | None) -> list[Array]:
         if spare is None:
@@ -307,18 +317,18 @@ class ShardedDual(Dual):
             known.write(found)
         return found
 
-    def _ask(self, function: Callable, scale: Array, z0: float) -> list[Any]:
-        """What all shards answer. What they are asked is the same for all, so it goes by a file."""
+    def _ask(self, function: Callable, scale: Array, z0: float) -> Iterator[Any]:
+        """What the shards answer, one after the other. What they are asked is the same for all, so it goes by a
+        file."""
         ground = self.ground
         path = Path(ground.background.job.folder) / f"{ground.model.name}-scale-{digest(scale)}.mdi"
         with replacing(str(path), sync=False) as stream:
             write_arrays(stream, {}, {"scale": [scale]})
-        found = ground.background.run(function, [
+        yield from ground.background.job.runner.each(function, [
             (one, ground.model.name, at, path, z0, self.threads)
             for one, at in zip(ground.background.shards, ground.slices, strict=True)
         ])  # fmt: skip
         path.unlink()
-        return found
 
     def rounding_error(self, mu: Array) -> float:
         scale = np.exp(mu)
@@ -326,13 +336,17 @@ class ShardedDual(Dual):
 
     @np.errstate(all="ignore")
     def _evaluate(self, mu: Array) -> Evaluation:
-        ground, scale = self.ground, np.exp(mu)
+        scale = np.exp(mu)
         n_words, z0 = len(self.empty.word_p), self.empty.z(scale)
-        sums: list[PartSums] = self._ask(evaluate, scale, z0)
-        rest = np.zeros(len(mu))
-        for part, at in zip(sums, ground.slices, strict=True):
+        numbers: list[int] = []
+        words, totals, rest = np.zeros((2, n_words)), [], np.zeros(len(mu))
+        for part, at in zip(self._ask(evaluate, scale, z0), self.ground.slices, strict=True):
+            add_exactly(part.words, *words)  # as soon as they come: together they would take more room than mu
+            numbers += part.numbers
+            totals.append(part.totals)
             _scatter(rest, part.cells, at)
-        return self.empty.joined(scale, z0, sums, rest[n_words:])
+        whole = PartSums(numbers, words, np.concatenate(totals), rest[n_words:])
+        return self.empty.joined(scale, z0, [whole], whole.cells)
 
 
 class _Journal:
@@ -381,13 +395,12 @@ class ShardedAdapted(Adapted):
         scale[problem.chosen.row[1]] = np.exp(mu[: len(problem.chosen.row[1])])
         scaled = background.p[1] * scale
         name = f"adapted-{digest(problem.min_counts, mu)}"
-        sources = ground.scalings(name, problem.chosen, mu, problem.keep)
-        shards = background.shards
+        source, shards = ground.rescaled(name, problem.chosen, mu, problem.keep), background.shards
         alone = len(shards) <= background.job.runner.workers
-        calls = [(one, shards, source, alone) for one, source in zip(shards, sources, strict=True)]
+        calls = [(one, shards, source, alone) for one in shards]
         gaps, exported = zip(*background.run(adapt_shard, calls, "scaling"), strict=True)
         p = [NONE, scaled / scaled.sum()]
-        model = replace(background, name=name, p=p, sources=sources, exported=exported)
+        model = replace(background, name=name, p=p, sources=[source] * len(shards), exported=exported)
         by_order = [len(model.vocab), *(sum(part) for part in zip(*(one.kept for one in exported), strict=True))]
         return model, worst_of(model.vocab, list(gaps)), by_order
 

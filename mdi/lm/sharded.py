@@ -31,7 +31,7 @@ from mdi.progress import say
 BYTES_PER_ROW = 125
 PROGRAM = 300 << 20
 # Into how many parts a file is cut for each worker that reads it.
-SHARES = 4
+SHARES = 8
 
 
 @dataclass(frozen=True)
