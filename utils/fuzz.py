@@ -14,6 +14,7 @@ anything went wrong.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import random
 import resource
@@ -26,7 +27,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -235,7 +236,8 @@ def fuzz(
         for name in names:  # compiles what the children then have
             for seed in known[name].seeds:
                 (folder / "input").write_bytes(known[name].repair(seed))
-                known[name].read(str(folder / "input"))
+                with redirect_stdout(io.StringIO()):  # which has the table
+                    known[name].read(str(folder / "input"))
         done, at = {name: Outcome() for name in names}, dict.fromkeys(names, first)
         stop = {name: first + round(inputs * known[name].share) for name in names}
         end = time.monotonic() + seconds
