@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mdi.errors import MdiError, OptionError
+from mdi.files import read_plain
 from mdi.progress import Progress, detail, say
 
 if TYPE_CHECKING:
@@ -266,15 +267,9 @@ def _local(workers: int, memory: int | None) -> Iterator[Any]:
 def _queue(kind: str, conf: str) -> Iterator[Any]:
     """Workers that a batch system starts. The file has the settings of dask-jobqueue's SLURMCluster or SGECluster, and
     `workers`, how many jobs."""
-    import yaml
     from dask_jobqueue import SGECluster, SLURMCluster
 
-    try:
-        settings = yaml.safe_load(Path(conf).read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise MdiError(f"{conf}: {error}; expected the settings of the queue, as in local/conf/{kind}.yaml") from error
-    if not isinstance(settings, dict) or not isinstance(settings.get("workers"), int):
-        raise MdiError(f"{conf}: no 'workers: N'; expected the settings of the queue, as in local/conf/{kind}.yaml")
+    settings = queue_settings(conf, kind)
     workers = settings.pop("workers")
     try:
         cluster = (SLURMCluster if kind == "slurm" else SGECluster)(**settings)
@@ -287,6 +282,18 @@ def _queue(kind: str, conf: str) -> Iterator[Any]:
         except (RuntimeError, OSError) as error:
             raise MdiError(f"{conf}: the queue took no job: {error}") from error
         yield cluster
+
+
+def queue_settings(conf: str, kind: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        settings = yaml.safe_load(read_plain(conf))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise MdiError(f"{conf}: {error}; expected the settings of the queue, as in local/conf/{kind}.yaml") from error
+    if not isinstance(settings, dict) or not isinstance(settings.get("workers"), int):
+        raise MdiError(f"{conf}: no 'workers: N'; expected the settings of the queue, as in local/conf/{kind}.yaml")
+    return settings
 
 
 def _keep_logs(client: Client, path: str) -> None:

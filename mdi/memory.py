@@ -13,7 +13,7 @@ import re
 from functools import cache
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX, _MADV_DONTNEED = -1, -3, -8, 4  # malloc.h, sys/mman.h
-_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) \S+ \S+ \S+ +(\S*)")
+_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) \S+ \S+ \S+ *(.*)")
 _COMPILER = "libllvmlite"
 
 
@@ -67,7 +67,7 @@ def _idle_code() -> list[tuple[int, int]]:
     without a page of our own (relocation makes such pages before it takes the right away)."""
     found: list[tuple[int, int]] = []
     inside = False
-    with open("/proc/self/smaps") as stream:
+    with open("/proc/self/smaps", errors="replace") as stream:
         for line in stream:
             if match := _MAPPING.match(line):
                 begin, end, rights, name = match.groups()

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import os
+import shlex
 import struct
 import subprocess
 import sys
@@ -251,7 +252,7 @@ def test_the_default_is_recorded_speech(tmp_path):
     # a download that fails is a reason to do without, too
     root = Path(game.__file__).parent.parent
     script = f"""set -euo pipefail
-      . {root}/utils/script_common.sh; . {root}/utils/experiment.sh
+      . {shlex.quote(str(root))}/utils/script_common.sh; . {shlex.quote(str(root))}/utils/experiment.sh
       tiny=false dry_run=false vosk_model='' game=''; choose_demo; echo "corpus: $corpus" """
     done = subprocess.run(
         ["bash", "-c", script],

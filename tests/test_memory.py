@@ -174,6 +174,13 @@ def test_links_can_be_made_again() -> None:
     assert np.array_equal(back, model.trie.back[2])
 
 
+def test_a_mapping_of_a_file_in_a_folder_with_blanks():
+    """Of /proc/self/smaps; a name that was cut at its first blank was never the compiler's."""
+    line = "7f3a10-7f3a20 r-xp 00001000 fe:00 4242                /home/a b/ü/libllvmlite.so\n"
+    assert memory._MAPPING.match(line).groups() == ("7f3a10", "7f3a20", "r-xp", "/home/a b/ü/libllvmlite.so")
+    assert memory._MAPPING.match("7f3a10-7f3a20 rw-p 00000000 00:00 0 \n").group(4) == ""
+
+
 @pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="Linux only")
 def test_the_compiler_works_after_its_code_has_left_memory() -> None:
     mapped = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if "libllvmlite" in line]

@@ -81,7 +81,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_a_dynamic_graph_gets_another_model(dynamic, tmp_path, capsys):
     before = files(dynamic)
     assert main(["vosk", "adapt", "--ppl", DEV, str(dynamic), TEXT, str(tmp_path / "out")]) == 0
-    place, text, old, new = capsys.readouterr().out.split()
+    place, text, old, new = capsys.readouterr().out.rstrip("\n").split("\t")
     assert (place, text) == ("graph/Gr.fst", DEV)
     out = tmp_path / "out"
     made = files(out)
@@ -108,7 +108,7 @@ def test_development_text_tunes(dynamic, tmp_path, capsys):
     said = capsys.readouterr()
     fields = json.loads((out / CERTIFICATE).read_text())["adapted"]["graph/Gr.fst"]
     assert fields["development_ppl"] <= fields["interpolation_ppl"]
-    assert float(said.out.split()[3]) == pytest.approx(fields["development_ppl"], rel=1e-5)
+    assert float(said.out.split("\t")[3]) == pytest.approx(fields["development_ppl"], rel=1e-5)
     assert "chosen of 3 settings" in said.err
     assert read_lm(str(out / "graph" / "Gr.fst")).order == read_lm(str(dynamic / "graph" / "Gr.fst")).order
 

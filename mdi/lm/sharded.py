@@ -267,7 +267,7 @@ def job_folder(path: str, about: dict[str, Any]) -> Iterator[str]:
     if any(folder.iterdir()):
         if not note.exists():
             raise MdiError(f"{path}: there is something in this folder; expected none, or what a job has left in it")
-        if note.read_text() != mine:
+        if note.read_bytes() != mine.encode():
             for old in folder.iterdir():
                 old.unlink()
     note.write_text(mine)

@@ -365,7 +365,8 @@ def train_sharded(
         for path in Path(job.folder).glob(f"{part.name}-piece.*"):
             path.unlink()
     least = least_of(min_counts)
-    words = np.sum([part.before if knows else part.words for part in (seen if knows else counted)], axis=0)  # type: ignore[union-attr]
+    parts = [part.before for part in seen] if knows else [part.words for part in counted]
+    words = np.sum(np.stack(parts), axis=0)
     after = HistoryStatistics(np.zeros(1), np.zeros((1, 3), np.int32))
     n = [np.zeros(5, np.int64), np.zeros(5, np.int64)]
     kernels.add_statistics(unigram_trie(len(vocab)).branches(1), words, vocab.bos, after, n[1])

@@ -52,7 +52,7 @@ class Shard:
         self.keep(name, model_lists(model))
 
     def load(self, name: str) -> NgramModel:
-        return model_of(self.kept(name))
+        return kept_model(self.path(name))
 
     def keep(self, name: str, lists: dict[str, list[Array]]) -> None:
         """Arrays of any kind; the file appears whole or not at all."""
@@ -102,11 +102,21 @@ class Kept:
 def read_kept(path: Path, check: bool = True) -> dict[str, list[Array]]:
     try:
         return read_arrays(path, check)[0]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise MdiError(
-            f"{path}: not usable ({error}); expected what an earlier step left there. Remove {path.parent} and start "
-            f"again"
-        ) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _unusable(path, error) from error
+
+
+def kept_model(path: Path) -> NgramModel:
+    try:
+        return model_of(read_kept(path))
+    except (KeyError, TypeError) as error:
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: Path, error: Exception) -> MdiError:
+    return MdiError(
+        f"{path}: not usable ({error}); expected what an earlier step left there. Remove {path.parent} and start again"
+    )
 
 
 def ranges(folder: str, weight: Array, n_shards: int, cuts: Sequence[int] | Array = ()) -> list[Shard]:
