@@ -289,6 +289,8 @@ def queue_settings(conf: str, kind: str) -> dict[str, Any]:
 
     try:
         settings = yaml.safe_load(read_plain(conf))
+    except MdiError as error:  # there is no such file
+        raise MdiError(f"{error}; expected the settings of the queue, as in local/conf/{kind}.yaml") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise MdiError(f"{conf}: {error}; expected the settings of the queue, as in local/conf/{kind}.yaml") from error
     except MdiError as error:

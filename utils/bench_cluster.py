@@ -102,9 +102,8 @@ def main() -> int:
     if args.one:
         print(measure(args), flush=True)
         return 0
-    print(
-        "| | shards | s per iteration | s in all | CPU s | peak MB | bytes |\n|---|---|---|---|---|---|---|", flush=True
-    )
+    print("| | s per iteration | MB per iteration | s in all | CPU s | peak MB | bytes |")
+    print("|---|---|---|---|---|---|---|", flush=True)
     numbers = {"one": "1", "shards": args.shards, "dask": args.workers}
     ways = [f"{way}-{n}" for way in args.ways.split(",") for n in numbers[way].split(",")]
     memory = [] if args.memory is None else ["--memory", args.memory]
