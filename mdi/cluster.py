@@ -293,8 +293,6 @@ def queue_settings(conf: str, kind: str) -> dict[str, Any]:
         raise MdiError(f"{error}; expected the settings of the queue, as in local/conf/{kind}.yaml") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise MdiError(f"{conf}: {error}; expected the settings of the queue, as in local/conf/{kind}.yaml") from error
-    except MdiError as error:
-        raise MdiError(f"{error}; expected the settings of the queue, as in local/conf/{kind}.yaml") from error
     if not isinstance(settings, dict) or not isinstance(settings.get("workers"), int):
         raise MdiError(f"{conf}: no 'workers: N'; expected the settings of the queue, as in local/conf/{kind}.yaml")
     return settings
