@@ -61,6 +61,7 @@ first_ngrams=70000  # n-grams, beside its words, of the first-pass model that is
 backend=mdi  # mdi, vosk, or kaldi: Kaldi's programs and a recipe's own scripts
 beam=12  # search beam
 lattice_beam=6  # beam of the lattices
+allow_pipes=true  # run the commands that wav.scp has for recordings, in a shell; false: refuse them
 min_lmwt=7  # smallest LM weight that scoring tries on the development set
 max_lmwt=17  # largest
 word_ins_penalty=0.0,0.5,1.0  # word-insertion penalties that it tries

@@ -215,7 +215,12 @@ def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path) 
     if lattices:
         (folder / "lattices" / name).mkdir(parents=True, exist_ok=True)
         jobs = Path(lattices) / "num_jobs"
-        number = int(jobs.read_text()) if jobs.exists() else len(list(Path(lattices).glob("lat.*.gz")))
+        number = len(list(Path(lattices).glob("lat.*.gz")))
+        if jobs.exists():
+            said = jobs.read_bytes().strip()
+            if not re.fullmatch(rb"[0-9]{1,6}", said):
+                raise MdiError(f"{jobs}: {said[:40]!r}; expected a whole number, how many lat.N.gz there are")
+            number = int(said)
         for n in range(1, number + 1):
             archive = Path(lattices) / f"lat.{n}.gz"
             if not archive.exists():

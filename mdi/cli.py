@@ -91,6 +91,10 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
         what = ""
     except OSError as error:  # of the machine: no file that was read or written, of which files.py speaks
         what = f"{error.filename or 'standard output'}: {error.strerror or error}"
+    except RuntimeError as error:
+        if "start new thread" not in str(error):
+            raise
+        what = "cannot start a thread: too many processes or too little memory (ulimit -u, ulimit -v)"
     except MemoryError as error:
         what = f"not enough memory: {error}" if str(error) else "not enough memory"
     if what:
@@ -118,8 +122,18 @@ def _open_standard_streams() -> None:
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
+def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """Ctrl-C in a callback of a library that is being loaded would be printed and forgotten."""
+    if lost.exc_type is KeyboardInterrupt:
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)  # when the callback is over, or else once more
+    else:
+        sys.__unraisablehook__(lost)
+
+
 def entry_point() -> None:
     gc.set_threshold(100_000)  # starting makes many objects and leaves no garbage: a tenth of the time
+    sys.unraisablehook = _interrupt_again
     # the few products of vectors here need no help, but BLAS's threads would spin, waiting for more, and take a core
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _open_standard_streams()

@@ -9,8 +9,11 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
+
+from mdi.errors import MdiError
 
 SAMPLE = 1 << 22  # bytes of a text from which its words are estimated
 MILLION = 1e6
@@ -42,24 +45,27 @@ def count_words(path: Path) -> float:
     """Words of a text or of a folder of texts: those of a sample, times how much more there is."""
     if path.is_dir():
         return sum(count_words(file) for file in sorted(path.iterdir()) if file.is_file())
-    size = path.stat().st_size
-    with open(path, "rb") as plain, _Sips(path) as sips:
-        packed = plain.read(2) == b"\x1f\x8b"
-        plain.seek(0)
-        sample = (gzip.GzipFile(fileobj=sips) if packed else plain).read(SAMPLE)
-        used = (sips if packed else plain).tell()  # of a packed file, what has been unpacked and a little more
+    sample, used = _begin(path, SAMPLE)
     words = len(sample.split())
-    return words if len(sample) < SAMPLE or not used else words * size / used
+    return words if len(sample) < SAMPLE or not used else words * path.stat().st_size / used
 
 
 def count_ngrams(path: Path) -> float:
     """N-grams of an ARPA model, as its header says; of a model in another form, what its size suggests."""
-    with open(path, "rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        head = (gzip.GzipFile(fileobj=raw) if packed else raw).read(4096)
-    found = re.findall(rb"^ngram +\d+ *= *(\d+)", head, re.MULTILINE)
+    found = re.findall(rb"^ngram +\d+ *= *(\d{1,18})", _begin(path, 4096)[0], re.MULTILINE)
     return float(sum(map(int, found))) if found else 0.0
+
+
+def _begin(path: Path, size: int) -> tuple[bytes, int]:
+    """How the content of a file begins, and the bytes of the file that hold it."""
+    try:
+        with open(path, "rb") as plain, _Sips(path) as sips:
+            if plain.read(2) == b"\x1f\x8b":
+                return gzip.GzipFile(fileobj=sips).read(size), sips.tell()  # what has been unpacked and a little more
+            plain.seek(0)
+            return plain.read(size), plain.tell()
+    except (EOFError, zlib.error, OSError) as error:
+        raise MdiError(f"{path}: cannot be read: {error}; copy it again") from error
 
 
 def adapt_cost(ngrams: float, words: float, sets: int = 1) -> Cost:
@@ -67,7 +73,7 @@ def adapt_cost(ngrams: float, words: float, sets: int = 1) -> Cost:
     size = (ngrams + 0.4 * words) / MILLION  # about half of the text's n-grams are new to the background
     # one set is solved in the background's own arrays; several keep it beside the models that are made of it
     gigabytes = 0.12 + (0.031 if sets == 1 else 0.07) * size
-    return Cost(1 + 0.4 * size + 0.25 * size * sets + 0.6 * words / MILLION, gigabytes)
+    return Cost(1 + 0.2 * size + 0.15 * size * sets + 0.6 * words / MILLION, gigabytes)
 
 
 def tune_cost(ngrams: float, words: float, settings: int) -> Cost:

@@ -269,7 +269,7 @@ def replacing(path: str, sync: bool = True) -> Iterator[BinaryIO]:
         if sync:
             os.fsync(handle)
         if batch is None:
-            _rename([(name, str(target))])
+            _rename([(name, str(target))], sync)
         else:
             batch.append((raw, name, str(target)))
             waits = True
@@ -310,11 +310,20 @@ def _temporary(target: Path) -> tuple[int, str]:
     while True:
         name = str(target.parent / f"{prefix}{os.urandom(6).hex()}.tmp")
         handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(handle).st_nlink:
+        if _locked(handle) and os.fstat(handle).st_nlink:
             return handle, name
-        os.close(handle)  # another run has removed it before it was locked
+        os.close(handle)  # another run has removed it before it was locked, or is about to
+
+
+def _locked(handle: int) -> bool:
+    """Whether what was just made is this process's: another one may be removing it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        pass
+    return True
 
 
 def _remove_unlocked(path: Path) -> None:
@@ -332,8 +341,8 @@ def _remove_unlocked(path: Path) -> None:
         os.close(handle)
 
 
-def _rename(files: list[tuple[str, str]]) -> None:
-    """Gives synced files their names, and syncs the folders, so that a power failure cannot undo it."""
+def _rename(files: list[tuple[str, str]], sync: bool = True) -> None:
+    """Gives files their names, and syncs the folders, so that a power failure cannot undo it."""
     where = ""
     try:
         with contextlib.ExitStack() as stack:
@@ -344,7 +353,7 @@ def _rename(files: list[tuple[str, str]]) -> None:
             for name, path in files:
                 where = path
                 os.replace(name, path)
-            for handle in handles:
+            for handle in handles if sync else ():
                 os.fsync(handle)
     except OSError as error:
         raise MdiError(f"{where}: cannot write: {error.strerror or error}") from error
@@ -398,12 +407,16 @@ def scratch_folder(prefix: str, parent: str | None = None) -> tempfile.Temporary
     for old in Path(where).glob(f"{glob.escape(prefix)}????????.tmp"):
         _remove_unlocked_folder(old)
     while True:
-        folder = tempfile.TemporaryDirectory(prefix=prefix, suffix=".tmp", dir=where)
-        handle = os.open(folder.name, os.O_RDONLY | os.O_CLOEXEC)  # closed when the process ends
-        with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.isdir(folder.name):  # no other process has removed it before it was locked
+        # what cannot be removed now, the next run removes
+        folder = tempfile.TemporaryDirectory(prefix=prefix, suffix=".tmp", dir=where, ignore_cleanup_errors=True)
+        try:
+            handle = os.open(folder.name, os.O_RDONLY | os.O_CLOEXEC)  # closed when the process ends
+        except FileNotFoundError:  # another process has removed it before it was locked
+            continue
+        if _locked(handle) and os.path.isdir(folder.name):
             return folder
+        os.close(handle)
+        folder.cleanup()
 
 
 def _remove_unlocked_folder(path: Path) -> None:

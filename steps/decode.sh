@@ -15,6 +15,7 @@ beam=12  # search beam
 lattice_beam=6  # beam of the lattices
 acwt=0.1  # acoustic scale of the search
 n_best=100  # vosk: so many sequences
+allow_pipes=true  # run the commands that wav.scp has for recordings, in a shell; false: refuse them
 cmd=run.pl  # kaldi, mdi: run.pl, queue.pl, slurm.pl with options
 decode_script=steps/decode.sh  # kaldi: in the recipe, such as steps/nnet3/decode.sh
 decode_opts=""  # kaldi: further options of that script
@@ -24,6 +25,9 @@ need_arguments 3
 graph=$(absolute "${arguments[0]}") data=$(absolute "${arguments[1]}") folder=$(absolute "${arguments[2]}")
 [[ $backend == vosk ]] || need_files "$graph/HCLG.fst" "$graph/words.txt"
 log_to "$folder/log/decode.log"
+if [[ $backend == kaldi && $allow_pipes == false ]] && grep -lE '\|[[:space:]]*$' "$data"/*.scp; then
+  fail "$data: commands in place of files, in the tables above; expected files only, as --allow-pipes is false"
+fi
 
 case $backend in
   mdi)
@@ -33,7 +37,7 @@ case $backend in
     if [[ -e $began && ($graph/HCLG.fst -nt $began || $data/wav.scp -nt $began) ]]; then
       rm -rf -- "$folder"/lat.* "$folder"/.lat.* "$folder"/num_jobs "$folder"/scoring_kaldi "$folder"/wer_* "$began"
     fi
-    options=(--nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" --acwt "$acwt")
+    options=(--nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" --acwt "$acwt" --allow-pipes "$allow_pipes")
     if [[ $cmd != run.pl ]]; then
       run_jobs "JOB=1:$nj" "$folder/log/decode.JOB.log" \
         "$(command -v mdi)" decode --job JOB "${options[@]}" "$graph" "$data" "$folder" \
@@ -49,7 +53,8 @@ case $backend in
     if [[ -e $began && ($graph/mdi.json -nt $began || $data/wav.scp -nt $began) ]]; then
       rm -rf -- "$folder"/lat.* "$folder"/results.* "$folder"/num_jobs "$folder"/scoring_kaldi "$folder"/wer_* "$began"
     fi
-    mdi vosk decode --nj "$nj" --n-best "$n_best" --lattice-beam "$lattice_beam" "$graph" "$data" "$folder"
+    mdi vosk decode --nj "$nj" --n-best "$n_best" --lattice-beam "$lattice_beam" --allow-pipes "$allow_pipes" \
+      "$graph" "$data" "$folder"
     ;;
   kaldi)
     need_kaldi lattice-copy

@@ -44,8 +44,13 @@ for i in "${!others[@]}"; do
   compared+=(--compare-with "${others[i]}")
 done
 
-best() { cat "$1/scoring_kaldi/wer_details/lmwt" "$1/scoring_kaldi/wer_details/wip" 2> /dev/null \
-  || fail "$1 has not been scored"; }
+# best FOLDER: the LM weight and the penalty that it was scored with, one per line
+best() {
+  local details=$1/scoring_kaldi/wer_details
+  [[ -e $details/lmwt && -e $details/wip ]] || fail "$1 has not been scored"
+  whole_number "$details/lmwt"
+  cat "$details/wip"
+}
 
 # every point, one 'weight penalty' per line
 points() {
@@ -194,7 +199,7 @@ $folder/scoring_kaldi and score again" >&2
         cat "$folder/scoring_kaldi/wer_details/comparison"
       fi
     fi
-    weight=$(< "$folder/scoring_kaldi/wer_details/lmwt")
+    weight=$(whole_number "$folder/scoring_kaldi/wer_details/lmwt")
     if [[ $min_lmwt -ne $max_lmwt && ($weight -eq $min_lmwt || $weight -eq $max_lmwt) ]]; then
       echo "$script_name: the best LM weight, $weight, is at the edge of the range; widen --min-lmwt or --max-lmwt" >&2
     fi

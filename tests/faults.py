@@ -1,10 +1,13 @@
-"""Every verb with a machine that fails: the n-th write, fsync, rename, read, mkdir or open of a file of its own fails,
-for every n, in a process of its own (forked, so thousands take a minute). By hand:
+"""Every verb with a machine that fails: the n-th write, fsync, rename, read, mkdir or open of a file of its own, or the
+n-th fork or start of a thread, for every n, in a process of its own (forked, so thousands take minutes). By hand:
 
     python3 tests/faults.py [VERB...]
+    python3 tests/faults.py recipe [POINTS] [SEED]
 
-After an error the exit code is not 0, there is a line about it, outputs are as they were, and nothing else is left.
-A call that was interrupted, or did half of what it should, changes nothing. Prints a table of how often each failed.
+After an error the exit code is not 0, there is a line about it, outputs are as they were, and nothing else is left; a
+job that goes on where it was may leave parts. Then the same call, without a fault, makes what it would have made. A
+call that was interrupted, or did half of what it should, changes nothing. Prints a table of how often each failed.
+`recipe` does the same to run.sh: POINTS times one stage with a fault in any of its processes, then that stage again.
 """
 
 from __future__ import annotations
@@ -13,12 +16,16 @@ import ctypes
 import errno
 import io
 import os
+import random
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+
+from recipe import Stages, leftovers, without_times
 
 HERE = Path(__file__).resolve().parent
 MOST = 400  # calls of one kind that a verb may make
@@ -26,9 +33,11 @@ MOST = 400  # calls of one kind that a verb may make
 FAULTS = [
     ("write", errno.ENOSPC), ("write", errno.EIO), ("write", errno.EINTR), ("write", 0), ("fsync", errno.EIO),
     ("rename", errno.EACCES), ("read", errno.EIO), ("read", errno.EINTR), ("read", 0), ("mkdir", errno.ENOSPC),
-    ("open", errno.EMFILE),
+    ("open", errno.EMFILE), ("open", errno.EINTR), ("fork", errno.EAGAIN), ("thread", errno.EAGAIN),
 ]  # fmt: skip
 HARMLESS = (errno.EINTR, 0)
+OPERATIONS = ("write", "fsync", "rename", "read", "mkdir", "open", "fork", "thread")  # as in faults.c
+STAGES = (0, 0, 1, 1, 1, 2, 2, 3, 3, 3, 4, 4, 4, 5, 6, 6, 7)  # long ones less often
 # Each writes OUT or what is named after it. Results are the same with and without faults that are harmless.
 VERBS = {
     "vocab": "vocab text OUT",
@@ -47,7 +56,24 @@ VERBS = {
     "score": "score --words words.txt reference OUT.scored",
     "ppl": "ppl lm dev",
     "check": "check lm",
+    "deltas": "deltas a.delta",
+    "recordings": "recordings --words words.txt --groups groups lm lats OUT.rec",
+    "graph": "graph --lexicon lexicon lm OUT.graph",
+    "decode": "decode graph data OUT.dec",
+    "vosk-adapt": "vosk adapt --ppl dev vosk text OUT.vosk",
+    "vosk-put": "vosk put vosk small OUT.vosk",
+    "vosk-decode": "vosk decode real data OUT.said",  # with the model that MDI_VOSK_MODEL names
 }
+GOES_ON = (
+    "score",
+    "train",
+    "rescore",
+    "recordings",
+    "graph",
+    "decode",
+    "vosk-decode",
+)  # may leave parts that are whole
+FOLDERS = ("rescore", "score", "recordings", "graph", "decode", "vosk-adapt", "vosk-put", "vosk-decode")
 
 
 def build(folder: Path) -> Path:
@@ -57,13 +83,15 @@ def build(folder: Path) -> Path:
     return library
 
 
-def prepare() -> None:
-    """Small inputs in the current folder."""
+def prepare(verbs: list[str]) -> None:
+    """Small inputs in the current folder, and a place there for what is temporary."""
     from mdi.cli import main
 
     Path("text").write_text("a b c\nb c a a\nc b\na c b a\n" * 3)
     Path("dev").write_text("a b a\nc\n")
     Path("reference").write_text("u1 a c\n")
+    Path("groups").write_text("u1 r1\n")
+    Path("lexicon").write_text("a AH\nb B IY\nc S IY\n")
     names = ["<eps>", "a", "b", "c", "<unk>", "#0", "<s>", "</s>"]
     Path("words.txt").write_text("".join(f"{word} {i}\n" for i, word in enumerate(names)))
     Path("lats").mkdir()
@@ -74,19 +102,30 @@ def prepare() -> None:
     assert main(["adapt", "--min-counts", "1", "--sigma2", "1", "--delta", "a.delta", "lm", "dev"]) == 0
     Path("OUT.scored").mkdir()
     shutil.copy("lats/lat.1.gz", "OUT.scored/lat.1.gz")
+    if any(verb.startswith("vosk") for verb in verbs):
+        vosk_folder(Path("vosk"), "words.txt", "lm")
+        Path("real").symlink_to(os.path.abspath(os.environ.get("MDI_VOSK_MODEL", "vosk")))
+    if {"decode", "vosk-decode"} & {*verbs}:
+        Path("data").mkdir()
+        sound = sorted((HERE / "data" / "speech").glob("*.wav"))[0]
+        Path("data/wav.scp").write_text(f"u1 {sound}\n")
+        assert main(["graph", "--lexicon", "lexicon", "lm", "graph"]) == 0
+    Path("temporary").mkdir()
+    tempfile.tempdir = os.path.abspath("temporary")
+
+
+def vosk_folder(folder: Path, words: str, lm: str) -> None:
+    """What mdi vosk adapt sees of a Vosk model."""
+    from mdi.cli import main
+
+    for name, content in (("am/final.mdl", "acoustic"), ("graph/HCLr.fst", "graph"), ("conf/model.conf", "--beam=9\n")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    assert main(["convert", "--words", words, lm, str(folder / "graph" / "Gr.fst")]) == 0
 
 
 def state(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
-def without_times(name: str, content: bytes) -> bytes:
-    """Certificates, tables and pictures of a search say how long it took and how much memory."""
-    if "search" in name:
-        return b""
-    if not name.endswith(".json"):
-        return content
-    return b"\n".join(line for line in content.split(b"\n") if b"seconds" not in line and b"memory" not in line)
 
 
 def run(arguments: list[str], operation: str, n: int, code: int) -> tuple[int, int, str]:
@@ -97,6 +136,7 @@ def run(arguments: list[str], operation: str, n: int, code: int) -> tuple[int, i
     child = os.fork()
     if not child:
         os.close(out)
+        subprocess._USE_VFORK = False  # type: ignore[attr-defined]  # so that its forks are seen
         library = ctypes.CDLL(None)
         said = io.TextIOWrapper(io.BytesIO(), write_through=True)
         sys.stdout, sys.stderr = io.TextIOWrapper(io.BytesIO()), said
@@ -114,65 +154,140 @@ def run(arguments: list[str], operation: str, n: int, code: int) -> tuple[int, i
     with os.fdopen(out, "rb") as stream:
         head, _, text = stream.read().partition(b"\n")
     os.waitpid(child, 0)
-    ended, hits = map(int, head.split())
+    ended, hits = map(int, head.split()) if head else (98, 1)
     return ended, hits, text.decode(errors="replace")
+
+
+def remove(folder: Path, names: set[str]) -> None:
+    for name in names:
+        (folder / name).unlink()
+    for path in sorted(folder.rglob("OUT*/**/"), reverse=True):  # folders that are empty now
+        if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
+            path.rmdir()
 
 
 def try_verb(verb: str) -> tuple[Counter[str], list[str]]:
     """How often each fault came, and what went wrong."""
     folder, arguments = Path.cwd(), VERBS[verb].split()
     before = state(folder)
-    assert run(arguments, "none", 0, 0)[0] == 0
-    made = {name: without_times(name, data) for name, data in state(folder).items() if before.get(name) != data}
-    old = {name: without_times(name, b"old " + name.encode()) for name in made}
+
+    def new() -> dict[str, bytes]:
+        found = state(folder).items()
+        return {name: without_times(name, data) for name, data in found if before.get(name) != data}
+
+    ended, _, text = run(arguments, "none", 0, 0)
+    assert ended == 0, text
+    made = new()
+    old = {} if verb in FOLDERS else {name: without_times(name, b"old " + name.encode()) for name in made}
     came: Counter[str] = Counter()
     wrong: list[str] = []
     for operation, code in FAULTS:
         for n in range(MOST):
+            remove(folder, set(new()))
             for name, data in old.items():
                 (folder / name).write_bytes(data)
             ended, hits, text = run(arguments, operation, n, code)
             fault = f"{operation} {errno.errorcode.get(code, 'half')}"
-            if hits:
-                came[fault] += 1
-            now = state(folder).items()
-            after = {name: without_times(name, data) for name, data in now if before.get(name) != data}
-            good = after == (made if not hits or code in HARMLESS or not ended else old)
-            if hits and code not in HARMLESS and ended:  # of several outputs some may have been there already
-                good = set(after) <= set(old) and all(after[name] in (old[name], made[name]) for name in after)
-                at_the_end = operation in ("rename", "fsync") or verb in ("score", "train", "rescore")
-                good = good and (at_the_end or after == old)
-            if "Traceback" in text or not good or (ended == 0) != (not hits or code in HARMLESS or _tolerated(text)):
-                wrong.append(f"{verb}: {fault} no. {n + 1}: exit code {ended}: {text[-300:]!r} {sorted(after)}")
-            for name in set(after) - set(old):
-                (folder / name).unlink()
             if not hits:
                 break
-    for name in old:
-        (folder / name).unlink()
+            came[fault] += 1
+            after = new()
+            good = "Traceback" not in text and (code not in HARMLESS or not ended)
+            scratch = {name for name in after if name.startswith("temporary/")}  # goes with the next run
+            if not ended:  # what was harmless, or cost only time
+                good = good and {name: data for name, data in after.items() if name not in scratch} == made
+            else:
+                at_the_end = operation in ("rename", "fsync") or verb in GOES_ON
+                good = good and bool(text.strip())
+                good = good and (after in (old, made) or (at_the_end and _whole(verb, after, old, made)))
+            if ended or scratch:
+                again, _, more = run(arguments, "none", 0, 0)
+                if again or new() != made:
+                    wrong.append(
+                        f"{verb}: {fault} no. {n + 1}, next run: exit code {again}: {more[-300:]!r} {set(new())}"
+                    )
+            if not good:
+                wrong.append(f"{verb}: {fault} no. {n + 1}: exit code {ended}: {text[-300:]!r} {sorted(after)}")
+        else:
+            raise SystemExit(f"faults: {verb} makes more than {MOST} calls of {operation}")
+    remove(folder, set(new()))
     return came, wrong
 
 
-def _tolerated(text: str) -> bool:
-    """What is said and costs only time."""
-    return "is not kept" in text
+def _whole(verb: str, after: dict[str, bytes], old: dict[str, bytes], made: dict[str, bytes]) -> bool:
+    """Of several outputs some may have been there already; nothing is there half."""
+    if verb in ("decode", "vosk-decode", "recordings"):  # parts of a decoding and its record are what it goes on with
+        after = {name: data for name, data in after.items() if name in made}
+    return set(after) <= set(made) and all(data in (old.get(name), made[name]) for name, data in after.items())
 
 
-def main() -> int:
-    verbs = sys.argv[1:] or list(VERBS)
+def verbs_of(names: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="mdi-faults-") as scratch:
         os.chdir(scratch)
         sys.stderr.flush()
-        prepare()
+        prepare(names)
         bad = 0
-        for verb in verbs:
+        for verb in names:
             came, wrong = try_verb(verb)
             print(verb, came.total(), len(wrong), *(f"{name}={n}" for name, n in came.items()), sep="\t", flush=True)
-            for text in wrong[:5]:
+            for text in wrong[:20]:
                 print(text, file=sys.stderr, flush=True)
             bad += len(wrong)
         os.chdir("/")
     return 1 if bad else 0
+
+
+# ---- run.sh
+
+
+def counted(stages: Stages, stage: int, operation: str, n: int, code: int) -> tuple[int, int, list[int]]:
+    """(exit code, faults that came, calls of each kind) of a stage in whose processes, all together, a call fails."""
+    counter = stages.root / "counter"
+    counter.write_bytes(struct.pack("2i8i", n, 0, *[0] * 8))
+    variables = {"FAULT": operation, "FAULT_COUNTER": str(counter), "FAULT_FOLDER": str(stages.work)}
+    ended = stages.start(stage, variables | {"FAULT_CODE": str(code)}).wait()
+    _, hits, *calls = struct.unpack("2i8i", counter.read_bytes())
+    return ended, hits, calls
+
+
+def recipe_of(points: int, seed: int) -> int:
+    """One stage after the other has a fault at a moment by chance."""
+    chance, came, wrong = random.Random(seed), Counter[str](), 0
+    faults = [(operation, code) for operation, code in FAULTS if operation != "thread"]
+    with tempfile.TemporaryDirectory(prefix="mdi-faults-") as scratch:
+        stages = Stages(Path(scratch))
+        calls: dict[int, list[int]] = {}
+        for point in range(points):
+            stage = chance.choice(STAGES)
+            if stage not in calls:
+                stages.begin(stage)
+                ended, _, calls[stage] = counted(stages, stage, "none", 1 << 30, 0)
+                assert ended == 0, stages.said()
+            operation, code = chance.choice(faults)
+            n = chance.randrange(max(1, calls[stage][OPERATIONS.index(operation)]))
+            stages.begin(stage)
+            ended, hits, _ = counted(stages, stage, operation, n, code)
+            fault = f"{operation} {errno.errorcode.get(code, 'half')}"
+            came[f"{stage}: {fault}"] += hits
+            text, after = stages.said(), stages.outcome()
+            bad = "Traceback" in text or (after != stages.after[stage] if not ended else code in HARMLESS)
+            again = stages.start(stage, {}).wait()
+            lost = {name for name, data in stages.after[stage].items() if stages.outcome().get(name) != data}
+            left = [*leftovers(stages.work), *(set(stages.outcome()) - set(stages.after[stage]))]
+            if bad or again or lost or left:
+                wrong += 1
+                what = f"stage {stage}, {fault} no. {n + 1}: exit code {ended}, then {again}; {lost=} {left=}"
+                print(f"{what}\n{text[-800:]}", file=sys.stderr, flush=True)
+            print(point + 1, stage, fault, n + 1, ended, hits, wrong, sep="\t", flush=True)
+    print(came.total(), "faults,", wrong, "wrong", *(f"{name}={n}" for name, n in sorted(came.items())), sep="\t")
+    return 1 if wrong else 0
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["recipe"]:
+        points, seed = (*map(int, sys.argv[2:]), *(150, 1)[len(sys.argv) - 2 :])
+        return recipe_of(points, seed)
+    return verbs_of(sys.argv[1:] or [verb for verb in VERBS if verb != "vosk-decode" or "MDI_VOSK_MODEL" in os.environ])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from mdi.fst.symbols import make_symbols
 from mdi.lm.arpa import read_arpa
 from mdi.speech.acoustic import Scorer, read_acoustic_model
 from mdi.speech.data import read_text
-from mdi.speech.decode import Job, Options, finished, word_lattice
+from mdi.speech.decode import Job, Options, finished, load_graph, word_lattice
 from mdi.speech.lattice import best_path, n_best, n_frames, tidy
 from mdi.speech.lattice_files import lattice_writer, read_lattices, to_binary
 from mdi.speech.lexicon import dictionary, in_word, lexicon_fst, read_lexicon
@@ -302,3 +302,38 @@ def test_a_missing_graph_and_an_empty_archive_are_refused(tmp_path, demo, capsys
     assert main(["rescore", "--words", str(demo / "graph" / "words.txt"), "--new-lm", str(demo / "tri.arpa"),
                  str(tmp_path / "none.gz"), str(tmp_path / "out.gz")]) == 1  # fmt: skip
     assert "no lattice in it" in capsys.readouterr().err
+
+
+def test_a_full_disk_for_what_is_temporary_is_noticed(demo, tmp_path, acoustic, monkeypatch):
+    """OpenFst says so only in what it returns, and pocketsphinx not at all: the scores before would be taken."""
+    import kaldifst
+
+    from mdi.speech.graph import _Exchange
+
+    exchange = _Exchange()
+    fst = exchange.give(from_bytes((demo / "graph" / "G.fst").read_bytes()))
+    exchange.path = str(tmp_path / "none" / "x.fst")
+    with pytest.raises(MdiError, match="cannot write; is the disk full"):
+        exchange.take(fst)
+    assert not kaldifst.StdVectorFst.read(exchange.path)
+    scorer = Scorer(acoustic.n_senones)
+    with wave.open(str(sorted(SPEECH.glob("*.wav"))[0])) as stream:
+        samples = np.frombuffer(stream.readframes(16000), "<i2")
+    read_bytes = Path.read_bytes
+    assert len(scorer(samples, "u")) == 99
+    for size in (0, 5, 50_000):
+        monkeypatch.setattr(Path, "read_bytes", lambda path, size=size: read_bytes(path)[:size])
+        with pytest.raises(MdiError, match="of 99 frames have scores"):
+            scorer(samples, "u")
+
+
+def test_damaged_graphs_and_those_of_other_models_are_refused(demo, acoustic, tmp_path):
+    graph = demo / "graph" / "HCLG.fst"
+    assert load_graph(str(graph), acoustic.n_senones).start >= 0
+    with pytest.raises(MdiError, match="no graph of this acoustic model"):
+        load_graph(str(graph), 10)
+    data = graph.read_bytes()
+    for content in (b"", data[:1000], data[:-500], data[:-4] + b"\xff\xff\xff\x7f"):
+        (tmp_path / "HCLG.fst").write_bytes(content)
+        with pytest.raises(MdiError, match=r"HCLG\.fst: "):
+            load_graph(str(tmp_path / "HCLG.fst"), acoustic.n_senones)

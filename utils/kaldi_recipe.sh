@@ -93,7 +93,7 @@ decode_in_recipe() {
   [[ -z $ivectors ]] || choose_one ivectors
   [[ ${#problems[@]} -eq 0 ]] || fail "${problems[0]}"
   make_once "$decoded/num_jobs" from "$graph/HCLG.fst" by "$steps/decode.sh" --backend kaldi --nj "$nj" --cmd "$cmd" \
-    --beam "$beam" --lattice-beam "$lattice_beam" --acwt "$acwt" --decode-script "$decode_script" \
+    --beam "$beam" --lattice-beam "$lattice_beam" --acwt "$acwt" --allow-pipes "$allow_pipes" --decode-script "$decode_script" \
     --decode-opts "$decode_opts${ivectors:+ --online-ivector-dir $ivectors}" "$graph" "$egs_dir/$hires" "$decoded"
   make_once "$exp/decode/$1/$2/num_jobs" from "$decoded/num_jobs" by \
     "$steps/link_lattices.sh" "$decoded" "$exp/decode/$1/$2"

@@ -40,9 +40,10 @@ from results import (
 )
 
 from mdi import charts
+from mdi.certificate import read_certificate
 from mdi.cli import boolean
 from mdi.errors import MdiError, exit_code
-from mdi.files import read_json, writing
+from mdi.files import writing
 from mdi.progress import say
 
 FILES = {"text": "table.txt", "csv": "table.csv", "markdown": "table.md", "latex": "table.tex"}
@@ -113,7 +114,7 @@ def cards(frame: pd.DataFrame, best: str) -> Iterator[dict]:
 def sizes(results: Results, part: Path, corpus: str) -> Iterator[tuple[str, str]]:
     """(what, how large) of the texts."""
     prefix = f"{corpus}: " if results.frame.corpus.nunique() > 1 else ""
-    certificates = [read_certificate(model_path(part, model)) for model in ("in", "background", "prior")]
+    certificates = [certificate_of(model_path(part, model)) for model in ("in", "background", "prior")]
     in_domain, background, prior = certificates
     for name, certificate in (("in-domain text", in_domain or prior), ("background text", background)):
         if "words" in certificate:
@@ -155,22 +156,28 @@ def html_table(results: Results) -> str:
     return html(cells(results, style).rename(index=escape, columns=escape))
 
 
-def read_certificate(model: Path) -> dict:
+def certificate_of(model: Path) -> dict:
     path = Path(f"{model}.json")
-    return read_json(path) if path.exists() else {}
+    return read_certificate(path) if path.exists() else {}
+
+
+def read_steps(part: Path, model: str) -> list[dict]:
+    """The solver's, from the certificate."""
+    steps = certificate_of(model_path(part, model)).get("steps", [])
+    return [step for step in steps if step.get("l1") and {"iteration", "objective"} <= step.keys()]
 
 
 def certificate_table(part: Path, out: Path) -> str:
     """One row per model."""
     rows = {}
     for path in sorted(part.glob("*/*.arpa.gz.json")):
-        c = read_json(path)
+        c = read_certificate(path)
         name = escape(str(path.relative_to(part)).removesuffix(".json"))
         steps = c.get("steps") or [{}]
         rows[f'<a href="{escape(relative(path, out))}">{name}</a>'] = {
-            "made by": f"mdi {c['command']}",
-            "n-grams": f"{sum(c['ngrams']):,}",
-            "worst |sum p - 1|": f"{c['worst_sum_gap']:.1e}",
+            "made by": f"mdi {escape(c.get('command', ''))}",
+            "n-grams": _number(sum(c["ngrams"]) if "ngrams" in c else None, ",d"),
+            "worst |sum p - 1|": _number(c.get("worst_sum_gap"), ".1e"),
             "constraints": _number(c.get("constraints"), ",d"),
             "dropped": _number(sum(c["constraints_dropped"].values()) if "constraints_dropped" in c else None, ",d"),
             "iterations": _number(c.get("iterations"), "d"),
@@ -268,7 +275,7 @@ def sweep_charts(results: Results, part: Path, corpus: str) -> Iterator[charts.F
     best."""
     frame = large(results, corpus)
     references = {"in": "In-domain", "interpolated": "Interpolation", "prior": "MDI, prior", "best": "Best"}
-    sizes = {model: read_certificate(model_path(part, model)).get("constraints") for model in frame.model.unique()}
+    sizes = {model: certificate_of(model_path(part, model)).get("constraints") for model in frame.model.unique()}
     for test_set, rows in frame.set_index("model").groupby("test_set", sort=False):
         swept = sorted((sizes[m], rows.ppl[m], m[4:]) for m in rows.index if m.startswith("mdi.") and sizes[m])
         levels = {label: rows.ppl[model] for model, label in references.items() if model in rows.index}
@@ -293,7 +300,7 @@ def convergence_charts(results: Results, part: Path) -> Iterator[charts.Figure]:
     if decodes_with_large(found.index):  # each of them once
         found = found[~found.index.str.startswith(DECODING)]
     for model, label in found.items():
-        steps = [step for step in read_certificate(model_path(part, model)).get("steps", []) if step["l1"]]
+        steps = read_steps(part, model)
         if len(steps) > 1:
             name, x = _full(model, label), [step["iteration"] for step in steps]
             lines.append(charts.Line(name, x, [step["l1"] for step in steps]))
@@ -360,7 +367,7 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
 
 
 def _brief(path: Path) -> str:
-    certificate = {key: value for key, value in read_json(path).items() if key != "steps"}
+    certificate = {key: value for key, value in read_certificate(path).items() if key != "steps"}
     return json.dumps(certificate, indent=1, ensure_ascii=False)
 
 

@@ -20,11 +20,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from mdi.certificate import read_certificate
 from mdi.cli import boolean
 from mdi.errors import MdiError, exit_code
-from mdi.files import read_json, read_lines
+from mdi.files import read_lines, read_plain
 
 SIGNIFICANT = 0.05
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 WHOLE = ("ngrams", "words", "oov")
 # what the WERs are compared with, and how the table calls it
 BASELINES = {"default": "default", "interpolated": "interpolation"}
@@ -167,13 +169,17 @@ def scored_folder(part: Path, column: str, test_set: str) -> Path:
     return part / "rescore" / column / test_set
 
 
+def _text(path: Path) -> str:
+    return read_plain(str(path)).decode("utf-8", "surrogateescape")
+
+
 def read_wer(folder: Path) -> Wer | None:
     """What steps/score.sh left in a folder, by either backend."""
     best = folder / "scoring_kaldi" / "best_wer"
     if not best.exists():
         return None
-    line = best.read_text()
-    match = re.search(r"%WER ([\d.]+)", line)
+    line = _text(best)
+    match = re.search(rf"%WER ({_NUMBER})", line)
     if not match:
         raise MdiError(f"{best}: no %WER in it; score again (stage 7)")
     details = folder / "scoring_kaldi" / "wer_details"
@@ -181,19 +187,19 @@ def read_wer(folder: Path) -> Wer | None:
     scorer = ("asclite" if report[1] else "sclite") if report else Wer.scorer
     low = high = None
     if (details / "wer_bootci").exists():
-        interval = re.search(r"\[ ([\d.-]+), ([\d.-]+) \]", (details / "wer_bootci").read_text())
+        interval = re.search(rf"\[ (-?{_NUMBER}), (-?{_NUMBER}) \]", _text(details / "wer_bootci"))
         low, high = (float(interval[1]), float(interval[2])) if interval else (None, None)
     comparisons: tuple[Comparison, ...] = ()
     if (details / "comparison").exists():
-        comparisons = tuple(read_comparisons((details / "comparison").read_text()))
+        comparisons = tuple(read_comparisons(_text(details / "comparison")))
     return Wer(float(match[1]), low, high, comparisons, scorer, "speakers" if report else Wer.unit)
 
 
 def read_comparisons(text: str) -> Iterator[Comparison]:
     """One for each other system, in the order of the file."""
     for block in re.split(r"(?<=\n)(?=Set1: )", text):
-        tested = re.search(r"Difference of the WERs: ([+-][\d.]+), p = ([\d.]+)", block)
-        means, better = re.findall(r"%WER ([\d.]+)", block), re.search(r"improving Set1: ([\d.]+)", block)
+        tested = re.search(rf"Difference of the WERs: ([+-]{_NUMBER}), p = ({_NUMBER})", block)
+        means, better = re.findall(rf"%WER ({_NUMBER})", block), re.search(rf"improving Set1: ({_NUMBER})", block)
         named = re.search(r"^Set1 is (.+), Set2 is ", block, re.MULTILINE)
         baseline = Path(named[1]).parent.name if named else ""  # .../decode/default/eval
         if tested:
@@ -207,16 +213,37 @@ def read_ngrams(model: Path) -> int | None:
     """From the certificate beside the model, or from the ARPA's header."""
     certificate = Path(f"{model}.json")
     if certificate.exists():
-        return sum(read_json(certificate)["ngrams"])
+        ngrams = read_certificate(certificate).get("ngrams")
+        return sum(ngrams) if ngrams is not None else None
     if not model.exists():
         return None
     total = 0
     for line in read_lines(str(model)):
         if line.startswith(b"ngram "):
-            total += int(line.split(b"=")[1])
+            count = line.split(b"=")[-1].strip()
+            if not re.fullmatch(rb"[0-9]{1,18}", count):
+                found = line[:40].decode(errors="replace")
+                raise MdiError(f"{model}: '{found}'; expected such as 'ngram 1=70000'. Make it again")
+            total += int(count)
         elif line.startswith(b"\\1-grams"):
             break
     return total
+
+
+def read_perplexities(path: Path) -> Iterator[dict]:
+    """Lines of mdi ppl --json true; nothing if there is no such file."""
+    for number, line in enumerate(read_lines(str(path)) if path.exists() else (), 1):
+        try:
+            entry = json.loads(line)
+            whole = all(type(entry[key]) is int and 0 <= entry[key] < 1 << 62 for key in ("words", "oov"))
+            if not (whole and type(entry["ppl"]) in (int, float) and isinstance(entry["text"], str)):
+                raise ValueError("another kind of value")
+            float(entry["ppl"])
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
+            raise MdiError(
+                f"{path}:{number}: not a line of mdi ppl ({error}); remove the file, stage 7 makes it again"
+            ) from None
+        yield entry
 
 
 def collect(corpus: str, parts: list[Path], synthetic: bool = False) -> Results:
@@ -225,8 +252,7 @@ def collect(corpus: str, parts: list[Path], synthetic: bool = False) -> Results:
         for model, label in labels(parts).items():
             path = part / "ppl" / f"{model.replace('weighted.', 'first.', 1)}.jsonl"
             ngrams = read_ngrams(model_path(part, model))
-            for line in path.read_text().splitlines() if path.exists() else ():
-                entry = json.loads(line)
+            for entry in read_perplexities(path):
                 test_set = Path(entry["text"]).name.split(".")[0]
                 row = {"corpus": name, "test_set": test_set, "model": model, "label": label, "ngrams": ngrams}
                 row |= {key: entry[key] for key in ("words", "oov", "ppl")}

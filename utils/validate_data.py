@@ -4,6 +4,7 @@ code is 1."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from mdi.files import read_lines
 from mdi.speech.data import DataFolder, fields, read_rows
 
 MARKS = {"<s>", "</s>"}
+NAME = re.compile(r"[\w.+-]{1,100}")
 MOST_UNKNOWN = 0.2  # more words outside the vocabulary than this: another case or another normalisation
 
 
@@ -139,7 +141,9 @@ def check(folder: Path) -> list[str]:
     if wrong:
         return wrong
     vocabulary = check_vocabulary(folder / "vocab.txt", wrong)
-    sets = (folder / "sets").read_text().split()
+    sets = [name for row in rows(folder / "sets") for name in row]
+    if strange := [name for name in sets if not NAME.fullmatch(name)]:
+        return [*wrong, f"{folder / 'sets'}: {examples(strange)}; expected short names of letters, digits, '.-_'"]
     if not sets:
         wrong.append(f"{folder / 'sets'}: empty; expected names of test sets, the development set first")
     texts = ["train", *sets] + (["background"] if backgrounds and backgrounds[0].name == "background.txt.gz" else [])

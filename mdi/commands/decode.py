@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 
 from mdi.cli import boolean
-from mdi.commands.options import same_settings
+from mdi.commands.options import check_outputs, same_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +60,8 @@ def run(args: argparse.Namespace) -> None:
     if args.nj < 1 or args.beam <= 0 or args.lattice_beam <= 0 or args.acwt <= 0:
         raise MdiError("--nj, --beam, --lattice-beam and --acwt; expected positive numbers")
     nj = min(args.nj, len(utterances))
+    made = [folder / name for name in ("decode.json", "num_jobs", *(f"lat.{i + 1}.gz" for i in range(nj)))]
+    check_outputs(args, beside=[str(path) for path in made if path.exists()], folder=args.out)
     make_folder(args.out)
     settings = {"graph": [str(graph.resolve()), graph.stat().st_size], "utterances": utterances, "beam": args.beam,
                 "lattice_beam": args.lattice_beam, "acwt": args.acwt, "nj": nj}  # fmt: skip

@@ -158,8 +158,9 @@ def run(args: argparse.Namespace) -> int:
     sources = archives(args.source)
     group_of = utterance_groups(args.groups, DataFolder(Path(args.data)) if args.data else None)
     number_of = file_names(group_of.values())
-    if Path(args.out).resolve() == Path(args.source).resolve():
-        raise MdiError(f"{args.out}: is also where the lattices are; name another folder")
+    made = [f"lat.{number}.gz" for number in number_of.values()] + [f"deltas/{name}.delta" for name in number_of]
+    paths = [Path(args.out) / name for name in ("recordings.json", "num_jobs", *made)]
+    shared.check_outputs(args, beside=[str(path) for path in paths if path.exists()], folder=args.out)
     background = shared.read_model(args.lm, args)
     check_normalised(args.lm, background)
     out = make_folder(args.out)

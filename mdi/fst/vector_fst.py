@@ -51,18 +51,21 @@ class VectorFst:
         histories = Histories(padded(self.state), padded(trie.back), padded(self.model.bow))
         label = np.array([back_off, self.start if self._only_backs_off() else -1])
         for k in range(1, trie.order + 1):
-            followers = self._followers(k)
+            yield from self._states(k, histories, label)
 
-            def lay_out(block: tuple[int, int], k: int = k, followers: Followers = followers) -> bytes:
-                first, end = block
-                rows = int(trie.begin[k][end]) - int(trie.begin[k][first])
-                out = np.empty(4 * rows + 7 * (end - first), np.int32)
-                size = kernels.vector_states(
-                    block, k - 1, followers, self.words, histories, label, (out, out.view(np.float32))
-                )
-                return out[:size].tobytes()
+    def _states(self, k: int, histories: Histories, back_off: Array) -> Iterator[bytes]:
+        """Those of the histories of length k - 1."""
+        begin, followers = self.model.trie.begin[k], self._followers(k)
 
-            yield from in_threads(lay_out, blocks(trie.begin[k]))
+        def lay_out(block: tuple[int, int]) -> bytes:
+            first, end = block
+            out = np.empty(4 * int(begin[end] - begin[first]) + 7 * (end - first), np.int32)
+            size = kernels.vector_states(
+                block, k - 1, followers, self.words, histories, back_off, (out, out.view(np.float32))
+            )
+            return out[:size].tobytes()
+
+        return in_threads(lay_out, blocks(begin))
 
     def _followers(self, k: int) -> Followers:
         trie, top = self.model.trie, k == self.model.order

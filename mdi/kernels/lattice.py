@@ -257,7 +257,10 @@ def sound(lattice):
         if arcs.label[i] < 0 or not (abs(arcs.graph[i]) < INFINITY and abs(arcs.acoustic[i]) < INFINITY):
             return False
     for s in range(finals.graph.shape[0]):
-        if finals.graph[s] != INFINITY and not (abs(finals.graph[s]) < INFINITY and abs(finals.acoustic[s]) < INFINITY):
+        if finals.graph[s] == INFINITY:
+            if not finals.acoustic[s] > -INFINITY:
+                return False
+        elif not (abs(finals.graph[s]) < INFINITY and abs(finals.acoustic[s]) < INFINITY):
             return False
     least = np.int32(0)
     for i in range(lattice.frames.shape[0]):

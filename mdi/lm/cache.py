@@ -31,7 +31,7 @@ from mdi.lm.vocabulary import Vocabulary
 from mdi.progress import say
 
 VARIABLE = "MDI_CACHE"
-VERSION = 1
+VERSION = 2
 _MAGIC = b"MDICACHE"
 _ALIGN = 64
 
@@ -82,15 +82,21 @@ def write_arrays(stream: BinaryIO, source: dict[str, object], lists: dict[str, l
             head["arrays"][name].append({"type": part.dtype.name, "length": len(part), "at": at})
             arrays.append(part)
             at += -(-part.nbytes // _ALIGN) * _ALIGN
-    crc = 0
+    head["bytes"] = at
+    crc = head_checksum(head)
     for piece in _pieces(arrays):
         crc = isal_zlib.crc32(piece, crc)
-    head |= {"bytes": at, "crc32": crc}
+    head["crc32"] = crc
     text = json.dumps(head).encode()
     text += b" " * (-(16 + len(text)) % _ALIGN)
     stream.write(_MAGIC + len(text).to_bytes(8, "little") + text)
     for piece in _pieces(arrays):
         stream.write(piece)
+
+
+def head_checksum(head: dict[str, Any]) -> int:
+    """With which that of the arrays begins: where they are is as important as what they are."""
+    return isal_zlib.crc32(json.dumps({name: value for name, value in head.items() if name != "crc32"}).encode())
 
 
 def _pieces(arrays: list[np.ndarray]) -> Iterator[bytes | memoryview]:
@@ -144,7 +150,7 @@ def read_arrays(kept: Path, check: bool = True) -> tuple[dict[str, list[np.ndarr
     if os.path.getsize(kept) != 16 + size + head["bytes"]:
         raise ValueError("cut off")
     data = np.asarray(np.memmap(kept, np.uint8, "c", 16 + size))
-    if check and isal_zlib.crc32(data) != head["crc32"]:
+    if check and isal_zlib.crc32(data, head_checksum(head)) != head["crc32"]:
         raise ValueError("damaged")
 
     def part(entry: dict[str, Any]) -> np.ndarray:

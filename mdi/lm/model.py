@@ -19,7 +19,7 @@ import numpy as np
 from mdi.errors import MdiError
 from mdi.kernels import model as kernels
 from mdi.kernels.model import ModelArrays, ModelLevel, OwnScales, Scaled
-from mdi.kernels.trie import Branches, Level
+from mdi.kernels.trie import Branches
 from mdi.lm.trie import (
     NONE,
     Array,
@@ -63,11 +63,8 @@ class NgramModel:
         return ModelLevel(self.trie.level(k), self.p[k], self.bow[k - 1], self.p[k - 1])
 
     def level_block(self, k: int, first: int, end: int) -> tuple[slice, ModelLevel]:
-        """(rows, order k) of the histories first .. end alone; rows are counted from the first of them."""
-        trie = self.trie
-        begin = trie.begin[k][first : end + 1]
-        rows = slice(int(begin[0]), int(begin[-1]))
-        level = Level(begin - begin[0], trie.word[k][rows], trie.suffix[k][rows], trie.back[k - 1][first:end])
+        """The same of some histories: see `Trie.level_block`."""
+        rows, level = self.trie.level_block(k, first, end)
         return rows, ModelLevel(level, self.p[k][rows], self.bow[k - 1][first:end], self.p[k - 1])
 
     def arrays(self) -> ModelArrays:

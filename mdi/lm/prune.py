@@ -57,22 +57,8 @@ def _needs(model: NgramModel, threshold: float | None = None) -> Iterator[Array]
         if where is not None:
             known = np.zeros(trie.rows(k), bool)
             known[where[k]] = True
-        found = np.empty(trie.rows(k), float if threshold is None else bool)
         shorter = hist_prob.pop()  # p(h) becomes the need of h
-
-        def look(
-            block: tuple[int, int], k: int = k, known: Array = known, found: Array = found,
-            by_hist: Array = by_hist, shorter: Array = shorter,
-        ) -> None:  # fmt: skip
-            rows, level = whole.level_block(k, *block)
-            need = kernels.pruning_losses(level, known[rows], shorter[slice(*block)])
-            if k < trie.order:
-                np.maximum(need, by_hist[trie.as_hist[k][rows]], out=need)
-            kernels.row_maxima(level.trie.begin, need, shorter[slice(*block)])
-            found[rows] = need if threshold is None else need >= threshold
-
-        each_in_threads(look, blocks(trie.begin[k]))
-        del look
+        found = _needs_of_order(whole, k, known, by_hist, shorter, threshold)
         if k < trie.order:
             kernels.raise_to(trie.back[k], by_hist, shorter)
         by_hist = shorter
@@ -80,6 +66,26 @@ def _needs(model: NgramModel, threshold: float | None = None) -> Iterator[Array]
         yield found if where is None else found[where[k]]
         del found
     yield np.full(model.trie.n_words, np.inf if threshold is None else True)
+
+
+def _needs_of_order(
+    model: NgramModel, k: int, known: Array, by_hist: Array, shorter: Array, threshold: float | None
+) -> Array:
+    """need[r] of the rows of order k, or whether it is at least the threshold. `shorter` is p(h) of their histories
+    and becomes the most that a row of h needs."""
+    trie = model.trie
+    found = np.empty(trie.rows(k), float if threshold is None else bool)
+
+    def look(block: tuple[int, int]) -> None:
+        rows, level = model.level_block(k, *block)
+        need = kernels.pruning_losses(level, known[rows], shorter[slice(*block)])
+        if k < trie.order:
+            np.maximum(need, by_hist[trie.as_hist[k][rows]], out=need)
+        kernels.row_maxima(level.trie.begin, need, shorter[slice(*block)])
+        found[rows] = need if threshold is None else need >= threshold
+
+    each_in_threads(look, blocks(trie.begin[k]))
+    return found
 
 
 def threshold_for(need: list[Array], most: int) -> float:

@@ -127,12 +127,19 @@ class Scorer:
         self.decoder.start_utt()
         self.decoder.process_raw(np.ascontiguousarray(samples, "<i2").tobytes(), full_utt=True)
         self.decoder.end_utt()
-        (file,) = self.log.iterdir()
-        data = file.read_bytes()
-        file.unlink()
+        data = b""
+        for file in self.log.iterdir():
+            data = file.read_bytes()
+            file.unlink()
         width = self.n_senones + 1  # a frame is the number of its scores and the scores
-        body = np.frombuffer(data, "<i2", offset=data.find(b"endhdr\n") + 11)
+        begin = data.find(b"endhdr\n") + 11
+        body = np.frombuffer(data, "<i2", max(0, len(data) - begin) // 2, min(begin, len(data)))
         frames = body[: len(body) // width * width].reshape(-1, width)
+        if len(frames) < self.decoder.n_frames() - 1:  # it writes without looking
+            raise MdiError(
+                f"utterance {utterance}: {len(frames):,} of {self.decoder.n_frames() - 1:,} frames have scores in "
+                f"{self.log}; is the disk full? TMPDIR names another place"
+            )
         if not len(frames) or not (frames[:, 0] == self.n_senones).all():
             raise MdiError(
                 f"utterance {utterance}: the senone log is not what pocketsphinx 5 writes; install pocketsphinx>=5.0"

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from multiprocessing import parent_process
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mdi.errors import MdiError
+from mdi.fst.openfst import from_bytes
 from mdi.kernels.determinize import collect_frames, determinize
 from mdi.kernels.lattice import LatticeArcs, LatticeFinals
 from mdi.progress import Progress
@@ -91,20 +93,30 @@ def _one_word() -> Lattice:
     )
 
 
+def load_graph(path: str, n_senones: int) -> Any:
+    """A graph for the decoder. One that is damaged or was made for another acoustic model is refused: OpenFst and the
+    decoder follow its arcs without looking."""
+    import kaldifst
+
+    data = Path(path).read_bytes()
+    arcs = from_bytes(data, path)
+    good = arcs.start >= 0 and arcs.n_arcs > 0 and arcs.ilabel.min() >= 0 and arcs.ilabel.max() <= n_senones
+    good = good and arcs.olabel.min() >= 0 and not np.isnan(arcs.weight).any() and not np.isnan(arcs.final).any()
+    if not good or arcs.weight.shape[1] != 1:
+        raise MdiError(f"{path}: no graph of this acoustic model; make it with mdi graph")
+    graph = (kaldifst.StdConstFst if b"const" in data[:32] else kaldifst.StdVectorFst).read(path)
+    if graph is None:
+        raise MdiError(f"{path}: cannot be read; make it with mdi graph")
+    return graph
+
+
 class Recognizer:
     """One process's decoder: the graph is read once."""
 
     def __init__(self, graph: str, n_senones: int, options: Options) -> None:
-        import kaldifst
-
         self.options = options
         self.scorer = Scorer(n_senones)
-        with open(graph, "rb") as stream:
-            head = stream.read(32)
-        reader = kaldifst.StdConstFst if b"const" in head else kaldifst.StdVectorFst
-        self.graph = reader.read(graph)
-        if self.graph is None or self.graph.start < 0:
-            raise MdiError(f"{graph}: not an FST, or an empty one; make it with mdi graph")
+        self.graph = load_graph(graph, n_senones)
         self.scratch = os.path.join(self.scorer.folder.name, "raw.fst")
         self.times = Times()
         word_lattice(_one_word(), 1.0)  # compiles, or loads what was compiled, outside the times
@@ -122,7 +134,8 @@ class Recognizer:
         if not ok or raw.num_states == 0:
             raise MdiError(f"utterance {utterance}: no path through the graph survived; use a larger --beam")
         clock.append(time.process_time())
-        raw.write(self.scratch)
+        if not raw.write(self.scratch):  # what was there before would be taken for it
+            raise MdiError(f"{self.scratch}: cannot write; is the disk full? TMPDIR names another place")
         with open(self.scratch, "rb") as stream:
             lattice = parse_fst(stream.read(), utterance)
         lattice = scaled(word_lattice(lattice, self.options.lattice_beam), 1.0 / self.options.acoustic_scale)
@@ -175,6 +188,7 @@ def finished(job: Job) -> list[Lattice]:
 def run_job(job: Job) -> Times:
     """Decodes what is missing and writes the archive."""
     if job.archive.exists():
+        job.part.unlink(missing_ok=True)
         return Times()
     sound = Sound(DataFolder(Path(job.data)))
     recognizer = Recognizer(job.graph, job.n_senones, job.options)

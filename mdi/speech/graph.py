@@ -34,11 +34,15 @@ class _Exchange:
         import kaldifst
 
         Path(self.path).write_bytes(to_bytes(arcs))
-        return kaldifst.StdVectorFst.read(self.path)
+        fst = kaldifst.StdVectorFst.read(self.path)
+        if fst is None:  # it has said why
+            raise MdiError(f"{self.path}: cannot be read again; is the disk in order?")
+        return fst
 
     def take(self, fst) -> Arcs:
-        fst.write(self.path)
-        return from_bytes(Path(self.path).read_bytes())
+        if not fst.write(self.path):  # what was there before would be taken for it
+            raise MdiError(f"{self.path}: cannot write; is the disk full? TMPDIR names another place")
+        return from_bytes(Path(self.path).read_bytes(), self.path)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mdi.errors import MdiError, examples
+from mdi.lm.vocabulary import to_bytes
 from mdi.progress import say
 from mdi.speech.data import DataFolder, read_groups, read_rows
 from mdi.speech.lattice import Lattice
 
 RECORDING, SPEAKER = "recording", "speaker"
+LONGEST = 200  # bytes of a name to which something is added
 
 
 def utterance_groups(by: str | None, data: DataFolder | None) -> dict[str, str]:
@@ -35,9 +37,11 @@ def utterance_groups(by: str | None, data: DataFolder | None) -> dict[str, str]:
 def file_names(groups: Iterable[str]) -> dict[str, int]:
     """The groups in their order, numbered from 1; refused where they cannot be names of files."""
     found = {group: number for number, group in enumerate(dict.fromkeys(groups), 1)}
-    bad = [group for group in found if Path(group).name != group]
+    bad = [group for group in found if Path(group).name != group or "\0" in group or len(to_bytes(group)) > LONGEST]
     if bad:
-        raise MdiError(f"groups {examples(bad)}; expected names that files can have, without '/'")
+        raise MdiError(
+            f"groups {examples([name[:40] for name in bad])}; expected names that files can have, without '/'"
+        )
     return found
 
 

@@ -116,7 +116,7 @@ def write_scores(folder: Path, name: str, points: list[Point]) -> Errors:
 def best_report(folder: Path) -> Errors:
     """The report that an earlier scoring of this folder chose."""
     best = folder / "scoring_kaldi" / "best_wer"
-    where = best.read_text().split("] ", 1)[-1].strip() if best.exists() else ""
+    where = best.read_text(errors="surrogateescape").split("] ", 1)[-1].strip() if best.exists() else ""
     if not where.endswith(".ctm.filt.sys"):
         raise MdiError(
             f"{best}: not of sclite; to compare with it, remove {folder}/scoring_kaldi and score that folder again"

@@ -78,8 +78,13 @@ class VoskFolder:
     @property
     def lattice_beam(self) -> float | None:
         """As its settings have it."""
-        found = _BEAM.search(self.conf.read_text()) if self.conf.exists() else None
-        return float(found[1]) if found else None
+        found = _BEAM.search(self.conf.read_text(errors="surrogateescape")) if self.conf.exists() else None
+        if not found:
+            return None
+        try:
+            return float(found[1])
+        except ValueError:
+            raise MdiError(f"{self.conf}: {found[0]!r}; expected a number, such as --lattice-beam=6.0") from None
 
     def symbols(self) -> SymbolTable:
         return read_symbols(str(self.words))
@@ -153,12 +158,12 @@ def exchange_lm(folder: VoskFolder, path: Path, model: NgramModel) -> None:
 
 def exchange_beam(folder: VoskFolder, beam: float) -> None:
     """Lattices of this beam, whatever the model's settings say."""
-    text = folder.conf.read_text() if folder.conf.exists() else ""
+    text = folder.conf.read_text(errors="surrogateescape") if folder.conf.exists() else ""
     line = f"--lattice-beam={beam:g}"
     text = _BEAM.sub(line, text) if _BEAM.search(text) else f"{text.rstrip()}\n{line}\n"
     folder.conf.unlink(missing_ok=True)  # a link to that of the source
     folder.conf.parent.mkdir(exist_ok=True)
-    folder.conf.write_text(text)
+    folder.conf.write_text(text, errors="surrogateescape")
 
 
 @contextmanager

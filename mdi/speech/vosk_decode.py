@@ -68,23 +68,39 @@ class Recognised:
     alternatives: list[Alternative]
 
 
+def _number(value: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"'{str(value)[:40]}' in place of a number")
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"'{str(value)[:40]}' in place of text")
+    return value
+
+
 def _words(answer: dict[str, Any], before: float) -> list[Word]:
     return [
-        Word(w["word"], max(0.0, w["start"] - before), max(0.0, w["end"] - before), w.get("conf", 1.0))
+        Word(
+            _text(w["word"]), max(0.0, _number(w["start"]) - before), max(0.0, _number(w["end"]) - before),
+            _number(w.get("conf", 1.0)),
+        )
         for w in answer.get("result", [])
-    ]
+    ]  # fmt: skip
 
 
 def parse_answer(row: dict[str, Any]) -> Recognised:
     """A line of results.N.jsonl. libvosk counts time from the first utterance of its recogniser."""
-    answer, before = row["answer"], row["before"]
+    answer, before = row["answer"], _number(row["before"])
+    utterance, seconds = _text(row["utterance"]), _number(row["seconds"])
     if "alternatives" not in answer:
-        return Recognised(row["utterance"], row["seconds"], [Alternative(_words(answer, before))])
+        return Recognised(utterance, seconds, [Alternative(_words(answer, before))])
     found: dict[str, Alternative] = {}
     for one in answer["alternatives"]:  # the best first; of two that differ only in times, the better
         words = _words(one, before)
-        found.setdefault(" ".join(w.word for w in words), Alternative(words, one["confidence"]))
-    return Recognised(row["utterance"], row["seconds"], with_confidences(list(found.values())))
+        found.setdefault(" ".join(w.word for w in words), Alternative(words, _number(one["confidence"])))
+    return Recognised(utterance, seconds, with_confidences(list(found.values())))
 
 
 def with_confidences(alternatives: list[Alternative]) -> list[Alternative]:
@@ -118,7 +134,7 @@ def read_results(folder: Path) -> dict[str, Recognised]:
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 one = parse_answer(json.loads(line))
-            except (ValueError, KeyError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
                 raise MdiError(f"{path}:{number}: not a line of mdi vosk decode ({error}); remove the file") from error
             found[one.utterance] = one
     return found

@@ -186,7 +186,7 @@ def _vosk(path: str, labels: Labels, scale: float) -> Iterator[WordGraph]:
         number += 1
         try:
             found, at = decoder.raw_decode(text, match.start())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             line = 1 + text.count("\n", 0, match.start())
             raise MdiError(f"{path}:{line}: not JSON ({error}); expected Vosk's results, one after the other") from None
         name = f"{path}: result {number}"

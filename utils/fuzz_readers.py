@@ -1,0 +1,494 @@
+"""The readers that utils/fuzz.py feeds, each with small valid files of its kind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO
+
+ROOT = Path(__file__).resolve().parent.parent
+SENTENCES = ["a b c", "b c a a", "c b", "a c b a", "b b", "é b"]
+WORDS = ["<eps>", "a", "b", "c", "é", "<unk>", "#0", "<s>", "</s>"]
+SETTINGS = {"nj": "2", "order": "3", "set_data": '""', "thresholds": "2-2-2", "cmd": "run.pl", "demo": "false"}
+KALDI_FILES = {
+    "text": b"u1 a b\nu2 c\n", "utt2spk": b"u1 s1\nu2 s1\n", "spk2utt": b"s1 u1 u2\n",
+    "wav.scp": b"r1 /tmp/x.wav\nr2 cat y |\n", "segments": b"u1 r1 0 1.5\nu2 r2 0.5 -1\n",
+}  # fmt: skip
+LATTICE = b"u1 \n0 1 1 1.5,2.5,1_2\n0 2 2 1,3,3\n1 2 3 0.5,1,4_4\n2 0.25,0,5\n\nu2 \n0 1 4 1,1,1\n1 0,0,\n\n"
+CTM = b"u1 1 0.0 0.5 a 0.9\nu1 1 0.5 0.5 b 1.0\n"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """`read` gets the name of a file; `seeds` are valid ones; `repair` makes what was changed look whole again. A slow
+    one gets the `share` of the inputs."""
+
+    read: Callable[[str], object]
+    seeds: list[bytes]
+    repair: Callable[[bytes], bytes] = bytes
+    share: float = 1.0
+
+
+def readers(folder: Path) -> dict[str, Reader]:
+    """All of them, with seeds that are made here."""
+    (folder / "text").write_text("".join(f"{s}\n" for s in SENTENCES))
+    (folder / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(WORDS)))
+    return _models(folder) | _speech(folder) | _records(folder) | _recipe(folder)
+
+
+def _seed(path: Path) -> list[bytes]:
+    return [path.read_bytes()]
+
+
+def _run(*arguments: object) -> None:
+    from mdi.cli import main
+
+    if main([str(a) for a in arguments]):
+        raise SystemExit(f"fuzz: cannot make a seed: {arguments}")
+
+
+def _at(place: Path, read: Callable[[], object]) -> Callable[[str], object]:
+    """A reader that looks for its file in a place of its own, where a valid one is before and after."""
+    valid = place.read_bytes()
+
+    def moved(path: str) -> None:
+        os.replace(path, place)
+        try:
+            read()
+        finally:
+            place.write_bytes(valid)
+
+    return moved
+
+
+# ---- models, counts, texts
+
+
+def _models(folder: Path) -> dict[str, Reader]:
+    import numpy as np
+    import pywrapfst
+
+    from mdi.adaptation import delta
+    from mdi.adaptation.table import read_lambda
+    from mdi.fst.formats import read_lm
+    from mdi.fst.symbols import read_symbols
+    from mdi.lm import cache
+    from mdi.lm.arpa import read_arpa
+    from mdi.lm.counts import count_text, read_counts
+    from mdi.lm.perplexity import perplexity
+    from mdi.lm.vocabulary import read_words
+
+    text, lm, words = folder / "text", folder / "lm", str(folder / "words.txt")
+    _run("train", "--min-counts", "1", "--counts-out", folder / "counts", text, lm)
+    for form in ("G.fst", "Gr.fst", "G.carpa", "x.mod"):
+        _run("convert", "--words", words, lm, folder / form)
+    pywrapfst.convert(pywrapfst.Fst.read(str(folder / "G.fst")), "const").write(str(folder / "G.const.fst"))
+    settings = ("--min-counts", "1", "--sigma2", "1")
+    _run("adapt", *settings, "--delta", folder / "d.delta", "--constraints-out", folder / "tsv", lm, text)
+    model = read_arpa(str(lm))
+    cache.save(model, str(lm), folder / "kept.mdi")
+
+    def any_form(path: str) -> None:
+        """What was read is used."""
+        found = read_lm(path, words)
+        for p, bow in zip(found.p[1:], found.bow, strict=True):
+            if not ((p >= 0).all() and np.isfinite(p).all() and np.isfinite(bow).all()):
+                raise AssertionError("probabilities that are none")
+        perplexity(found, SENTENCES)
+
+    packed = [gzip.compress(lm.read_bytes(), mtime=0)]
+    inside = _seed(folder / "x.mod") + _seed(folder / "Gr.fst")
+    return {
+        "arpa": Reader(any_form, _seed(lm)),
+        "arpa.gz": Reader(any_form, packed),
+        "counts": Reader(lambda path: read_counts(path, model.vocab, 3), _seed(folder / "counts")),
+        "train-counts": Reader(_trained, _seed(folder / "counts")),
+        "text": Reader(lambda path: count_text(Path(path), model.vocab, 3), _seed(text)),
+        "words": Reader(read_symbols, _seed(folder / "words.txt")),
+        "words-fst": Reader(read_symbols, inside),
+        "vocab": Reader(read_words, [b"a\nb\n\xc3\xa9\n", *_seed(folder / "words.txt")]),
+        "G.fst": Reader(any_form, _seed(folder / "G.fst") + _seed(folder / "x.mod") + _seed(folder / "G.const.fst")),
+        "Gr.fst": Reader(any_form, _seed(folder / "Gr.fst")),
+        "G.carpa": Reader(any_form, _seed(folder / "G.carpa")),
+        "delta": Reader(
+            lambda path: delta.read_delta(path).apply(model),
+            [_unpacked_delta(part) for part in _seed(folder / "d.delta")],
+            _packed_delta,
+        ),
+        "deltas": Reader(_listed, [_unpacked_delta(part) for part in _seed(folder / "d.delta")], _packed_delta),
+        "cache": Reader(_cached, _seed(folder / "kept.mdi"), _cache_checksum),
+        "shard": Reader(_shard, _seed(folder / "kept.mdi")),
+        "constraints": Reader(read_lambda, _seed(folder / "tsv")),
+    }
+
+
+def _trained(path: str) -> None:
+    """Counts to a model, which is not written."""
+    from mdi.lm.counts import read_counts
+    from mdi.lm.estimate import checked, estimate
+    from mdi.lm.text import SPECIAL
+    from mdi.lm.vocabulary import GrowingVocabulary
+
+    estimate(checked(read_counts(path, GrowingVocabulary(SPECIAL), 3), path, "wb"), "wb")
+
+
+def _listed(path: str) -> None:
+    from mdi.cli import main
+    from mdi.errors import MdiError
+
+    if main(["deltas", path]):
+        raise MdiError("refused")
+
+
+def _cached(path: str) -> None:
+    """Whoever may write there: the model is read, and used if it counts."""
+    from mdi.errors import MdiError
+    from mdi.lm import cache
+    from mdi.lm.perplexity import perplexity
+
+    os.chmod(path, 0o600)
+    try:
+        model, _ = cache._read(Path(path))
+    except (OSError, ValueError, KeyError, TypeError) as error:  # what `load` says and passes over
+        raise MdiError(str(error)) from error
+    perplexity(model, ["a b c", "b a"])
+
+
+def _shard(path: str) -> None:
+    """What a job has left, which has a checksum."""
+    from mdi.lm.shards import kept_model
+
+    os.chmod(path, 0o600)
+    kept_model(Path(path))
+
+
+def _unpacked_delta(data: bytes) -> bytes:
+    size = 16 + int.from_bytes(data[8:16], "little")
+    return data[:size] + zlib.decompress(data[size:])
+
+
+def _packed_delta(data: bytes) -> bytes:
+    """The body packed and its checksum put into the head, where head and body can be told apart."""
+    try:
+        size = int.from_bytes(data[8:16], "little")
+        head, body = json.loads(data[16 : 16 + size]), zlib.compress(data[16 + size :], 1)
+        head["crc32"] = zlib.crc32(body)
+        text = json.dumps(head).encode()
+        return data[:8] + len(text).to_bytes(8, "little") + text + body
+    except (ValueError, TypeError, OverflowError):
+        return data
+
+
+def _cache_checksum(data: bytes) -> bytes:
+    from mdi.lm.cache import head_checksum
+
+    try:
+        size = int.from_bytes(data[8:16], "little")
+        head = json.loads(data[16 : 16 + size])
+        head["bytes"] = len(data) - 16 - size
+        head["crc32"] = zlib.crc32(data[16 + size :], head_checksum(head))
+        text = json.dumps(head).encode()
+        text += b" " * (-(16 + len(text)) % 64)
+        return data[:8] + len(text).to_bytes(8, "little") + text + data[16 + size :]
+    except (ValueError, TypeError, OverflowError, AttributeError):
+        return data
+
+
+# ---- lattices, data folders, graphs
+
+
+def _speech(folder: Path) -> dict[str, Reader]:
+    import wave
+
+    from mdi.fst.openfst import from_bytes
+    from mdi.speech.acoustic import read_acoustic_model
+    from mdi.speech.data import DataFolder, Sound, read_ctm, read_rows, read_text
+    from mdi.speech.decode import load_graph
+    from mdi.speech.expected_counts import expected_counts
+    from mdi.speech.lattice import best_path, n_best
+    from mdi.speech.lattice_files import read_lattices, to_binary
+    from mdi.speech.lexicon import read_lexicon
+    from mdi.speech.sclite import read_report
+
+    words, data = str(folder / "words.txt"), folder / "data"
+    (folder / "lat").write_bytes(LATTICE)
+    binary = b"".join(to_binary(one) for one in read_lattices(str(folder / "lat")))
+    vosk = [{"result": [{"word": "a", "start": 0, "end": 1, "conf": 0.5}], "text": "a"}]
+    vosk.append({"alternatives": [{"text": "a b", "confidence": 3.5}, {"text": "b", "confidence": 1}]})
+    data.mkdir()
+    for name, content in KALDI_FILES.items():
+        (data / name).write_bytes(content)
+    sound = folder / "sound"
+    sound.mkdir()
+    with wave.open(str(sound / "r1.wav"), "wb") as stream:
+        stream.setparams((1, 2, 16000, 0, "NONE", ""))
+        stream.writeframes(bytes(640))
+    (sound / "wav.scp").write_text(f"r1 {sound}/r1.wav\n")
+
+    def lattices(path: str) -> None:
+        for one in read_lattices(path):
+            best_path(one, 10.0)
+            n_best(one, 2, 10.0)
+            to_binary(one)
+
+    def expected(kind: str) -> Callable[[str], object]:
+        table = words if kind == "lattice" else None
+        return lambda path: expected_counts([path], None, 2, words=table, kind=kind)
+
+    def kaldi() -> None:
+        found = DataFolder(data)
+        found.text(), found.speakers(), found.utterances_of_speakers(), found.segments()
+
+    acoustic = read_acoustic_model()
+    found = {
+        "lattice-text": Reader(lattices, [LATTICE]),
+        "lattice-binary": Reader(lattices, [binary]),
+        "lattice.gz": Reader(lattices, [gzip.compress(LATTICE, mtime=0), gzip.compress(binary, mtime=0)]),
+        "lattice-counts": Reader(expected("lattice"), [LATTICE, binary]),
+        "nbest": Reader(expected("nbest"), [b"u1 -1.5 a b\nu1 -2 b\nu2 0 c\n"]),
+        "ctm-counts": Reader(expected("ctm"), [CTM]),
+        "vosk": Reader(expected("vosk"), ["\n".join(map(json.dumps, vosk)).encode(), json.dumps(vosk).encode()]),
+        "ctm": Reader(lambda path: read_ctm(path, ["u1", "u2"]), [CTM.replace(b"\nu1", b"\n;; x\nu2")]),
+        "kaldi-text": Reader(read_text, [KALDI_FILES["text"]]),
+        "rows": Reader(read_rows, list(KALDI_FILES.values())),
+        "sclite": Reader(lambda path: read_report(Path(path)), [_sclite()]),
+        "lexicon": Reader(lambda path: read_lexicon(path, acoustic), [b"a AH\nb B IY\nb B\nc S IY\n"]),
+        "wav": Reader(_at(sound / "r1.wav", lambda: Sound(DataFolder(sound)).samples("r1")), _seed(sound / "r1.wav")),
+        "HCLG": Reader(lambda path: load_graph(path, 100), _seed(folder / "G.const.fst") + _seed(folder / "G.fst")),
+        "fst": Reader(
+            lambda path: from_bytes(Path(path).read_bytes(), path),
+            _seed(folder / "G.fst") + _seed(folder / "G.const.fst"),
+        ),
+    }
+    for name, content in KALDI_FILES.items():
+        if name != "text":
+            found[name] = Reader(_at(data / name, kaldi), [content])
+    return found
+
+
+def _sclite() -> bytes:
+    rows = [("s1", 2, 9, 7, 1, 1, 0, 2, 1), ("s2", 1, 5, 5, 0, 0, 1, 1, 1)]
+    total = tuple(sum(row[i] for row in rows) for i in range(1, 9))
+    lines = [
+        f"| {name} | {a} {b} | {c} {d} {e} {f} {g} {h} |" for name, a, b, c, d, e, f, g, h in [*rows, ("Sum", *total)]
+    ]
+    return "\n".join(["| SPKR | # Snt # Wrd | Corr Sub Del Ins Err S.Err |", *lines]).encode()
+
+
+# ---- what mdi has written itself: records of jobs, parts of decodings, certificates, scores
+
+
+def _records(folder: Path) -> dict[str, Reader]:
+    from mdi.commands.check import _certificate
+    from mdi.commands.options import same_settings
+    from mdi.lm.sharded import job_folder
+    from mdi.speech.decode import Job, Options, finished
+    from mdi.speech.score import best_point
+    from mdi.speech.vosk import VoskFolder, exchange_beam
+    from mdi.speech.vosk_decode import read_results
+
+    sys.path.insert(0, str(ROOT / "utils"))
+    import report
+    import results
+
+    part = folder / "exp" / "mdi"
+    part.mkdir(parents=True)
+    model = part / "prior.arpa.gz"
+    _run("adapt", "--min-counts", "1", "--sigma2", "1", folder / "lm", folder / "text", model)
+    _run("train", "--min-counts", "1", folder / "text", folder / "trained")
+
+    def certificate() -> None:
+        results.read_ngrams(model)
+        report.certificate_table(part.parent, folder)
+        report.read_steps(part.parent, "prior")
+        report._brief(Path(f"{model}.json"))
+        list(_certificate(str(model)))
+
+    scored = folder / "scored" / "scoring_kaldi"
+    (scored / "wer_details").mkdir(parents=True)
+    (scored / "best_wer").write_text("%WER 12.50 [ 1 / 8, 0 ins, 1 del, 0 sub ] wer_10_0.0\n")
+    (scored / "wer_details" / "wer_bootci").write_text("Set1: %WER 12.50 95% Conf Interval [ 10.00, 15.00 ]\n")
+    compared = "Set1: %WER 12.50 95% Conf Interval [ 1, 2 ]\nSet2: %WER 10.00 95% Conf Interval [ 1, 2 ]\n"
+    compared += "Probability of Set2 improving Set1: 99.00\nDifference of the WERs: -2.50, p = 0.0100 (paired)\n"
+    compared += "Set1 is exp/decode/default/eval, Set2 is exp/x/eval\n"
+    (scored / "wer_details" / "comparison").write_text(compared)
+    (scored / "wer_details" / "lmwt").write_text("10\n")
+    (scored / "wer_details" / "wip").write_text("0.0\n")
+
+    job = folder / "job"
+    about = {"texts": ["a"], "order": 3}
+
+    def begun() -> None:
+        with job_folder(str(job), about) as where:
+            Path(where, "job.json").write_bytes(b"{}")
+        job.mkdir(exist_ok=True)
+        (job / "job.json").write_text("{}")
+
+    job.mkdir()
+    (job / "job.json").write_text(json.dumps(about, sort_keys=True))
+    record = folder / "record.json"
+    settings = {"model": {"am/final.mdl": [12, 34]}, "beam": 13.0, "n_best": 0}
+    record.write_text(json.dumps(settings))
+    decoded = folder / "decoded"
+    decoded.mkdir()
+    answers = [{"result": [{"word": "a", "start": 0.5, "end": 1, "conf": 0.5}], "text": "a"}]
+    answers.append({"alternatives": [{"text": "a b", "confidence": 3.5, "result": answers[0]["result"]}]})
+    rows = [{"utterance": f"u{i}", "seconds": 1.5, "before": 0.5 * i, "answer": one} for i, one in enumerate(answers)]
+    (decoded / "results.1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (decoded / ".lat.1.part").write_bytes(b"")
+    started = Job(1, "", "", 0, str(decoded), [], Options())
+    vosk = folder / "vosk"
+    vosk.mkdir()
+    (vosk / "mfcc.conf").write_text("--beam=13.0\n--lattice-beam=6.0\n")
+    beams = VoskFolder(vosk)
+
+    def beam() -> None:
+        beams.lattice_beam  # noqa: B018  # read where it is asked for
+        exchange_beam(beams, 4.0)
+
+    def at(place: Path, read: Callable[[], object], *more: Path) -> Reader:
+        return Reader(_at(place, read), _seed(place) + [seed for path in more for seed in _seed(path)])
+
+    score = folder / "scored"
+    return {
+        "certificate": at(Path(f"{model}.json"), certificate, folder / "trained.json"),
+        "record": at(record, lambda: same_settings(record, settings, "others")),
+        "job": at(job / "job.json", begun),
+        "vosk-results": at(decoded / "results.1.jsonl", lambda: read_results(decoded)),
+        "vosk-conf": at(vosk / "mfcc.conf", beam),
+        "decode-part": replace(
+            at(decoded / ".lat.1.part", lambda: finished(started)), seeds=[_binary_lattices(folder / "lat")]
+        ),
+        "best_wer": at(scored / "best_wer", lambda: results.read_wer(score)),
+        "wer_bootci": at(scored / "wer_details" / "wer_bootci", lambda: results.read_wer(score)),
+        "comparison": at(scored / "wer_details" / "comparison", lambda: results.read_wer(score)),
+        "lmwt": at(scored / "wer_details" / "lmwt", lambda: best_point(str(score))),
+        "ppl": _perplexities(folder),
+    }
+
+
+def _binary_lattices(path: Path) -> bytes:
+    from mdi.speech.lattice_files import read_lattices, to_binary
+
+    return b"".join(to_binary(one) for one in read_lattices(str(path)))
+
+
+def _perplexities(folder: Path) -> Reader:
+    """The table of a recipe, from the perplexities of its models."""
+    import results
+
+    part = folder / "table" / "exp" / "x"
+    (part / "ppl").mkdir(parents=True)
+    rows = [{"text": "data/x/eval.txt.gz", "sentences": 2, "words": 7, "oov": 1, "ppl": 123.5, "ppl_unk": 100.25}]
+    (part / "ppl" / "background.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    place = part / "ppl" / "background.jsonl"
+    return Reader(_at(place, lambda: results.collect("x", [part])), _seed(place), share=0.3)
+
+
+# ---- what the scripts of the recipe read
+
+
+def _recipe(folder: Path) -> dict[str, Reader]:
+    sys.path.insert(0, str(ROOT / "local"))
+    sys.path.insert(0, str(ROOT / "utils"))
+    import estimate_cost
+    import normalize_text
+    import prepare_corpus
+    import validate_data
+
+    from mdi.cluster import queue_settings
+    from mdi.cost import count_ngrams, count_words
+    from mdi.errors import MdiError
+    from mdi.fst.formats import _unknown
+    from mdi.fst.symbols import read_symbols
+
+    sets = folder / "sets"
+    sets.mkdir()
+    for name in ("train", "background", "eval"):
+        (sets / f"{name}.txt.gz").write_bytes(gzip.compress((folder / "text").read_bytes(), mtime=0))
+    (sets / "vocab.txt").write_text("a\nb\nc\né\n")
+    (sets / "sets").write_text("eval\n")
+    lang = folder / "lang"
+    lang.mkdir()
+    (lang / "words.txt").write_bytes((folder / "words.txt").read_bytes())
+    (lang / "oov.int").write_text("5\n")
+    symbols = read_symbols(str(lang / "words.txt"))
+
+    def valid() -> None:
+        if wrong := validate_data.check(sets):
+            raise MdiError(wrong[0])
+
+    def costs(path: str) -> None:
+        count_ngrams(Path(path)), count_words(Path(path))
+
+    def normalized(path: str) -> None:
+        for block in normalize_text._blocks([path]):
+            normalize_text._normalize((block, "upper", True))
+
+    conf = [b'# mine\nnj=2 order=3\nset_data="dev=a eval=b"\n', b"thresholds=2-2-2\ncmd+=x\n"]
+    packed = [gzip.compress(data, mtime=0) for data in (*_seed(folder / "text"), *_seed(folder / "lm"))]
+    found = {
+        "conf": Reader(Settings(folder), conf, share=0.1),
+        "cost": Reader(costs, _seed(folder / "lm") + packed),
+        "cost-segments": Reader(
+            _at(folder / "data" / "segments", lambda: estimate_cost.seconds_of_speech(folder / "data")),
+            [KALDI_FILES["segments"]],
+        ),
+        "normalize": Reader(normalized, [b"He paid $3.50 on 12/3/1999, didn't he?\nMr. Smith (aged 42) said: 1st!\n"]),
+        "corpus-text": Reader(lambda path: list(prepare_corpus.whole_lines(path)), _seed(folder / "text")),
+        "corpus-words": Reader(prepare_corpus.words_of_model, _seed(folder / "lm")),
+        "sets": Reader(_at(sets / "sets", valid), _seed(sets / "sets")),
+        "set-text": Reader(_at(sets / "eval.txt.gz", valid), _seed(folder / "text") + _seed(sets / "eval.txt.gz")),
+        "set-vocab": Reader(_at(sets / "vocab.txt", valid), _seed(sets / "vocab.txt")),
+        "oov.int": Reader(_at(lang / "oov.int", lambda: _unknown(symbols)), _seed(lang / "oov.int")),
+    }
+    if find_spec("yaml"):
+        yaml = (ROOT / "local" / "conf" / "slurm.yaml").read_bytes()
+        found["queue"] = Reader(lambda path: queue_settings(path, "slurm"), [yaml])
+    return found
+
+
+class Settings:
+    """A .conf of run.sh: the shell that reads it must do nothing else. One shell reads many, each in a fork of its
+    own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.shell, self.owner = folder, None, 0
+        options = "".join(f"{name}={value}  # x\n" for name, value in SETTINGS.items())
+        (folder / "settings.sh").write_text(
+            f'mdi_log=x\n. "{ROOT}/utils/script_common.sh"\n{options}parse_options\nset +e\n'
+            f"while read -r file; do\n"
+            f'  said=$( (set -e; read_settings "$file") 2>&1); code=$?\n'
+            f'  printf \'%s %q\\n\' "$code" "$said"\ndone\n'
+        )
+
+    shell: subprocess.Popen[str] | None
+
+    def __call__(self, path: str) -> None:
+        from mdi.errors import MdiError
+
+        if self.shell is None or self.owner != os.getpid():
+            self.owner = os.getpid()
+            self.shell = subprocess.Popen(
+                ["bash", "-euo", "pipefail", str(self.folder / "settings.sh")], cwd=self.folder, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, errors="replace",
+            )  # fmt: skip
+        asked: IO[str] | None = self.shell.stdin
+        answers: IO[str] | None = self.shell.stdout
+        assert asked
+        assert answers
+        asked.write(f"{path}\n")
+        asked.flush()
+        code, _, said = answers.readline().replace("\\ ", " ").partition(" ")
+        if not code or (code != "0" and "expected" not in said and "no option" not in said):
+            raise AssertionError(f"exit code {code}: {said[-300:]!r}")
+        if code != "0":
+            raise MdiError("refused")
