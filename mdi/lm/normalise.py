@@ -79,7 +79,7 @@ def _weight_by_word(trie: Trie, p: list[Array], bow: list[Array], h: int, known:
     k = len(bow)
     rows = np.arange(trie.begin[k][h], trie.begin[k][h + 1])
     own = rows[known[rows]] if len(known) else rows
-    lower = _distribution(trie, p, bow, k - 2, int(trie.back[k - 1][h]))
+    lower = _distribution(trie, p, bow, k - 2, int(trie.back[k - 1][h]), _as_it_is)
     backed_off = lower[trie.word[k][rows]]
     unseen = np.ones(trie.n_words, bool)
     unseen[trie.word[k][own]] = False
@@ -185,12 +185,16 @@ def _collected(model: NgramModel, blocks: Iterator[tuple[int, int, Array]]) -> l
 
 def _added_up(model: NgramModel, j: int, h: int, reader: Reader | None) -> float:
     """sum_w p(w|h), word by word: as exact as any, but as slow as there are words."""
-    return float(_distribution(model.trie, model.p, model.bow, j, h, reader).sum())
+    return float(_distribution(model.trie, model.p, model.bow, j, h, reader or _as_it_is).sum())
 
 
-def _distribution(trie: Trie, p: list[Array], bow: list[Array], j: int, h: int, reader: Reader | None = None) -> Array:
+def _as_it_is(values: Array) -> Array:
+    return values
+
+
+def _distribution(trie: Trie, p: list[Array], bow: list[Array], j: int, h: int, read: Reader) -> Array:
     """p(w|h) of every word w."""
-    chain, read = [], reader or (lambda values: values)
+    chain = []
     while j > 0:
         chain.append((j, h))
         j, h = j - 1, int(trie.back[j][h])
