@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,22 +19,29 @@ from mdi.files import read_plain
 from mdi.progress import Progress, detail, say
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
 KINDS = "local:N, tcp://host:port, slurm:CONF or sge:CONF"
 # How long a batch system may take to start the first worker, and how long nobody may be left to work.
 PATIENCE = 600
 LOOK = 5  # seconds after which somebody looks whether they are
+FETCH = 60  # seconds for a result, which is small, to get here
 AGAIN = "Started again, the same command goes on from here"
 
 
 class Runner(Protocol):
-    """`workers`: how many calls go on at a time. `exchanged`: bytes of arguments and results so far."""
+    """`workers`: how many calls go on at a time. `threads`: that each of them may have. `exchanged`: bytes of arguments
+    and results so far."""
 
     workers: int
+    threads: int
     exchanged: int
 
     def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]: ...
+
+    def each(self, function: Callable, calls: Sequence[tuple], label: str = "") -> Iterator[Any]:
+        """The same, each result as soon as it and those before it are there."""
+        ...
 
 
 def nbytes(value: Any) -> int:
@@ -51,16 +59,26 @@ class Here:
     """This process: nothing is sent anywhere."""
 
     workers = 1
+    threads = min(4, os.cpu_count() or 1)
     exchanged = 0
 
     def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]:
-        found = []
+        return list(self.each(function, calls, label))
+
+    def each(self, function: Callable, calls: Sequence[tuple], label: str = "") -> Iterator[Any]:
         with Progress(label, len(calls), "shards") as progress:
             for done, call in enumerate(calls, 1):
-                found.append(function(*call))
+                yield function(*call)
                 if label:
                     progress.update(done)
-        return found
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A call that is under way, and for which worker it was meant."""
+
+    future: Future
+    place: str
 
 
 class OnDask:
@@ -73,61 +91,86 @@ class OnDask:
         if not self.addresses:
             raise MdiError("the Dask cluster has no workers; start some first")
         self.workers, self.exchanged = len(self.addresses), 0
+        self.threads = min(client.nthreads().values())
 
     def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]:
+        return list(self.each(function, calls, label))
+
+    def each(self, function: Callable, calls: Sequence[tuple], label: str = "") -> Iterator[Any]:
         from dask.config import set as configured
 
         self.exchanged += nbytes(list(calls))
         if label:  # some may have died, or come late
-            self.addresses = sorted(self.client.nthreads()) or self.addresses
+            self.addresses = self._alive(label) or self.addresses
         with _explained(label), configured({"distributed.admin.large-graph-warning-threshold": "1GB"}):
-            futures = [self._submit(i, function, call) for i, call in enumerate(calls)]
-            try:
-                self._wait(futures, function, calls, label)
-                found = [future.result() for future in futures]
-            finally:
-                with contextlib.suppress(Exception):  # of a scheduler that has gone
-                    self.client.cancel([future for future in futures if not future.done()])
-        self.exchanged += nbytes(found)
-        return found
+            asked = [self._submit(i, function, call) for i, call in enumerate(calls)]
+        try:
+            with Progress(label, len(asked), "shards") as progress:
+                for i in range(len(asked)):
+                    with _explained(label), self.client.as_current():
+                        found = self._result(asked, i, function, calls, label)
+                    self.exchanged += nbytes(found)
+                    if label:
+                        progress.update(i + 1)
+                        detail(f"{label}: shard {i} done")
+                    yield found
+        finally:
+            with contextlib.suppress(Exception):  # of a scheduler that has gone
+                self.client.cancel([one.future for one in asked if not one.future.done()])
 
-    def _wait(self, futures: list[Any], function: Callable, calls: Sequence[tuple], label: str) -> None:
-        """Until all are done or one has failed; an error if nobody has been there to work for long. Dask forgets calls
-        that were meant for a worker that has died while no other one was there: these are made again."""
+    def _result(self, asked: list[_Asked], at: int, function: Callable, calls: Sequence[tuple], label: str) -> Any:
+        """That of one call, unless any fails before; an error if nobody has been there to work for long. Dask may
+        forget a call whose worker has died, or a result that was still there: these calls are made again."""
         from distributed import wait
 
-        left, alone = set(range(len(futures))), 0.0
-        with Progress(label, len(futures), "shards") as progress, self.client.as_current():
-            while left:
+        alone = 0.0
+        while True:
+            if asked[at].future.status == "finished":
                 try:
-                    wait([futures[i] for i in left], timeout=LOOK, return_when="FIRST_COMPLETED")
+                    return asked[at].future.result(timeout=FETCH)
                 except TimeoutError:
-                    alive = sorted(self.client.nthreads())
-                    alone = 0.0 if alive else alone + LOOK
-                    if alone >= PATIENCE:
-                        raise MdiError(f"{label or 'a step'}: no worker is left; start some. {AGAIN}") from None
-                    if alive and alive != self.addresses:
-                        lost = [i for i in left if self._place(i) not in alive]
-                        self.addresses = alive
-                        self.client.cancel([futures[i] for i in lost])
-                        for i in lost:
-                            futures[i] = self._submit(i, function, calls[i])
-                    continue
-                done = [i for i in left if futures[i].done()]
-                left -= set(done)
-                if any(futures[i].status != "finished" for i in done):
-                    return
-                if label:
-                    progress.update(len(futures) - len(left))
-                    for i in done:
-                        detail(f"{label}: shard {i} done")
+                    self._again(asked, [at], function, calls)
+            left = [i for i in range(at, len(asked)) if asked[i].future.status != "finished"]
+            for i in left:
+                if asked[i].future.status in ("error", "cancelled"):
+                    asked[i].future.result()  # raises it
+            try:
+                wait([asked[i].future for i in left], timeout=LOOK, return_when="FIRST_COMPLETED")
+            except TimeoutError:
+                alive = self._alive(label)
+                alone = 0.0 if alive else alone + LOOK
+                if alone >= PATIENCE:
+                    raise MdiError(f"{label or 'a step'}: no worker is left; start some. {AGAIN}") from None
+                if alive:
+                    self.addresses = alive
+                    self._again(asked, [i for i in left if asked[i].place not in alive], function, calls)
 
-    def _place(self, i: int) -> str:
-        return self.addresses[i % len(self.addresses)]
+    def _again(self, asked: list[_Asked], lost: list[int], function: Callable, calls: Sequence[tuple]) -> None:
+        self.client.cancel([asked[i].future for i in lost])
+        for i in lost:
+            asked[i] = self._submit(i, function, calls[i])
 
-    def _submit(self, i: int, function: Callable, call: tuple) -> Any:
-        key, at = f"{function.__name__}-{i}-{os.urandom(6).hex()}", [self._place(i)]
-        return self.client.submit(function, *call, key=key, pure=False, workers=at, allow_other_workers=True)
+    def _alive(self, label: str) -> list[str]:
+        try:
+            return sorted(self.client.nthreads())
+        except (OSError, TimeoutError) as error:
+            raise _gone(label, error) from error
+
+    def _place(self, i: int, call: tuple) -> str:
+        """The worker of the shard that a call is about, or of the i-th call."""
+        shard = getattr(call[0], "index", i) if call else i
+        return self.addresses[(shard if isinstance(shard, int) else i) % len(self.addresses)]
+
+    def _submit(self, i: int, function: Callable, call: tuple) -> _Asked:
+        key, at = f"{function.__name__}-{i}-{os.urandom(6).hex()}", self._place(i, call)
+        return _Asked(
+            self.client.submit(function, *call, key=key, pure=False, workers=[at], allow_other_workers=True), at
+        )
+
+
+def _gone(label: str, error: BaseException) -> MdiError:
+    why = f"{type(error).__name__}: {error}".splitlines()[0]
+    return MdiError(f"{label or 'a step'}: the scheduler has gone, or lost the job ({why}). Start it. {AGAIN}")
 
 
 @contextlib.contextmanager
@@ -152,9 +195,7 @@ def _explained(label: str) -> Iterator[None]:
     except NoValidWorkerError as error:
         raise MdiError(f"{what}: no worker is left; start some. {AGAIN}") from error
     except (CancelledError, CommClosedError, TimeoutError) as error:
-        raise MdiError(
-            f"{what}: the scheduler has gone or lost the job ({type(error).__name__}: {error}); start it. {AGAIN}"
-        ) from error
+        raise _gone(label, error) from error
 
 
 @contextlib.contextmanager
@@ -205,8 +246,17 @@ def _local(workers: int, memory: int | None) -> Iterator[Any]:
     from dask.config import set as configured
     from distributed import LocalCluster
 
-    # a worker that was killed is started again, however long that takes on a busy machine
-    with configured({"distributed.deploy.lost-worker-timeout": "1h"}), LocalCluster(
+    settings = {
+        # a worker that was killed is started again, however long that takes on a busy machine
+        "distributed.deploy.lost-worker-timeout": "1h",
+        # Dask has the C library give back every 64 KB at once, and take them again for the next array
+        "distributed.nanny.pre-spawn-environ": {"MALLOC_TRIM_THRESHOLD_": 1 << 26, "MALLOC_MMAP_THRESHOLD_": 1 << 22},
+        # what a shard needs is known beforehand, and files in memory are no reason to stop: only too much is too much
+        "distributed.worker.memory.target": False,
+        "distributed.worker.memory.spill": False,
+        "distributed.worker.memory.pause": False,
+    }
+    with configured(settings), LocalCluster(
         n_workers=workers, threads_per_worker=1, memory_limit=memory or 0, dashboard_address="127.0.0.1:0",
         silence_logs=logging.ERROR, host="127.0.0.1",
     ) as cluster:  # fmt: skip
@@ -247,6 +297,8 @@ def queue_settings(conf: str, kind: str) -> dict[str, Any]:
 
 
 def _keep_logs(client: Client, path: str) -> None:
+    if client.status != "running":  # the scheduler has gone
+        return
     with contextlib.suppress(Exception):  # nobody may be there any more
         logs = client.get_worker_logs()
         lines = [f"{address} {level} {text}\n" for address, log in logs.items() for level, text in reversed(log)]

@@ -7,6 +7,7 @@ measured on two cores at 2.5 GHz; on another machine, or beside other work, a jo
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import zlib
 from dataclasses import dataclass
@@ -33,6 +34,13 @@ def spell_seconds(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+class _Sips(io.FileIO):
+    """A file that is read a little at a time, however much is asked for: from Python 3.12 on gzip reads far ahead."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(1 << 14 if size is None or size < 0 else min(size, 1 << 14)) or b""
+
+
 def count_words(path: Path) -> float:
     """Words of a text or of a folder of texts: those of a sample, times how much more there is."""
     if path.is_dir():
@@ -51,11 +59,11 @@ def count_ngrams(path: Path) -> float:
 def _begin(path: Path, size: int) -> tuple[bytes, int]:
     """How the content of a file begins, and the bytes of the file that hold it."""
     try:
-        with open(path, "rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-            raw.seek(0)
-            sample = (gzip.GzipFile(fileobj=raw) if packed else raw).read(size)
-            return sample, raw.tell()  # of a packed file, what has been unpacked and a little more
+        with open(path, "rb") as plain, _Sips(path) as sips:
+            if plain.read(2) == b"\x1f\x8b":
+                return gzip.GzipFile(fileobj=sips).read(size), sips.tell()  # what has been unpacked and a little more
+            plain.seek(0)
+            return plain.read(size), plain.tell()
     except (EOFError, zlib.error, OSError) as error:
         raise MdiError(f"{path}: cannot be read: {error}; copy it again") from error
 
@@ -65,7 +73,7 @@ def adapt_cost(ngrams: float, words: float, sets: int = 1) -> Cost:
     size = (ngrams + 0.4 * words) / MILLION  # about half of the text's n-grams are new to the background
     # one set is solved in the background's own arrays; several keep it beside the models that are made of it
     gigabytes = 0.12 + (0.031 if sets == 1 else 0.07) * size
-    return Cost(1 + 0.4 * size + 0.25 * size * sets + 0.6 * words / MILLION, gigabytes)
+    return Cost(1 + 0.2 * size + 0.15 * size * sets + 0.6 * words / MILLION, gigabytes)
 
 
 def tune_cost(ngrams: float, words: float, settings: int) -> Cost:

@@ -269,7 +269,7 @@ def replacing(path: str, sync: bool = True) -> Iterator[BinaryIO]:
         if sync:
             os.fsync(handle)
         if batch is None:
-            _rename([(name, str(target))])
+            _rename([(name, str(target))], sync)
         else:
             batch.append((raw, name, str(target)))
             waits = True
@@ -341,8 +341,8 @@ def _remove_unlocked(path: Path) -> None:
         os.close(handle)
 
 
-def _rename(files: list[tuple[str, str]]) -> None:
-    """Gives synced files their names, and syncs the folders, so that a power failure cannot undo it."""
+def _rename(files: list[tuple[str, str]], sync: bool = True) -> None:
+    """Gives files their names, and syncs the folders, so that a power failure cannot undo it."""
     where = ""
     try:
         with contextlib.ExitStack() as stack:
@@ -353,7 +353,7 @@ def _rename(files: list[tuple[str, str]]) -> None:
             for name, path in files:
                 where = path
                 os.replace(name, path)
-            for handle in handles:
+            for handle in handles if sync else ():
                 os.fsync(handle)
     except OSError as error:
         raise MdiError(f"{where}: cannot write: {error.strerror or error}") from error

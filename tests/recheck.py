@@ -108,3 +108,13 @@ def constraints(path: str | Path) -> list[tuple[Ngram, float, float]]:
     """(n-gram, target, marginal after) of a table of --constraints-out."""
     rows = [line.split("\t") for line in Path(path).read_text().splitlines()[1:]]
     return [(tuple(row[0].split(" ")), float(row[3]), float(row[5])) for row in rows]
+
+
+def score(model: Arpa, sentences: list[list[str]]) -> tuple[float, int, int]:
+    """(sum of log10 p without those of probability 0, how many these are, tokens with </s>)"""
+    found = [
+        model.prob(whole[i], tuple(whole[:i]))
+        for whole in (["<s>", *words, "</s>"] for words in sentences)
+        for i in range(1, len(whole))
+    ]
+    return math.fsum(math.log10(p) for p in found if p > 0), sum(p == 0 for p in found), len(found)

@@ -195,6 +195,22 @@ def test_a_spent_model_says_so() -> None:
     assert not Path("never.arpa").exists()
 
 
+def test_a_spent_adapter_starts_where_it_can(background: mdi.NgramModel) -> None:
+    earlier = mdi.Adapter(background, IN_DOMAIN)
+    coarse = earlier.adapt("5-3-2")
+    delta = earlier.delta("5-3-2")
+    known = dict(zip(coarse.problem.ngrams(), coarse.lam.tolist(), strict=True))
+    for start in (delta, known):
+        spent = mdi.Adapter(mdi.read_arpa(BACKGROUND), IN_DOMAIN, spend=True)
+        assert spent.adapt("2-2-2", start=start).model == earlier.adapt("2-2-2", start=start).model
+        with pytest.raises(mdi.MdiError, match="this adapter was used up"):
+            spent.adapt("2-2-2")
+    model = mdi.read_arpa(BACKGROUND)
+    with pytest.raises(mdi.MdiError, match="expected a delta or lambda by n-gram"):
+        mdi.Adapter(model, IN_DOMAIN, spend=True).adapt("2-2-2", start=coarse)
+    assert model == background  # nothing was used up
+
+
 def test_weights_from_python(background: mdi.NgramModel) -> None:
     in_domain = mdi.train(IN_DOMAIN, vocab=background.vocab)
     weights = mdi.best_weights([in_domain, background], DEVELOPMENT)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +22,7 @@ from mdi.errors import MdiError, OptionError
 from mdi.lm import sharded_train
 from mdi.lm.sharded import Job, job_folder, read_sharded
 
+dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
 
 
@@ -44,12 +50,12 @@ class Killing(OnDask):
         super().__init__(client)
         self.function = function
 
-    def run(self, function, calls, label=""):
+    def each(self, function, calls, label=""):
         if function.__name__ == self.function:
             self.function = ""
             (pid,) = self.client.run(os.getpid, workers=self.addresses[:1]).values()
             os.kill(pid, signal.SIGKILL)
-        return super().run(function, calls, label)
+        return super().each(function, calls, label)
 
 
 @pytest.mark.slow
@@ -121,6 +127,100 @@ def test_a_worker_that_fails_says_why(client, files, tmp_path: Path) -> None:
     client.run_on_scheduler(_no_second_try)
     with pytest.raises(MdiError, match=r"exit: its worker died, and so did those.*goes on from here"):
         runner.run(os._exit, [(3,)], "exit")
+
+
+def _eat(size: int) -> float:
+    eaten = np.ones(size, np.uint8)
+    time.sleep(30)  # until whoever looks after the worker has seen it
+    return float(eaten[-1])
+
+
+@pytest.mark.slow
+def test_a_worker_that_runs_out_of_memory_says_so(client) -> None:
+    with pytest.raises(MdiError, match=r"too much: a worker is out of memory.*--shards.*goes on from here"):
+        OnDask(client).run(np.zeros, [(1 << 55,)], "too much")
+    with connected("local:1", 400 << 20) as runner:
+        runner.client.run_on_scheduler(_no_second_try)
+        with pytest.raises(MdiError, match=r"eating: its worker died.*out of memory.*--shards.*goes on from here"):
+            runner.run(_eat, [(500 << 20,)], "eating")
+
+
+def _dask(name: str, *args: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", f"distributed.cli.dask_{name}", *args, "--no-dashboard"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_goes_away(files, tmp_path: Path, capsys, monkeypatch) -> None:
+    """A clear error, no half file, nobody left at work; the next one goes on, with what there is."""
+    folder, path, text = files
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    scheduler = _dask("scheduler", "--host", "127.0.0.1", "--port", str(port))
+    worker = _dask(
+        "worker",
+        f"tcp://127.0.0.1:{port}",
+        "--nthreads",
+        "1",
+        "--death-timeout",
+        "3",
+        "--local-directory",
+        str(tmp_path),
+    )
+    asked, evaluate = 0, OnDask.each
+
+    def each(self, function, calls, label=""):
+        nonlocal asked
+        asked += function.__name__ == "evaluate"
+        if asked == 3:
+            scheduler.kill()
+        return evaluate(self, function, calls, label)
+
+    monkeypatch.setattr(OnDask, "each", each)
+    monkeypatch.setitem(dask.config.config["distributed"]["comm"]["timeouts"], "connect", "2s")
+    out = tmp_path / "many.arpa"
+    command = ["adapt", "--min-counts", "1", "--sigma2", "1", "--shards", "2", path, text, str(out)]
+    try:
+        assert main([*command[:1], "--cluster", f"tcp://127.0.0.1:{port}", *command[1:]]) == 1
+        said = capsys.readouterr().err
+        assert "the scheduler has gone" in said
+        assert "the same command goes on from here" in said
+        assert sorted(one.name for one in tmp_path.glob("many*")) == ["many.arpa.shards"]
+        assert worker.wait(60) is not None
+    finally:
+        for process in (scheduler, worker):
+            process.kill()
+            process.wait()
+    assert len(list((tmp_path / "many.arpa.shards").glob("ground-*-at-*"))) == 2
+    assert main(command) == 0
+    assert out.read_bytes() == (folder / "one.arpa").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_full_disk(client, files, tmp_path: Path, capsys) -> None:
+    """Under the shards: an error that says so, and with more room the job goes on."""
+    folder, path, text = files
+    place = tmp_path / "small"
+    place.mkdir()
+    small = ["mount", "-t", "tmpfs", "-o", "size=48k", "none", str(place)]
+    if shutil.which("mount") is None or subprocess.run(small, capture_output=True, check=False).returncode:
+        pytest.skip("mounting needs root")
+    out = tmp_path / "many.arpa"
+    command = ["adapt", "--min-counts", "1", "--sigma2", "1", "--cluster", client.scheduler.address]
+    command += ["--shards-dir", str(place / "shards"), path, text, str(out)]
+    try:
+        assert main(command) == 1
+        said = capsys.readouterr().err
+        assert "No space left on device" in said
+        assert str(place / "shards") in said
+        assert not list(tmp_path.glob("many.arpa*[!g]"))
+        assert not list((place / "shards").glob(".*.tmp"))
+        subprocess.run(["mount", "-o", "remount,size=16m", str(place)], check=True)
+        assert main(command) == 0
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+    assert out.read_bytes() == (folder / "one.arpa").read_bytes()
 
 
 def test_places_that_are_none(tmp_path: Path) -> None:

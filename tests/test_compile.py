@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import mdi.compile
+import mdi.kernels
 from mdi.kernels import cache_folder
+from mdi.kernels.counts import parse_counts
 
 
 def test_every_kernel_that_people_meet_first_is_compiled(capsys):
@@ -42,3 +45,10 @@ def test_the_cache_is_used(tmp_path):
     environment.pop("NUMBA_CACHE_DIR", None)
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
     assert list((tmp_path / "cache").rglob("*.nbi"))
+
+
+def test_a_change_in_any_kernel_compiles_all_again():
+    """What was compiled has the kernels that it calls inside."""
+    stamp = parse_counts._cache._impl.locator.get_source_stamp()
+    modules = Path(mdi.kernels.__file__).parent.glob("*.py")
+    assert {name for name, _, _ in stamp} == {path.name for path in modules}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from goldens import arpa_path, golden_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_models import random_model, write_model
 
 from mdi.cli import main
 from mdi.errors import MdiError
@@ -188,6 +190,28 @@ def test_a_unigram_model_is_one_state(tmp_path):
     fst = grammar(read_arpa(str(lm)), SYMBOLS).arcs
     assert (fst.n_states, fst.n_arcs) == (1, 1)
     assert walk(fst, [2, 2], 302) == pytest.approx(0.9 * np.log(10), abs=1e-6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.booleans(), st.floats(0, 1))
+def test_the_file_is_what_openfst_makes_of_it(seed, order, closed, share):
+    """Trimmed and sorted by OpenFst it is the same file: nothing is out of reach, and nothing out of order."""
+    pywrapfst = pytest.importorskip("pywrapfst")
+    rng = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        lm = write_model(random_model(rng, order, 5, closed=closed), Path(folder) / "lm")
+        words = [w for w in ["w0", "w1", "w2", "w3", "w4", "<unk>"] if rng.random() <= share] or ["w0"]
+        table = rng.permutation([*words, "#0", "<s>", "</s>"]).tolist()
+        (Path(folder) / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(["<eps>", *table])))
+        made = grammar(read_arpa(lm, closed=False, quiet=True), read_symbols(f"{folder}/words.txt"))
+        made.write(f"{folder}/G.fst")
+        fst = pywrapfst.Fst.read(f"{folder}/G.fst")
+        fst.connect()
+        fst.arcsort("ilabel")
+        data = Path(folder, "G.fst").read_bytes()
+    assert fst.write_to_string() == data
+    assert fst.verify()
+    assert (fst.num_states(), sum(fst.num_arcs(s) for s in fst.states())) == (made.fst.n_states, made.n_arcs)
 
 
 def test_bytes_there_and_back_and_damaged(mix, tmp_path):

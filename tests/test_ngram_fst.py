@@ -69,7 +69,7 @@ def test_openfsts_files_are_read(name: str) -> None:
 def test_with_and_without_a_table_inside(tmp_path: Path) -> None:
     model, symbols = golden_model("bg.kn", closed=False), read_symbols(WORDS)
     labelled = by_label(model, symbols.labels_of(model.vocab), markers_first=True)
-    write_ngram_fst(backoff_fst(labelled.model, labelled.label, every_suffix=True), str(tmp_path / "Gr.fst"), None)
+    write_ngram_fst(backoff_fst(*labelled), str(tmp_path / "Gr.fst"), None)
     assert_same(read_lm(str(tmp_path / "Gr.fst"), WORDS, closed=False), model)
     with pytest.raises(MdiError, match="holds no table of words"):
         read_lm(str(tmp_path / "Gr.fst"))

@@ -21,6 +21,9 @@ import pytest
 import recheck
 
 from mdi.cli import main
+from mdi.commands.options import parse_variances
+from mdi.errors import OptionError
+from mdi.lm.thresholds import parse_thresholds, spell_thresholds
 
 Rows = dict[tuple[str, ...], float]
 
@@ -37,10 +40,10 @@ def probabilities(chance: random.Random, n: int) -> list[float]:
     return [size / sum(sizes) for size in sizes]
 
 
-def random_model(chance: random.Random) -> tuple[str, list[str], int]:
+def random_model(chance: random.Random, words: list[str] | None = None) -> tuple[str, list[str], int]:
     """(ARPA text, its words, its order): every history sums to one, if need be with a weight of any size."""
     order = chance.choice([1, 2, 2, 3, 3, 3, 4])
-    words = ["a", "b", "c", "d", "e"][: chance.randint(1, 5)]
+    words = words or ["a", "b", "c", "d", "e"][: chance.randint(1, 5)]
     predicted = [*words, "</s>", *(["<unk>"] if chance.random() < 0.5 else [])]
     rows: list[Rows] = [{(w,): p for w, p in zip(predicted, probabilities(chance, len(predicted)), strict=True)}]
     rows[0][("<s>",)] = 0.0
@@ -69,7 +72,7 @@ def random_model(chance: random.Random) -> tuple[str, list[str], int]:
             for w, p in zip(seen, parts, strict=True):
                 rows[k - 1][(*history, w)] = p
     if not all(rows):
-        return random_model(chance)
+        return random_model(chance, words)
     text = "\\data\\\n" + "".join(f"ngram {k}={len(part)}\n" for k, part in enumerate(rows, 1))
     for k, part in enumerate(rows, 1):
         text += f"\n\\{k}-grams:\n"
@@ -99,7 +102,8 @@ def adapted(seed: int, folder: Path) -> str:
     background, text, out, table = (str(folder / f"{seed}.{end}") for end in ("bg", "txt", "arpa", "tsv"))
     Path(background).write_text(model)
     Path(text).write_text("".join(f"{' '.join(sentence)}\n" for sentence in sentences))
-    options = ["--min-counts", chance.choice(["1", "2", "3", "1-2", "1-1-2", "2-1"]), "--constraints-out", table]
+    thresholds = ["1", "2", "3", "1-2", "2-1", "1-1-2"][: 3 if order == 1 else 5 if order == 2 else 6]
+    options = ["--min-counts", chance.choice(thresholds), "--constraints-out", table]
     by_model = False
     if chance.random() < 0.5:
         options += ["--sigma2", chance.choice(["1e-9", "0.1", "1", "1e9"])]
@@ -160,6 +164,24 @@ def counts(sentences: list[list[str]], order: int) -> str:
 def test_the_certificate_is_right_or_there_is_an_error(tmp_path, first):
     ended = Counter(adapted(seed, tmp_path) for seed in range(first, first + 25))
     assert ended["converged"] >= 5, ended
+
+
+@pytest.mark.parametrize(
+    ("text", "values"), [("1e-9", [1e-9]), ("2-1e-9-0.5", [2, 1e-9, 0.5]), ("1E+3-1.", [1000, 1]), ("1e15", [1e15])]
+)
+def test_a_minus_may_belong_to_a_number(text, values):
+    """--sigma2 1e-9 was two numbers once, 1e and 9, and refused."""
+    assert parse_thresholds(text, 3)[: len(values)] == values
+    found = parse_variances(text)
+    assert (found if isinstance(found, list) else [found]) == values
+    assert parse_thresholds(spell_thresholds(values), 3) == parse_thresholds(text, 3)
+
+
+@pytest.mark.parametrize("text", ["-1", "1--2", "1e-", "e-9", "inf-1", "", "1-"])
+def test_what_is_no_number_is_refused(text):
+    for parse in (parse_variances, lambda text: parse_thresholds(text, 3)):
+        with pytest.raises(OptionError):
+            parse(text)
 
 
 if __name__ == "__main__":

@@ -26,3 +26,26 @@ def test_arguments_of_whoever_sources_it_are_no_extras(arguments: str, extra: st
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"[{extra}]\n"
+
+
+def test_what_the_tests_need_is_all_there_is(tmp_path: Path) -> None:
+    """So whoever has run the tests runs the recipe without a network."""
+    (tmp_path / ".installed-test").touch()
+    done = sourced("dialogue", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_packages_that_cannot_be_had(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bin" / "python3").chmod(0o755)
+    done = sourced("speech", tmp_path)
+    assert done.returncode == 1
+    assert "is there a network" in done.stderr
+    assert not (tmp_path / ".installed-speech").exists()
+
+
+def sourced(extra: str, environment: Path) -> subprocess.CompletedProcess:
+    script = f'. "{ROOT}/utils/setup.sh" {extra}'
+    variables = {**os.environ, "MDI_VENV": str(environment)}
+    return subprocess.run(["bash", "-euo", "pipefail", "-c", script], env=variables, capture_output=True, text=True)

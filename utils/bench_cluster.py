@@ -1,23 +1,27 @@
 #!/usr/bin/env python3
 """What shards and Dask cost: the same adaptation in one process, in shards one after the other, and on Dask workers.
 
-    bench_cluster.py [--shards 2,4,8] [--workers 2] BACKGROUND.arpa TEXT
+    bench_cluster.py [--shards 2,4,8] [--workers 2,2-8] [--memory 800M] BACKGROUND.arpa TEXT
 
-Prints for each the seconds of an iteration (median), the processor's seconds of the solver, what an iteration sends and
-receives, the seconds of everything, and the peak memory of each process. Start-up of workers is not counted. The ARPA
-files are compared byte for byte.
+2-8 is 2 workers and 8 shards. Prints for each the seconds of an iteration (median), what its messages carry, the
+seconds of `mdi adapt --min-counts 2` from reading to the certificate, those of the processor over all processes (of
+workers from their start on), and the peak memory of each, the client first. Start-up is not in the seconds. The ARPA
+files are compared by their digests.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
+import json
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -31,53 +35,57 @@ def digest(path: Path) -> str:
 
 
 def measure(args: argparse.Namespace) -> str:
-    """One way, in a process of its own; a line of the table."""
-    from mdi.adaptation.adapter import Adapter
-    from mdi.adaptation.history import History
+    """One way, in a process of its own, with workers that are there already; a line of the table."""
+    from mdi.cli import main as mdi
     from mdi.cluster import OnDask, connected
-    from mdi.lm.arpa import read_arpa, write_arpa
-    from mdi.lm.counts import count_text
-    from mdi.lm.sharded import Job, build_shards, cut_files
+    from mdi.commands.options import parse_size
 
     out = Path(args.folder) / f"{args.one}.arpa"
-    times: list[float] = []
-    how, number = args.one.split("-")[0], int(args.one.split("-")[1])
-    with connected(f"local:{number}" if how == "dask" else None) as runner:
-        begun = time.perf_counter()
-        if how == "one":
-            background = read_arpa(args.background)
-            adapter = Adapter(background, [args.text], threads=2)
-        else:
-            folder = Path(args.folder) / args.one
-            folder.mkdir()
-            job = Job(str(folder), runner, n_shards=number)
-            words = cut_files([args.background], job)
-            counts = count_text([args.text], words[0].vocab, len(words[0].counts))
-            adapter = Adapter(build_shards([args.background], job, words, History(counts).cuts)[0], counts, threads=2)
-        ready = time.perf_counter()
-        problem = adapter.pose("2")
-        posed, before, busy = time.perf_counter(), runner.exchanged, time.process_time()
-        last = posed
+    how, *numbers = args.one.split("-")
+    workers, shards = numbers[0], numbers[-1]
+    memory = None if args.memory is None else parse_size("memory", args.memory)
+    sent: list[int] = []
+    each = OnDask.each
 
-        def report(step) -> None:
-            nonlocal last
-            times.append(time.perf_counter() - last)
-            last = time.perf_counter()
+    def counting(self, function, calls, label=""):
+        before = self.exchanged
+        yield from each(self, function, calls, label)
+        if function.__name__ == "evaluate":
+            sent.append(self.exchanged - before)
 
-        adapted = adapter.adapt("2", report=report)
-        iterations = adapted.solution.iterations
-        sent = (runner.exchanged - before) / (iterations + 1) / 1e6
-        busy = time.process_time() - busy
-        write_arpa(adapted, out)
-        total = time.perf_counter() - begun - (last - posed) + sum(times)
-        memory = [f"{peak_mb():.0f}"]
+    OnDask.each = counting  # type: ignore[method-assign]
+    with connected(f"local:{workers}" if how == "dask" else None, memory) as runner:
+        options = [] if how == "one" else ["--memory", args.memory] if args.memory else ["--shards", shards]
         if isinstance(runner, OnDask):
-            memory += [f"{peak:.0f}" for peak in runner.client.run(peak_mb).values()]
-    del problem
+            options += ["--cluster", runner.client.scheduler.address]
+        warm_up(Path(args.folder), mdi, options)
+        sent.clear()
+        begun, busy = time.perf_counter(), time.process_time()
+        assert mdi(["adapt", "--min-counts", "2", *options, args.background, args.text, str(out)]) == 0
+        total, busy = time.perf_counter() - begun, time.process_time() - busy
+        peaks = [f"{peak_mb():.0f}"]
+        if isinstance(runner, OnDask):
+            peaks += [f"{peak:.0f}" for peak in runner.client.run(peak_mb).values()]
+            busy += sum(runner.client.run(time.process_time).values())
+    at = [step["seconds"] for step in json.loads(Path(f"{out}.json").read_text())["steps"]]
+    steps = [end - begin for begin, end in itertools.pairwise(at)]
+    megabytes = statistics.median(sent or [0]) / 1e6
     return (
-        f"| {how} | {number} | {statistics.median(times[1:]):.3f} | {busy:.1f} | {sent:.2f} | {ready - begun:.0f} | "
-        f"{total:.0f} | {' / '.join(memory)} | {digest(out)} |"
+        f"| {args.one} | {statistics.median(steps):.3f} | {megabytes:.2f} | {total:.1f} | {busy:.1f} | "
+        f"{' / '.join(peaks)} | {digest(out)} |"
     )
+
+
+TINY = "\\data\\\nngram 1=3\nngram 2=1\nngram 3=1\n\n\\1-grams:\n-1 <s> -0.3\n-0.3 </s>\n-0.3 a -0.3\n\n"
+TINY += "\\2-grams:\n-0.1 <s> a -0.2\n\n\\3-grams:\n-0.1 <s> a </s>\n\n\\end\\\n"
+
+
+def warm_up(folder: Path, run: Callable[[list[str]], int], options: list[str]) -> None:
+    """A job of a few n-grams, so that modules and kernels are loaded everywhere."""
+    (folder / "tiny.arpa").write_text(TINY)
+    (folder / "tiny.txt").write_text("a\na a\n" * 9)
+    options = ["--min-counts", "1", "--sigma2", "1", "--renormalize", "true", *options]
+    assert run(["adapt", *options, *(str(folder / name) for name in ("tiny.arpa", "tiny.txt", "tiny-out.arpa"))]) == 0
 
 
 def main() -> int:
@@ -86,18 +94,23 @@ def main() -> int:
     parser.add_argument("text")
     parser.add_argument("--shards", default="2,4,8")
     parser.add_argument("--workers", default="2")
+    parser.add_argument("--memory", help="of each process, which then decides about the number of shards (--memory)")
+    parser.add_argument("--ways", default="one,shards,dask")
     parser.add_argument("--folder", help="for shards and results (a temporary one)")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
         print(measure(args), flush=True)
         return 0
-    print("| | shards | s per iteration | CPU s, solver | MB per iteration | s to read | s in all | peak MB | bytes |")
-    print("|---|---|---|---|---|---|---|---|---|", flush=True)
-    ways = ["one-1", *(f"shards-{n}" for n in args.shards.split(",")), *(f"dask-{n}" for n in args.workers.split(","))]
+    print(
+        "| | shards | s per iteration | s in all | CPU s | peak MB | bytes |\n|---|---|---|---|---|---|---|", flush=True
+    )
+    numbers = {"one": "1", "shards": args.shards, "dask": args.workers}
+    ways = [f"{way}-{n}" for way in args.ways.split(",") for n in numbers[way].split(",")]
+    memory = [] if args.memory is None else ["--memory", args.memory]
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         for way in ways:
-            call = [sys.executable, __file__, args.background, args.text, "--folder", folder, "--one", way]
+            call = [sys.executable, __file__, args.background, args.text, "--folder", folder, *memory, "--one", way]
             subprocess.run(call, check=True)
     return 0
 

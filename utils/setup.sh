@@ -12,14 +12,16 @@ mdi_extra=${1:-}
 [[ ,$mdi_extra =~ ^(,(speech|text|demo|vosk|dialogue|prompts|report|cluster|test))+$ ]] || mdi_extra=""
 
 mdi_setup() {
-  local stamp=$mdi_venv/.installed${mdi_extra:+-$mdi_extra} owner=$mdi_venv/.installed-from python
+  local stamp=$mdi_venv/.installed${mdi_extra:+-$mdi_extra} owner=$mdi_venv/.installed-from python made
   # an environment holds one clone of this package: another one would replace it for everybody who uses it
   if [[ -f $owner && $(< "$owner") != "$mdi_root" ]]; then
     echo "utils/setup.sh: $mdi_venv is the environment of $(< "$owner"), not of $mdi_root; set MDI_VENV to another \
 folder, unset it, or remove $mdi_venv if that clone is no more" >&2
     return 1
   fi
-  if [[ -f $stamp && ! $mdi_root/pyproject.toml -nt $stamp ]]; then return; fi
+  for made in "$stamp" "$mdi_venv/.installed-test"; do # what the tests need is all there is
+    if [[ -f $made && ! $mdi_root/pyproject.toml -nt $made ]]; then return; fi
+  done
   for python in python3.13 python3.12 python3.11 python3.10 python3 ""; do
     if [[ -z $python ]]; then
       echo "utils/setup.sh: no python3 of version 3.10 or newer on PATH; install one" >&2
@@ -31,7 +33,11 @@ folder, unset it, or remove $mdi_venv if that clone is no more" >&2
   [[ -x $mdi_venv/bin/python3 ]] || "$python" -m venv "$mdi_venv" || return 1
   echo "$mdi_root" > "$owner"
   "$mdi_venv/bin/python3" -m pip install --quiet --disable-pip-version-check \
-    --editable "${mdi_root}[report${mdi_extra:+,$mdi_extra}]" >&2 || return 1
+    --editable "${mdi_root}[report${mdi_extra:+,$mdi_extra}]" >&2 || {
+    echo "utils/setup.sh: pip could not install what is named above: is there a network, or a package index that it \
+knows? Once it is installed, none is needed" >&2
+    return 1
+  }
   echo "compiling the kernels (once, about half a minute)" >&2
   "$mdi_venv/bin/python3" -m mdi.compile >&2 || return 1
   touch "$stamp"

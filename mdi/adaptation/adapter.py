@@ -107,6 +107,8 @@ class Adapter:
     def _pose(self, min_counts: Thresholds, regularised: bool, ground: Ground | None) -> Problem:
         """The same; with `spend` the background's links are still to be made again."""
         counts, background, history = self.counts, self.background, self.history
+        if not counts.count:
+            raise MdiError("this adapter was used up by its first adaptation (spend=True); make a new one")
         dropped = Dropped()
         chosen = selecting.select(counts, self._thresholds(min_counts))
         if not chosen.total:
@@ -165,6 +167,11 @@ class Adapter:
     ) -> Adapted:
         """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
         rounded to the precision of deltas, so that both ways to a model give the same one."""
+        if self.spend and isinstance(start, Adapted):
+            raise MdiError(
+                "start: an earlier result for an adapter with spend=True, whose counts are used up before they could "
+                "be compared; expected a delta or lambda by n-gram, or an adapter without spend"
+            )
         problem = self._pose(min_counts, sigma2 is not None, ground)
         give_back()
         mu, spend = None, self.spend and not isinstance(problem, ShardedProblem)

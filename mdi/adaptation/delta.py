@@ -42,6 +42,7 @@ from mdi.lm.trie import NONE, PADDED, Array, Trie, add_order, closed, from_ngram
 VERSION = 1
 _MAGIC = b"MDIDELTA"
 _BITS = 48
+_MOST = 709.78  # of mu: exp(mu) is a finite number
 _LONGEST_HEAD = 1 << 20
 _DEFLATE_MOST = 1040
 
@@ -195,8 +196,11 @@ def encode(delta: Delta) -> bytes:
 
 
 def write_delta(delta: Delta, path: str | os.PathLike) -> None:
-    if not np.isfinite(delta.mu).all():
-        raise MdiError(f"{path}: a parameter is not finite; expected a solution. Raise --min-counts or use --sigma2")
+    if not (np.isfinite(delta.mu) & (delta.mu < _MOST)).all():
+        raise MdiError(
+            f"{path}: a parameter is not finite, or its exponential would not be; expected a solution. Raise "
+            f"--min-counts or use --sigma2"
+        )
     with writing(os.fspath(path)) as stream:
         stream.write(encode(delta))
 
@@ -306,7 +310,7 @@ def _decoded(head: dict[str, Any], packed: bytes) -> Delta:
     whole = body.numbers(n_mu, _BITS // 8)
     whole = np.where(whole >= 1 << (_BITS - 1), whole - (1 << _BITS), whole)
     mu = np.ldexp(whole.astype(float), head["step"])
-    if not (mu < 700).all():  # exp(mu) would overflow
+    if not (mu < _MOST).all():
         raise _Damaged("a parameter is out of range")
     return Delta(head["background"], trie, rows, mu, head["min_counts"], head["certificate"], head["made"])
 

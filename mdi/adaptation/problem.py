@@ -20,6 +20,8 @@ from mdi.lm.trie import NONE, Array, Trie, closed, locate
 from mdi.lm.vocabulary import Vocabulary, join_vocabularies
 from mdi.memory import give_back
 
+# Marginals that rounding may have moved by more than this, as an L1 distance, are not certified.
+MAX_ROUNDING = 1e-6
 # Of the Gaussian prior on lambda: one for all, one per order (the last repeats), or no prior.
 Variances = float | Sequence[float] | None
 
@@ -167,7 +169,15 @@ def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, h
     wide = extend(model, as_trie(source, constraints))
     rows = Constraints(rows_in(wide.trie, source, constraints))
     dual = Dual(wide, history.on(wide.trie), rows, threads)
-    return dual.marginals(np.maximum(dual.evaluate(np.zeros(rows.total)).cells, 0.0))
+    cells = np.maximum(dual.evaluate(np.zeros(rows.total)).cells, 0.0)
+    error = dual.part.rounding_error()
+    if not error <= MAX_ROUNDING:
+        raise MdiError(
+            f"the targets, marginals of another model, are known only within {error:.2g}: its back-off weights are so "
+            f"large that rounding leaves no digits; expected weights below a million. Prune it (mdi prune), or build "
+            f"it again"
+        )
+    return dual.marginals(cells)
 
 
 def onto(model: NgramModel, vocab: Vocabulary, role: str) -> NgramModel:

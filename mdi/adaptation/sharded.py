@@ -1,16 +1,17 @@
 """Adaptation of a model that is in shards (mdi/lm/shards.py).
 
 What has the size of the in-domain text is here: counts, constraints, mu and the solver. What has the size of the model
-is in the shards: rows, and the entries of the dual (`Part` in mdi/adaptation/dual.py). An iteration sends a shard
-exp(mu) of the words and of its own cells, and gets back the marginals of its cells, a sum for each word in two numbers
-and three sums for each of its blocks. Shards keep no state of the solver, so a lost one is loaded again from its files
-and asked again. Evaluations are written down; a job that is started again repeats them from there.
+is in the shards: rows, and the entries of the dual (`Part` in mdi/adaptation/dual.py). In an iteration a shard reads
+exp(mu) of the words and of its own cells from a file, and gives back the marginals of its cells, a sum for each word in
+two numbers and three sums for each of its blocks. Shards keep no state of the solver, so a lost one is loaded again
+from its files and asked again. Evaluations are written down; a job that is started again repeats them from there.
 """
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,11 @@ from mdi.errors import MdiError
 from mdi.files import replacing
 from mdi.kernels.arpa import as_written
 from mdi.kernels.dual import Histories
-from mdi.lm.cache import model_lists, read_arrays, write_arrays
+from mdi.lm.cache import read_arrays, write_arrays
 from mdi.lm.model import NgramModel, extend, rescaled
+from mdi.lm.shard_write import Exported, hold, weights_of
 from mdi.lm.sharded import ShardedModel, digest, renamed, worst_of
-from mdi.lm.shards import Shard, cut_trie, gaps_of
+from mdi.lm.shards import Shard, cut_trie, gaps_of, read_kept
 from mdi.lm.trie import NONE, Array, Trie, closed, locate
 
 # -- what is done where a shard is
@@ -51,6 +53,43 @@ class Asked:
     cuts: Array
 
 
+def _leave_question(path: Path, ngrams: Trie, counts: Trie, chosen: Constraints, history: History) -> None:
+    """What all shards are asked, in a file: it has the size of the text, and so has every answer of `_asked`."""
+    lists = {f"ngrams-{name}": getattr(ngrams, name) for name in _TRIE}
+    lists |= {f"text-{name}": getattr(counts, name) for name in _TRIE}
+    lists |= {"mass": history.ml, "rows": chosen.row, "events": [np.array([history.events])], "cuts": [history.cuts]}
+    with replacing(str(path), sync=False) as stream:
+        write_arrays(stream, {}, lists)
+
+
+_TRIE = ("begin", "word", "suffix", "as_hist", "back")
+
+
+def _asked(path: Path, shard: Shard) -> Asked:
+    lists = read_kept(path)
+    ngrams, counts = (Trie(*(lists[f"{kind}-{name}"] for name in _TRIE)) for kind in ("ngrams", "text"))
+    chosen = Constraints(lists["rows"])
+    text, keep = cut_trie(counts, shard)
+    mass = [np.zeros(1)]
+    for j in range(1, counts.order):
+        whole = lists["mass"][j][keep[j][counts.row_of_hist[j]]]
+        own = shard.own_hists(text, j)
+        mass.append(np.zeros(len(whole)))
+        mass[j][own] = whole[own]
+    ids = ids_of(counts, _slices(shard, counts, chosen), chosen)
+    events = float(lists["events"][0][0])
+    return Asked(cut_trie(ngrams, shard)[0], ids, chosen.row[1], text, mass, events, lists["cuts"][0])
+
+
+def ids_of(counts: Trie, at: list[slice], chosen: Constraints, kept: Array | None = None) -> list[Array]:
+    """The constraints of one shard spelled out, those of `chosen` at these places (and kept)."""
+    rows = []
+    for k, part in enumerate(at, 2):
+        here = chosen.row[k][part.start - chosen.first[k] : part.stop - chosen.first[k]]
+        rows.append(counts.ngrams(k, here if kept is None else here[kept[part]]))
+    return rows
+
+
 @dataclass(frozen=True)
 class Laid:
     """What it says then."""
@@ -65,9 +104,9 @@ class Laid:
     entries: int
 
 
-def lay_ground(shard: Shard, source: str, name: str, asked: Asked) -> Laid:
+def lay_ground(shard: Shard, source: str, name: str, question: Path) -> Laid:
     """Adds the constraints' rows to the shard and leaves it, and its part of the dual, under `name`."""
-    background = shard.load(source)
+    asked, background = _asked(question, shard), shard.load(source)
     model = extend(background, asked.ngrams)
     trie = model.trie
     known = [where >= 0 for where in locate(asked.ngrams, background.trie)]
@@ -112,44 +151,53 @@ def forget(folder: str) -> None:
         del _held[key]
 
 
-def evaluate(shard: Shard, name: str, words: Array, rest: Array, z0: float, threads: int) -> PartSums:
-    """One iteration: see `Part.sums`."""
-    return _part(shard, name).sums(np.concatenate([words, rest]), z0, threads)
+def evaluate(shard: Shard, name: str, at: list[slice], scale: Path, z0: float, threads: int) -> PartSums:
+    """One iteration: see `Part.sums`. `scale`: the file of exp(mu) of all constraints, of which the shard has some, and
+    the words."""
+    part = _part(shard, name)
+    whole = read_kept(scale, check=False)["scale"][0]
+    own = [whole[: part.n_words], *(whole[here] for here in at)]
+    return part.sums(np.concatenate(own), z0, threads)
 
 
-def rounding_error(shard: Shard, name: str, words: Array, rest: Array, z0: float, threads: int) -> float:
+def rounding_error(shard: Shard, name: str, at: list[slice], scale: Path, z0: float, threads: int) -> float:
     """What the shard's histories add to `Dual.rounding_error`."""
-    evaluate(shard, name, words, rest, z0, threads)
+    evaluate(shard, name, at, scale, z0, threads)
     return _part(shard, name).rounding_error()
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """What makes one shard of the ground one of an adapted model."""
+    """What makes one shard of the ground, `source`, one of an adapted model: it is sooner made again than read."""
 
+    source: str
+    name: str
     words: Array
     word_scale: Array
     chosen: list[Array]  # ids of its constraints of order 2 and more, by order
     scale: list[Array]
     spare: list[Array]  # ids of n-grams that are not to be written, by order
 
+    def load(self, shard: Shard) -> tuple[NgramModel, list[Array] | None]:
+        model = shard.load(self.source)
+        trie = model.trie
+        rows = [NONE, self.words, *map(trie.find, self.chosen)]
+        model = rescaled(model, rows, [NONE, self.word_scale, *self.scale], spend=True)
+        if not any(map(len, self.spare)):
+            return model, None
+        return model, [~part for part in trie.flags([NONE, NONE, *map(trie.find, self.spare)])]
+
 
 def adapt_shard(
-    shard: Shard, source: str, name: str, asked: Scaling
-) -> tuple[list[tuple[float, list[int]]], list[int]]:
-    """Leaves the adapted model under `name`. Returns the worst sums over its histories (see `shards.worst_gaps`) in the
-    file that will be written, and how many of its rows are to be written, by order from 2 on."""
-    model = shard.load(source)
-    trie = model.trie
-    rows = [NONE, asked.words, *map(trie.find, asked.chosen)]
-    model = rescaled(model, rows, [NONE, asked.word_scale, *asked.scale], spend=True)
-    lists, counts = model_lists(model), shard.counts(trie)
-    if any(map(len, asked.spare)):
-        spare = trie.flags([NONE, NONE, *map(trie.find, asked.spare)])
-        lists["keep"] = [(~part).view(np.uint8) for part in spare]
-        counts = [int((~spare[k][shard.own_rows(trie, k)]).sum()) for k in range(2, trie.order + 1)]
-    shard.keep(name, lists)
-    return gaps_of(shard, model, as_written), counts
+    shard: Shard, shards: list[Shard], asked: Scaling, alone: bool
+) -> tuple[list[tuple[float, list[int]]], Exported]:
+    """The worst sums over the shard's histories (see `shards.worst_gaps`) in the file that will be written, and what
+    `export_weights` says. `alone`: no other shard is worked on here, so it may stay in memory."""
+    _held.pop((shard.folder, shard.index, asked.source), None)  # solved
+    model, keep = asked.load(shard)
+    if alone:
+        hold(shard, asked.name, model, keep)
+    return gaps_of(shard, model, as_written), weights_of(shard, shards, asked.name, model, keep)
 
 
 # -- what is done here
@@ -168,10 +216,9 @@ class ShardedGround:
         self.model = renamed(background, f"ground-{digest(chosen.first, *chosen.row)}", background.p[1])
         shards = background.shards
         self.slices = [_slices(one, counts, chosen) for one in shards]
-        calls = [
-            (one, background.name, self.model.name, self._asked(one, history, at))
-            for one, at in zip(shards, self.slices, strict=True)
-        ]
+        question = Path(background.job.folder) / f"{self.model.name}-question.mdi"
+        _leave_question(question, self.ngrams, counts, chosen, history)
+        calls = [(one, background.name, self.model.name, question) for one in shards]
         laid: list[Laid] = background.run(lay_ground, calls, "laying the ground")
         self.known = [NONE, np.ones(counts.n_words, bool)]
         self.known += [np.concatenate([part.known[k] for part in laid]) for k in range(2, self.ngrams.order + 1)]
@@ -182,28 +229,6 @@ class ShardedGround:
         mass0 = float(history.ml[0][0]) / history.events
         empty = Empty.of(background.p[1], chosen, mass0, [(part.numbers, part.mass0, part.log_fixed) for part in laid])
         self.dual = ShardedDual(self, empty, laid, threads)
-
-    def _asked(self, shard: Shard, history: History, at: list[slice]) -> Asked:
-        counts = self.counts
-        text, keep = cut_trie(counts, shard)
-        mass = [np.zeros(1)]
-        for j in range(1, counts.order):
-            whole = history.ml[j][keep[j][counts.row_of_hist[j]]]
-            own = shard.own_hists(text, j)
-            mass.append(np.zeros(len(whole)))
-            mass[j][own] = whole[own]
-        return Asked(
-            cut_trie(self.ngrams, shard)[0], self.ids(at, self.chosen), self.chosen.row[1], text, mass, history.events,
-            history.cuts,
-        )  # fmt: skip
-
-    def ids(self, at: list[slice], chosen: Constraints, kept: Array | None = None) -> list[Array]:
-        """The constraints of one shard spelled out, those of `chosen` at these places (and kept)."""
-        rows = []
-        for k, part in enumerate(at, 2):
-            here = chosen.row[k][part.start - chosen.first[k] : part.stop - chosen.first[k]]
-            rows.append(self.counts.ngrams(k, here if kept is None else here[kept[part]]))
-        return rows
 
     def dual_of(self, chosen: Constraints) -> Dual:
         return self.dual if chosen.total == self.chosen.total else SubsetDual(self.dual, self.chosen.flags_of(chosen))
@@ -216,14 +241,15 @@ class ShardedGround:
         spare = needed_rows(self.ngrams, self.counts, chosen, self.known)
         return spare if any(part.any() for part in spare) else None
 
-    def scalings(self, chosen: Constraints, mu: Array, spare: list[Array] | None) -> list[Scaling]:
-        scale, kept = np.exp(mu), self.chosen.flags_of(chosen)
+    def scalings(self, name: str, chosen: Constraints, mu: Array, spare: list[Array] | None) -> list[Scaling]:
+        """How the shards of an adapted model, `name`, are had."""
+        source, scale, kept = self.model.name, np.exp(mu), self.chosen.flags_of(chosen)
         place = np.cumsum(kept) - 1
         n_words, asked = len(chosen.row[1]), []
         for shard, at in zip(self.background.shards, self.slices, strict=True):
-            ids = self.ids(at, self.chosen, kept)
+            ids = ids_of(self.counts, at, self.chosen, kept)
             scales = [scale[place[part][kept[part]]] for part in at]
-            asked.append(Scaling(chosen.row[1], scale[:n_words], ids, scales, self._spare(shard, spare)))
+            asked.append(Scaling(source, name, chosen.row[1], scale[:n_words], ids, scales, self._spare(shard, spare)))
         return asked
 
     def _spare(self, shard: Shard, spare: list[Array] | None) -> list[Array]:
@@ -281,24 +307,28 @@ class ShardedDual(Dual):
             known.write(found)
         return found
 
-    def _calls(self, scale: Array, z0: float) -> list[tuple]:
-        """For `evaluate`."""
-        ground, n_words = self.ground, len(self.empty.word_p)
-        return [
-            (one, ground.model.name, scale[:n_words], np.concatenate([NONE, *(scale[part] for part in at)]), z0,
-             self.threads)
+    def _ask(self, function: Callable, scale: Array, z0: float) -> list[Any]:
+        """What all shards answer. What they are asked is the same for all, so it goes by a file."""
+        ground = self.ground
+        path = Path(ground.background.job.folder) / f"{ground.model.name}-scale-{digest(scale)}.mdi"
+        with replacing(str(path), sync=False) as stream:
+            write_arrays(stream, {}, {"scale": [scale]})
+        found = ground.background.run(function, [
+            (one, ground.model.name, at, path, z0, self.threads)
             for one, at in zip(ground.background.shards, ground.slices, strict=True)
-        ]  # fmt: skip
+        ])  # fmt: skip
+        path.unlink()
+        return found
 
     def rounding_error(self, mu: Array) -> float:
         scale = np.exp(mu)
-        return sum(self.ground.background.run(rounding_error, self._calls(scale, self.empty.z(scale))))
+        return sum(self._ask(rounding_error, scale, self.empty.z(scale)))
 
     @np.errstate(all="ignore")
     def _evaluate(self, mu: Array) -> Evaluation:
         ground, scale = self.ground, np.exp(mu)
         n_words, z0 = len(self.empty.word_p), self.empty.z(scale)
-        sums: list[PartSums] = ground.background.run(evaluate, self._calls(scale, z0))
+        sums: list[PartSums] = self._ask(evaluate, scale, z0)
         rest = np.zeros(len(mu))
         for part, at in zip(sums, ground.slices, strict=True):
             _scatter(rest, part.cells, at)
@@ -350,13 +380,15 @@ class ShardedAdapted(Adapted):
         scale = np.ones(len(background.vocab))
         scale[problem.chosen.row[1]] = np.exp(mu[: len(problem.chosen.row[1])])
         scaled = background.p[1] * scale
-        model = renamed(background, f"adapted-{digest(problem.min_counts, mu)}", scaled / scaled.sum())
-        calls = [
-            (one, ground.model.name, model.name, asked)
-            for one, asked in zip(background.shards, ground.scalings(problem.chosen, mu, problem.keep), strict=True)
-        ]
-        gaps, counts = zip(*model.run(adapt_shard, calls, "scaling"), strict=True)
-        by_order = [len(model.vocab), *(sum(part) for part in zip(*counts, strict=True))]
+        name = f"adapted-{digest(problem.min_counts, mu)}"
+        sources = ground.scalings(name, problem.chosen, mu, problem.keep)
+        shards = background.shards
+        alone = len(shards) <= background.job.runner.workers
+        calls = [(one, shards, source, alone) for one, source in zip(shards, sources, strict=True)]
+        gaps, exported = zip(*background.run(adapt_shard, calls, "scaling"), strict=True)
+        p = [NONE, scaled / scaled.sum()]
+        model = replace(background, name=name, p=p, sources=sources, exported=exported)
+        by_order = [len(model.vocab), *(sum(part) for part in zip(*(one.kept for one in exported), strict=True))]
         return model, worst_of(model.vocab, list(gaps)), by_order
 
     @property

@@ -11,8 +11,9 @@ It is written with a certificate, OUT.json. A sweep over several thresholds is o
 set starts from the last solution. --lattices takes what mdi counts does, also n-best lists, ctm and Vosk's JSON: the
 model adapts to what a recogniser believes, beside TEXT or without any.
 
-With --cluster, or --memory alone, the background is cut into shards, on workers or on disk, and no process holds it
-whole; the result is the same, byte for byte.
+With --cluster, or --memory alone, the background, an ARPA file, is cut into shards, on workers or on disk, and no
+process holds it whole; the result is the same, byte for byte. After a failure the same command goes on from the last
+iteration. A plain file is read by all workers, a packed one by one of them.
 
 With --delta there is no OUT: only what changes is written, a small file that mdi apply makes the same model from, and
 that mdi ppl, rescore, fst and mix take beside the background. --start goes on from such a file with more text.
@@ -207,12 +208,17 @@ def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str
 def _cut(args: argparse.Namespace, job: Job, path: str, texts: list[str], longest: int) -> tuple[Counts, ShardedModel]:
     """The in-domain counts, and the background in shards, cut where the dual of these has its blocks."""
     from mdi.adaptation.history import History
-    from mdi.lm.sharded import build_shards, cut_files
+    from mdi.lm.sharded import build_shards, cut_files, read_heads
 
     if args.delta or args.start or args.history != "ml":
         raise MdiError("--delta, --start or --history LM with a background in shards; expected none of them")
-    words = cut_files([path], job)
-    counts = shared.read_in_domain(args, texts, words[0].vocab, max(len(words[0].counts), longest))
+    heads = read_heads([path], job)
+    with ThreadPoolExecutor(1) as pool:  # here, while others read
+        counting = pool.submit(
+            shared.read_in_domain, args, texts, heads[0].vocab, max(len(heads[0].counts), longest)
+        )  # fmt: skip
+        words = cut_files([path], job, heads)
+        counts = counting.result()
     return counts, build_shards([path], job, words, History(counts).cuts)[0]
 
 

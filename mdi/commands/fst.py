@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from mdi.errors import MdiError
-    from mdi.fst.grammar import grammar, write_fst, write_text
+    from mdi.fst.grammar import grammar, write_text
     from mdi.fst.symbols import check_dropped, read_symbols
     from mdi.lm.model import first_orders
     from mdi.progress import say
@@ -40,5 +40,8 @@ def run(args: argparse.Namespace) -> None:
     result = grammar(first_orders(model, args.max_order or model.order), symbols, args.disambig_symbol)
     if result.dropped:
         say(f"mdi fst: {check_dropped(result, args.lm, symbols, args.max_dropped)}; dropped")
-    (write_text if args.format == "k2" else write_fst)(result.arcs, args.out)
-    say(f"mdi fst: {result.arcs.n_states:,} states, {result.arcs.n_arcs:,} arcs in {args.out}")
+    if args.format == "k2":
+        write_text(result.arcs, args.out)
+    else:
+        result.write(args.out)
+    say(f"mdi fst: {result.fst.n_states:,} states, {result.n_arcs:,} arcs in {args.out}")

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 # A higher share of words outside the vocabulary than this makes perplexities look better than they are.
 MUCH_UNKNOWN = 0.05
-# Marginals that rounding may have moved by more than this, as an L1 distance, are not certified.
-MAX_ROUNDING = 1e-6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -176,10 +174,12 @@ def check_options(args: argparse.Namespace) -> None:
 
 def parse_variances(text: str | None) -> float | list[float] | None:
     """'1', or by order '2-1-0.5'; None and 'none' mean no prior."""
+    from mdi.lm.thresholds import numbers_by_order
+
     if text is None or text == "none":
         return None
     try:
-        values = [float(part) for part in text.split("-")]
+        values = numbers_by_order(text)
     except ValueError:
         raise OptionError("sigma2", text, "a positive number, one per order such as 2-1-0.5, or none") from None
     for value in values:
@@ -329,6 +329,7 @@ def gap_fields(worst: tuple[float, str], form: str, why: str = "") -> dict[str, 
 
 def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
     """The certificate's fields; an error where they could not be computed."""
+    from mdi.adaptation.problem import MAX_ROUNDING
     from mdi.adaptation.table import certificate
 
     for reason, number in adapted.problem.dropped.reasons.items():
@@ -336,9 +337,9 @@ def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
     fields = certificate(adapted)
     if not fields["rounding_error"] <= MAX_ROUNDING:
         raise MdiError(
-            f"the marginals are known only within {fields['rounding_error']:.2g}: back-off weights are so large that "
-            f"rounding leaves no digits ({adapted.solution.message}). Nothing was written; use --sigma2, raise "
-            f"--min-counts, or prune the background (mdi prune)"
+            f"the marginals are known only within {fields['rounding_error']:.2g}: back-off weights, or the scales that "
+            f"such targets ask for, are so large that rounding leaves no digits ({adapted.solution.message}). Nothing "
+            f"was written; use --sigma2, raise --min-counts, or prune the background (mdi prune)"
         )
     return fields
 

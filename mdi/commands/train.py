@@ -6,6 +6,10 @@
 kn is SRILM's -kndiscount (modified Kneser-Ney, back-off form); kn-interpolated its -kndiscount -interpolate, and with
 --min-counts 1 and no --vocab the model of lmplz; wb is -wbdiscount. Every history of the model sums to one; a
 certificate, OUT.json, says what was done.
+
+With --cluster the text is counted in blocks and the model estimated in shards, by workers of --memory each; the result
+is the same, byte for byte. A packed file is unpacked into the folder of shards first. After a failure the same command
+goes on with what has been counted.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import argparse
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -156,6 +161,7 @@ def _train_shards(
     if args.counts or args.counts_out:
         raise MdiError("--counts or --counts-out with a model in shards; expected text, and the model alone")
     fixed = vocab if isinstance(vocab, Vocabulary) else None
+    job = replace(job, memory=job.memory or parse_size("memory", args.memory))
     found = train_sharded(args.texts, job, args.order, fixed, args.smoothing, min_counts, args.oov, memory)
     _say_text(found.stats, len(found.model.vocab), args)
     _check(found.discounts, found.worst)

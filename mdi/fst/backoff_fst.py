@@ -52,27 +52,34 @@ class BackoffFst:
     dropped: int  # n-grams of the model that it has not
     merged: int  # back-off weights of the model that are part of others now
 
+    @property
+    def n_states(self) -> int:
+        return len(self.machine.final)
+
+    @property
+    def n_arcs(self) -> int:
+        return len(self.machine.word)
+
 
 def costs(values: Array) -> Array:
     with np.errstate(divide="ignore"):
         return np.minimum(-np.log(values), _COST_ZERO)
 
 
-def backoff_fst(model: NgramModel, label: Array, *, every_suffix: bool = False) -> BackoffFst:
+def backoff_fst(model: NgramModel, label: Array) -> BackoffFst:
     """The states of a model whose words ascend by `label`; n-grams with a word without one (-1) are dropped.
 
-    With `every_suffix` each state backs off to the history that is one word shorter, which becomes a state where it is
-    not one: ngram FSTs are trees of histories.
+    Each state backs off to the history that is one word shorter, which becomes a state where it is not one: ngram FSTs
+    are trees of histories.
     """
     known = label > 0
     known[[model.vocab.bos, model.vocab.eos]] = True  # they become the start and the final weights: no label is needed
-    if every_suffix:
-        if model.order == 1:  # the start is a history
-            model = extend(model, with_order(model.trie, 2))
-        model = _with_back_histories(model, known)
+    if model.order == 1:  # the start is a history
+        model = extend(model, with_order(model.trie, 2))
+    model = _with_back_histories(model, known)
     trie, vocab = model.trie, model.vocab
     kept = _kept(trie, known, vocab.bos, vocab.eos)
-    state, n_states = _number_states(trie, _needed(trie, kept, vocab.bos, every_suffix))
+    state, n_states = _number_states(trie, _needed(trie, kept, vocab.bos))
     resolved = _resolve(trie, model.bow, state)
     final = np.full(n_states, np.inf, np.float32)
     back, back_cost = np.full(n_states, -1, np.int32), np.full(n_states, np.inf, np.float32)
@@ -128,9 +135,9 @@ def _kept(trie: Trie, known: Array, bos: int, eos: int) -> list[Array]:
     return kept
 
 
-def _needed(trie: Trie, kept: list[Array], bos: int, every_suffix: bool) -> list[Array]:
-    """Which histories are states: those that something follows and the start; with `every_suffix` also what these back
-    off to, as far as it is there."""
+def _needed(trie: Trie, kept: list[Array], bos: int) -> list[Array]:
+    """Which histories are states: those that something follows, the start, and what these back off to, as far as it is
+    there."""
     needed = []
     for j in range(trie.order):
         longer = np.concatenate([[0], np.cumsum(kept[j + 1])])
@@ -142,7 +149,7 @@ def _needed(trie: Trie, kept: list[Array], bos: int, every_suffix: bool) -> list
             if j == 1:
                 follows[trie.as_hist[1][bos]] = True
         needed.append(follows)
-    for j in range(trie.order - 1, 1, -1) if every_suffix else ():
+    for j in range(trie.order - 1, 1, -1):
         back = trie.back[j][needed[j]]
         needed[j - 1][back[back >= 0]] = True
     return needed
@@ -152,7 +159,7 @@ def _with_back_histories(model: NgramModel, known: Array) -> NgramModel:
     """The model with the n-grams that its states back off to, where they were pruned away."""
     while True:
         trie, vocab = model.trie, model.vocab
-        needed = _needed(trie, _kept(trie, known, vocab.bos, vocab.eos), vocab.bos, True)
+        needed = _needed(trie, _kept(trie, known, vocab.bos, vocab.eos), vocab.bos)
         lost = [np.zeros((0, j), np.int32) for j in range(1, trie.order)]
         for j in range(2, trie.order):
             hist = np.flatnonzero(needed[j] & (trie.back[j] < 0))
@@ -223,22 +230,6 @@ def _back_off(trie: Trie, j: int, hist: Array, resolved: list[tuple[Array, Array
     if len(lost):
         dest[lost], extra[lost] = _longest_suffix(trie, trie.ngrams(j, trie.row_of_hist[j][hist[lost]]), resolved)
     return dest, extra
-
-
-def joined_arcs(fst: BackoffFst, back_off: int) -> Arcs:
-    """The automaton with its back-off arcs, which read `back_off` and write nothing. A start state that has nothing
-    else reads nothing either, as arpa2fst has it."""
-    machine = fst.machine
-    n_states = len(machine.final)
-    reads = np.full(n_states, back_off, np.int32)
-    if machine.begin[fst.start + 1] == machine.begin[fst.start] and not np.isfinite(machine.final[fst.start]):
-        reads[fst.start] = 0
-    n_arcs = len(machine.word) + n_states - 1
-    begin = np.empty(n_states + 1, np.int64)
-    ilabel, olabel, dest = (np.empty(n_arcs, np.int32) for _ in range(3))
-    weight = np.empty((n_arcs, 1), np.float32)
-    kernels.join_arcs(machine, back_off, reads, kernels.JoinedArcs(begin, ilabel, olabel, weight, dest))
-    return Arcs(fst.start, begin, ilabel, olabel, weight, dest, machine.final[:, None])
 
 
 def read_backoff_fst(data: bytes, header: Header, symbols: SymbolTable, where: str) -> NgramModel:

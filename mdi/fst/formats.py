@@ -20,10 +20,10 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import first_bytes, read_bytes, writing
-from mdi.fst.backoff_fst import BackoffFst, backoff_fst, joined_arcs, read_backoff_fst
+from mdi.fst.backoff_fst import BackoffFst, backoff_fst, read_backoff_fst
 from mdi.fst.const_arpa import begins_const_arpa, const_arpa, read_const_arpa, write_const_arpa
 from mdi.fst.ngram_fst import read_ngram_fst, write_ngram_fst
-from mdi.fst.openfst import Header, begins_fst, parse_header, read_whole_header, to_bytes
+from mdi.fst.openfst import Header, begins_fst, parse_header, read_whole_header
 from mdi.fst.symbols import (
     DISAMBIGUATION,
     EPSILON,
@@ -34,6 +34,7 @@ from mdi.fst.symbols import (
     read_symbols,
     symbols_inside,
 )  # fmt: skip
+from mdi.fst.vector_fst import VectorFst, vector_fst
 from mdi.kernels.arpa import as_written
 from mdi.lm.arpa import HasModel, read_arpa, write_arpa
 from mdi.lm.model import NgramModel, with_suffixes, without
@@ -171,16 +172,17 @@ def write_lm(
         say(f"{path}: numbers of {words}, which whoever reads it needs too; costs have 32 bits")
         return
     labelled = by_label(model, label, markers_first=form == "ngram")
-    fst = backoff_fst(labelled.model, labelled.label, every_suffix=form == "ngram")
+    fst: BackoffFst | VectorFst
+    fst = backoff_fst(*labelled) if form == "ngram" else vector_fst(*labelled)
     _check(fst.dropped, model, label, path, symbols, max_dropped)
     if fst.merged:
         say(f"{path}: {fst.merged:,} histories that nothing follows had a back-off weight, which is now part of the "
             f"weights of what leads to them")  # fmt: skip
-    if form == "ngram":
+    if isinstance(fst, BackoffFst):
         write_ngram_fst(fst, path, symbols.inside())
     else:
         _write_vector(fst, path, symbols, form == "opengrm", inside=words is None or form == "opengrm")
-    say(f"{path}: {len(fst.machine.final):,} states, {len(fst.machine.word):,} arcs with words; costs have 32 bits")
+    say(f"{path}: {fst.n_states:,} states, {fst.n_arcs:,} arcs with words; costs have 32 bits")
 
 
 def _new_table(vocab: Vocabulary) -> SymbolTable:
@@ -206,11 +208,11 @@ def _check(dropped: int, model: NgramModel, label: Array, path: str, symbols: Sy
         say(f"{check_dropped(lost, path, symbols, max_dropped)}; dropped")
 
 
-def _write_vector(fst: BackoffFst, path: str, symbols: SymbolTable, plain: bool, inside: bool) -> None:
-    """A VectorFst; with `plain` back-off arcs read nothing, otherwise #0. OpenFst need not be there: the states are all
-    reached and sorted."""
-    if not len(fst.machine.word):
+def _write_vector(fst: VectorFst, path: str, symbols: SymbolTable, plain: bool, inside: bool) -> None:
+    """A VectorFst; with `plain` back-off arcs read nothing, otherwise #0."""
+    if not fst.n_arcs:
         raise MdiError(f"{path}: no word has a probability; expected a model with words of the table")
-    arcs = joined_arcs(fst, 0 if plain else symbols.require(DISAMBIGUATION))
+    back_off = 0 if plain else symbols.require(DISAMBIGUATION)
     with writing(path) as stream:
-        stream.write(to_bytes(arcs, symbols=symbols.inside() if inside else None))
+        for block in fst.blocks(back_off, symbols.inside() if inside else None):
+            stream.write(block)

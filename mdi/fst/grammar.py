@@ -6,15 +6,16 @@ The states are those of mdi/fst/backoff_fst.py; backing off reads #0 and writes 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import writing
-from mdi.fst.backoff_fst import backoff_fst, joined_arcs
-from mdi.fst.openfst import Arcs, to_bytes
+from mdi.fst.openfst import Arcs, from_bytes, to_bytes
 from mdi.fst.symbols import DISAMBIGUATION, Dropped, SymbolTable, by_label
+from mdi.fst.vector_fst import VectorFst, vector_fst
 from mdi.lm.model import NgramModel
 
 
@@ -22,7 +23,31 @@ from mdi.lm.model import NgramModel
 class Grammar(Dropped):
     """The acceptor and what became of the model on the way."""
 
-    arcs: Arcs
+    fst: VectorFst
+    back_off: int
+
+    @property
+    def n_arcs(self) -> int:
+        return self.fst.n_arcs + self.fst.n_states - 1
+
+    @cached_property
+    def arcs(self) -> Arcs:
+        """All in memory."""
+        return from_bytes(b"".join(self.fst.blocks(self.back_off)))
+
+    def write(self, path: str) -> None:
+        if not self.n_arcs:
+            raise _empty(path)
+        with writing(path) as stream:
+            for block in self.fst.blocks(self.back_off):
+                stream.write(block)
+
+
+def _empty(path: str) -> MdiError:
+    return MdiError(
+        f"{path}: the acceptor is empty, no sentence has a probability; expected a model with </s> and words of the "
+        f"table"
+    )
 
 
 def grammar(model: NgramModel, symbols: SymbolTable, back_off: str = DISAMBIGUATION) -> Grammar:
@@ -35,10 +60,10 @@ def grammar(model: NgramModel, symbols: SymbolTable, back_off: str = DISAMBIGUAT
             f"the model has {back_off} or <eps> as a word; expected neither, they are the table's own symbols"
         )
     labelled = by_label(model, label)
-    fst = backoff_fst(labelled.model, labelled.label)
+    fst = vector_fst(labelled.model, labelled.label)
     return Grammar(
         fst.dropped, sum(model.trie.counts), float(model.p[1][~known].sum()),
-        [model.vocab.word(int(i)) for i in np.flatnonzero(~known)], joined_arcs(fst, disambiguation),
+        [model.vocab.word(int(i)) for i in np.flatnonzero(~known)], fst, disambiguation,
     )  # fmt: skip
 
 
@@ -51,10 +76,7 @@ def write_fst(fst: Arcs, path: str, sort: str = "ilabel", kind: str = "vector") 
     made.connect()
     made.arcsort(sort)
     if made.num_states() == 0 or fst.n_arcs == 0:
-        raise MdiError(
-            f"{path}: the acceptor is empty, no sentence has a probability; expected a model with </s> and words of "
-            f"the table"
-        )
+        raise _empty(path)
     if kind != "vector":
         made = pywrapfst.convert(made, kind)
     with writing(path) as stream:

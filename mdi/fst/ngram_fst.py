@@ -44,7 +44,7 @@ def _words(bits: int) -> int:
 
 
 def write_ngram_fst(fst: BackoffFst, path: str, symbols: Symbols | None) -> None:
-    """Writes the states of a model (`backoff_fst` with every_suffix), with a symbol table for both sides if given."""
+    """Writes the states of a model (`backoff_fst`), with a symbol table for both sides if given."""
     machine = fst.machine
     n_states, n_arcs = len(machine.final), len(machine.word)
     if n_states < 2:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -90,8 +91,7 @@ def check_dropped(lost: Dropped, lm: str, symbols: SymbolTable, most: float) -> 
     return text
 
 
-@dataclass(frozen=True)
-class Labelled:
+class Labelled(NamedTuple):
     """A model whose words are sorted by their labels; those outside the table (-1) come last."""
 
     model: NgramModel

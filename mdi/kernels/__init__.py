@@ -11,6 +11,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,29 @@ def start_lightly() -> None:
             del modules[name]
 
 
+def _mind_all_modules() -> None:
+    """What has been compiled holds code of the kernels that it calls, of whichever module; numba looks at the one that
+    a kernel is in alone. From here on all are looked at: a change in one has all of them compiled again."""
+    from numba.core import caching
+
+    here = Path(__file__).parent
+    own = getattr(caching, "_SourceFileBackedLocatorMixin", None)
+    if own is None:  # another numba
+        return
+    usual = own.get_source_stamp
+
+    @cache
+    def all_modules() -> list[object]:
+        status = [(path.name, path.stat()) for path in sorted(here.glob("*.py"))]
+        return [(name, found.st_mtime, found.st_size) for name, found in status]
+
+    def get_source_stamp(self: Any) -> object:
+        return all_modules() if Path(self._py_file).parent == here else usual(self)
+
+    own.get_source_stamp = get_source_stamp
+
+
+_mind_all_modules()
 if _folder := cache_folder(Path(__file__).parent, os.environ):
     from numba import config
 

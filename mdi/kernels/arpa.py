@@ -9,19 +9,18 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mdi.kernels.memory import copy_bytes
+from mdi.kernels.memory import copy_bytes, eight_bytes, lowest_bit
 from mdi.kernels.text import (
     DIRECTIVE,
     DONE,
     FULL,
-    HASH_FACTOR,
     HASH_START,
     LINE_ROOM,
     NEWLINE,
     POW10,
-    RETURN,
     SPACE,
     TAB,
+    add_to_hash,
     append_word,
     find_hashed,
     find_word,
@@ -31,6 +30,7 @@ from mdi.kernels.text import (
     parse_number,
     put_number,
     put_words,
+    same_bytes,
     size_of,
     skip_blanks,
     slot_of,
@@ -50,6 +50,7 @@ POSITIVE_SLACK = 1e-6
 LOG10_ZERO = -99.0
 # The same as a cost, -ln p.
 COST_ZERO = -LOG10_ZERO * LN10
+EACH_BYTE = np.uint64(0x0101010101010101)
 # Lines that are taken apart, or written, at a time.
 BATCH = 64
 
@@ -253,20 +254,31 @@ def _usual_lines(buf, i, end, batch):
             word_begin[n, j] = c
             if j < order - 1 and n > 0:
                 before, size = word_begin[n - 1, j], word_end[n - 1, j] - word_begin[n - 1, j]
-                if c + size < end and (buf[c + size] == SPACE or buf[c + size] == TAB):
-                    t = np.int64(0)
-                    while t < size and buf[c + t] == buf[before + t]:
-                        t += 1
-                    if t == size:
-                        word_end[n, j] = c + size
-                        word_hash[n, j] = 0
-                        c += size + 1
-                        continue
+                if (
+                    c + size < end
+                    and (buf[c + size] == SPACE or buf[c + size] == TAB)
+                    and same_bytes(buf, c, buf, before, size)
+                ):
+                    word_end[n, j] = c + size
+                    word_hash[n, j] = 0
+                    c += size + 1
+                    continue
             h = HASH_START
-            while c < end and buf[c] != SPACE and buf[c] != TAB and buf[c] != NEWLINE:
-                h = (h ^ np.uint64(buf[c])) * HASH_FACTOR
-                c += 1
-            if c == word_begin[n, j] or c >= end or buf[c - 1] == RETURN or (buf[c] == NEWLINE and j < order - 1):
+            while True:
+                if c + 8 > end:
+                    return n, i
+                eight = eight_bytes(buf, c)
+                # the highest bit of each byte below 33, blanks and other separators, and maybe of some above those
+                ends = (eight - EACH_BYTE * np.uint64(33)) & ~eight & (EACH_BYTE << np.uint64(7))
+                if ends != 0:
+                    break
+                h = add_to_hash(h, eight)
+                c += 8
+            left = lowest_bit(ends) >> np.uint64(3)
+            h = add_to_hash(h, eight & ((np.uint64(1) << (left << np.uint64(3))) - np.uint64(1)))
+            c += np.int64(left)
+            after = buf[c]
+            if c == word_begin[n, j] or (after != SPACE and after != TAB and (after != NEWLINE or j < order - 1)):
                 return n, i
             word_end[n, j] = c
             word_hash[n, j] = h | np.uint64(1)
@@ -311,9 +323,7 @@ def _look_up(buf, n, batch, words):
             if same:
                 start = words.offset[w]
                 same = words.offset[w + 1] - start == size
-                if same:
-                    for t in range(size):
-                        same &= words.blob[start + t] == buf[word_begin[b, j] + t]
+                same = same and same_bytes(words.blob, start, buf, word_begin[b, j], size)
             if not same:
                 w = max(np.int64(-1), find_hashed(word_hash[b, j], buf, word_begin[b, j], word_end[b, j], words))
             ids[b, j] = w

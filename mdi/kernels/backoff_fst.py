@@ -26,16 +26,6 @@ class Machine(NamedTuple):
     back_cost: np.ndarray
 
 
-class JoinedArcs(NamedTuple):
-    """The A arcs of S states, those that back off among them."""
-
-    begin: np.ndarray  # int64[S + 1]
-    ilabel: np.ndarray  # int32[A]
-    olabel: np.ndarray  # int32[A]
-    weight: np.ndarray  # float32[A, 1]
-    dest: np.ndarray  # int32[A]
-
-
 class Contexts(NamedTuple):
     """The history that each state stands for: `prefix` is the state of all its words but the last (-1 for the state of
     no words and where nothing is known), `last` that word, `length` the number of words (-1 where nothing is
@@ -93,33 +83,6 @@ def split_arcs(begin, ilabel, weight, dest, back_off, out):
                 out.cost[to] = weight[a, 0]
                 out.dest[to] = dest[a]
                 to += 1
-
-
-@njit(cache=True, nogil=True)
-def join_arcs(fst, at_label, reads, joined):
-    """Fills `joined`: the arcs of a state with the one that backs off among them where a label `at_label` belongs; it
-    reads `reads[s]` and writes nothing."""
-    begin, ilabel, olabel, weight, dest = joined
-    to = 0
-    begin[0] = 0
-    for s in range(fst.begin.shape[0] - 1):
-        waiting = fst.back[s] >= 0
-        for a in range(fst.begin[s], fst.begin[s + 1] + 1):
-            end = a == fst.begin[s + 1]
-            if waiting and (end or fst.word[a] >= at_label):
-                ilabel[to] = reads[s]
-                olabel[to] = 0
-                weight[to, 0] = fst.back_cost[s]
-                dest[to] = fst.back[s]
-                to += 1
-                waiting = False
-            if not end:
-                ilabel[to] = fst.word[a]
-                olabel[to] = fst.word[a]
-                weight[to, 0] = fst.cost[a]
-                dest[to] = fst.dest[a]
-                to += 1
-        begin[s + 1] = to
 
 
 @njit(cache=True, nogil=True)

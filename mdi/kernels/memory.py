@@ -1,7 +1,8 @@
-"""What numba lacks: memcpy for arrays of bytes, and a tuple's array without a price."""
+"""What numba lacks: memcpy for arrays of bytes, eight bytes at once, and a tuple's array without a price."""
 
 from __future__ import annotations
 
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.imputils import impl_ret_borrowed
@@ -22,6 +23,28 @@ def copy_bytes(typingctx, out, at, source, begin, size):
         return context.get_dummy_value()
 
     return types.void(out, types.intp, source, types.intp, types.intp), generate
+
+
+@intrinsic
+def eight_bytes(typingctx, source, at):
+    """source[at : at + 8] as an integer, the first byte lowest. Nothing is checked."""
+
+    def generate(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        place = builder.bitcast(builder.gep(array.data, [args[1]]), ir.IntType(64).as_pointer())
+        return builder.load(place, align=1)
+
+    return types.uint64(source, types.intp), generate
+
+
+@intrinsic
+def lowest_bit(typingctx, bits):
+    """The number of the lowest bit that is set; one must be."""
+
+    def generate(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
 
 
 @intrinsic

@@ -9,6 +9,8 @@ from numba import njit
 
 # Less than this of the lower distribution left: every word that could be backed off to is a row of its own.
 NOTHING_LEFT = 1e-11
+# More of a history than this is no rounding of the digits in files.
+SOMETHING_TO_GIVE = 1e-6
 # SRILM's Prob_Epsilon: less probability than this is none, and sums above one by less are rounding.
 PROB_EPSILON = 3e-6
 
@@ -18,7 +20,8 @@ def backoff_weights(level, lower_p, known, p):
     """bow(h) = (1 - sum p(w|h)) / (1 - sum p(w|h')), sums over the known rows of h; no flags: all are.
 
     Other rows get their backed-off probability, in `p`. Where there is nothing to back off to, or nothing left to give,
-    the rows are scaled to sum to one. Returns bow.
+    the rows are scaled to sum to one. Returns bow; -1 where there is something to give, and whether there is anybody to
+    give it to is beyond the digits of 1 - sum p(w|h'): such histories are left as they are.
     """
     begin, suffix = level.begin, level.suffix
     bow = np.empty(begin.shape[0] - 1)
@@ -31,6 +34,9 @@ def backoff_weights(level, lower_p, known, p):
                 seen += p[r]
                 covered += lower_p[suffix[r]]
         scale = 1.0
+        if 1.0 - covered <= NOTHING_LEFT and 1.0 - seen > SOMETHING_TO_GIVE:
+            bow[h] = -1.0
+            continue
         if 1.0 - covered <= NOTHING_LEFT:
             weight = 1.0
             scale = 1.0 / seen if seen > 0.0 else 1.0

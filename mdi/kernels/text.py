@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mdi.kernels.memory import copy_bytes
+from mdi.kernels.memory import copy_bytes, eight_bytes
 from mdi.kernels.types import Array
 
 TAB, NEWLINE, RETURN, SPACE = 9, 10, 13, 32
@@ -16,7 +16,8 @@ TAB, NEWLINE, RETURN, SPACE = 9, 10, 13, 32
 # What a loop stopped for. The caller turns it into a message; `at` is the byte where the offending field begins.
 DONE, DIRECTIVE, FULL, MARKER_INSIDE = 0, 1, 2, 3
 
-HASH_START, HASH_FACTOR = np.uint64(14695981039346656037), np.uint64(1099511628211)  # FNV-1a
+# A hash takes eight bytes of a word at a time, and at last the fewer than eight, or none, that are left.
+HASH_START, HASH_FACTOR = np.uint64(14695981039346656037), np.uint64(0x9E3779B97F4A7C15)
 
 
 class Words(NamedTuple):
@@ -24,7 +25,7 @@ class Words(NamedTuple):
 
     blob: Array  # uint8[]: the words' bytes end to end
     offset: Array  # int64[W + 1 ..]: word w is blob[offset[w] : offset[w + 1]]
-    table: Array  # int32[2^b]: ids in open addressing, at most half full, -1 where empty; hash: FNV-1a of the bytes
+    table: Array  # int32[2^b]: ids in open addressing, at most half full, -1 where empty; by `find_word`'s hash
     size: Array  # int64[1]: W
     grows: bool  # whether new words join
 
@@ -49,13 +50,43 @@ class Tokenized(NamedTuple):
     unknown: int  # tokens outside the vocabulary
 
 
+@njit(cache=True, nogil=True, inline="always")
+def add_to_hash(h, eight):
+    h = (h ^ eight) * HASH_FACTOR
+    return h ^ (h >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def last_bytes(buf, begin, size):
+    """buf[begin : begin + size], fewer than eight bytes, as an integer like those of `eight_bytes`."""
+    if begin + 8 <= buf.shape[0]:
+        return eight_bytes(buf, begin) & ((np.uint64(1) << np.uint64(8 * size)) - np.uint64(1))
+    found = np.uint64(0)
+    for i in range(size):
+        found |= np.uint64(buf[begin + i]) << np.uint64(8 * i)
+    return found
+
+
+@njit(cache=True, nogil=True, inline="always")
+def same_bytes(a, a_begin, b, b_begin, size):
+    while size >= 8:
+        if eight_bytes(a, a_begin) != eight_bytes(b, b_begin):
+            return False
+        a_begin += 8
+        b_begin += 8
+        size -= 8
+    return last_bytes(a, a_begin, size) == last_bytes(b, b_begin, size)
+
+
 @njit(cache=True, nogil=True)
 def find_word(buf, begin, end, words):
     """Id of buf[begin:end], or -1 - slot of the table where it would go."""
+    start = begin
     h = HASH_START
-    for i in range(begin, end):
-        h = (h ^ np.uint64(buf[i])) * HASH_FACTOR
-    return find_hashed(h | np.uint64(1), buf, begin, end, words)
+    while end - begin >= 8:
+        h = add_to_hash(h, eight_bytes(buf, begin))
+        begin += 8
+    return find_hashed(add_to_hash(h, last_bytes(buf, begin, end - begin)) | np.uint64(1), buf, start, end, words)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -75,14 +106,8 @@ def find_hashed(h, buf, begin, end, words):
         if w < 0:
             return -1 - slot
         start = words.offset[w]
-        if words.offset[w + 1] - start == size:
-            same = True
-            for i in range(size):
-                if words.blob[start + i] != buf[begin + i]:
-                    same = False
-                    break
-            if same:
-                return np.int64(w)
+        if words.offset[w + 1] - start == size and same_bytes(words.blob, start, buf, begin, size):
+            return np.int64(w)
         slot = (slot + 1) & mask
 
 

@@ -28,8 +28,9 @@ from mdi.kernels.trie import Branches, Level, keep_level
 from mdi.lm.counts import Counts, CountStream
 from mdi.lm.external import Rows
 from mdi.lm.model import NgramModel
-from mdi.lm.trie import NONE, Array, Trie, add_order, linked, unigram_trie, with_histories
+from mdi.lm.trie import NONE, Array, Trie, add_order, blocks, linked, unigram_trie, with_histories
 from mdi.lm.vocabulary import Vocabulary
+from mdi.threads import each_in_threads
 
 SMOOTHING = ("kn", "kn-interpolated", "wb")
 # KenLM's --discount_fallback, for an order whose counts of counts give no discounts.
@@ -122,7 +123,7 @@ def checked(counts: Counts, path: str, smoothing: str) -> Counts:
 
 def least_of(min_counts: Sequence[float]) -> list[float]:
     """A row that was not seen is never kept."""
-    return [max(float(value), np.finfo(float).tiny) for value in min_counts]
+    return [max(float(value), float(np.finfo(float).tiny)) for value in min_counts]
 
 
 def starts_with_bos(trie: Trie, bos: int) -> list[Array]:
@@ -166,8 +167,15 @@ class _Top:
 
     def rows(self) -> tuple[Level, Array]:
         """The rows kept and their counts."""
-        word, suffix, count = (np.concatenate(arrays) for arrays in self.kept)
+        word, suffix, count = (self._joined(arrays) for arrays in self.kept)
         return Level(np.concatenate(self.begin), word, suffix, self.trie.back[self.trie.order]), count
+
+    @staticmethod
+    def _joined(arrays: list[Array]) -> Array:
+        """Of the pieces nothing is left before the next ones are joined."""
+        whole = np.concatenate(arrays)
+        arrays.clear()
+        return whole
 
 
 def statistics(counts: CountStream, smoothing: str, min_counts: Sequence[float]) -> Statistics:
@@ -233,6 +241,20 @@ def smoothing_of(
     return kernels.Smoothing(discount, least[k - 1], n_events, witten_bell, smoothing == "kn-interpolated")
 
 
+def _ngram_probs(stats: Statistics, k: int, smoothing: kernels.Smoothing, lower_p: Array) -> tuple[Array, Array]:
+    """p and bow of order k, block by block. Those of the highest order take the place of its counts, which are most of
+    all."""
+    trie, count, after = stats.trie, stats.count[k], stats.after[k - 1]
+    p, bow = count if k == trie.order else np.empty(len(count)), np.empty(trie.n_hist(k - 1))
+
+    def estimate_block(block: tuple[int, int]) -> None:
+        (rows, level), here = trie.level_block(k, *block), slice(*block)
+        p[rows], bow[here] = kernels.ngram_probs(level, count[rows], _of(after, here), smoothing, lower_p)
+
+    each_in_threads(estimate_block, blocks(trie.begin[k]))
+    return p, bow
+
+
 def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_counts: Sequence[float]) -> Estimated:
     trie = stats.trie
     if stats.after[0].total[0] <= 0.0:
@@ -246,7 +268,7 @@ def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_coun
     p1, left_over, sharing = kernels.unigram_probs(stats.count[1], stats.after[0], vocab.bos, by_order[0])
     p, bow = [NONE, p1], [np.ones(1)]
     for k in range(2, trie.order + 1):
-        p_k, bow_k = kernels.ngram_probs(trie.level(k), stats.count[k], stats.after[k - 1], by_order[k - 1], p[k - 1])
+        p_k, bow_k = _ngram_probs(stats, k, by_order[k - 1], p[k - 1])
         p.append(p_k)
         bow.append(bow_k)
     return Estimated(NgramModel(vocab, trie, p, bow), discounts, float(left_over), int(sharing))

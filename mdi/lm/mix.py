@@ -21,7 +21,7 @@ from mdi.kernels import mix as kernels
 from mdi.kernels.arpa import as_written
 from mdi.kernels.mix import KnownRows
 from mdi.lm.model import NgramModel, extend, over_vocabulary, with_suffixes, without
-from mdi.lm.normalise import weighted
+from mdi.lm.normalise import OwnHistories, weighted
 from mdi.lm.perplexity import token_probs
 from mdi.lm.sharded import ShardedModel, worst_of
 from mdi.lm.shards import Shard, gaps_of
@@ -93,11 +93,17 @@ def over_one_vocabulary(models: list[NgramModel]) -> list[NgramModel]:
     return [over_vocabulary(model, vocab, labels) for model, labels in zip(models, ids, strict=True)]
 
 
-def mix(models: Sequence[NgramModel], weights: Sequence[float] | Array, *, spend: bool = False) -> NgramModel:
+def mix(
+    models: Sequence[NgramModel],
+    weights: Sequence[float] | Array,
+    *,
+    spend: bool = False,
+    responsible: OwnHistories | None = None,
+) -> NgramModel:
     """The interpolated model, with the n-grams of all: p = sum of weight_i p_i. `best_weights` finds good weights.
 
     Its trie is closed if theirs are. With `spend`, and if they are, the larger of the first two models is used up: its
-    arrays become the result's.
+    arrays become the result's. `responsible`: see `weighted`.
     """
     models = list(models)
     weights = check_weights(weights, len(models))
@@ -118,12 +124,12 @@ def mix(models: Sequence[NgramModel], weights: Sequence[float] | Array, *, spend
     for i, model in others:
         _add(model, weights[i], trie, p)
     if own is None:
-        return weighted(wide.vocab, trie, p)
+        return weighted(wide.vocab, trie, p, own=responsible)
     keep = trie.flags([NONE] * (trie.order + 1))
     for trie_i in own:
         for flags, rows in zip(keep[1:], locate(trie_i, trie)[1:], strict=False):
             flags[rows] = True
-    return without(weighted(wide.vocab, trie, p, keep), keep)
+    return without(weighted(wide.vocab, trie, p, keep, responsible), keep)
 
 
 def _add(model: NgramModel, weight: float, trie: Trie, p: list[Array]) -> None:
@@ -152,7 +158,7 @@ def mix_sharded(
 
 
 def _mix_shard(shard: Shard, names: list[str], weights: Array, name: str) -> tuple[list, list, Array]:
-    model = mix([shard.load(one) for one in names], weights)
+    model = mix([shard.load(one) for one in names], weights, responsible=shard.own_hists)
     shard.save(name, model)
     whole = with_suffixes(model)
     return gaps_of(shard, whole), gaps_of(shard, whole, as_written), np.array(model.p[1])

@@ -62,6 +62,11 @@ class NgramModel:
         """Order k, 2 or more, for kernels that pass over the model order by order."""
         return ModelLevel(self.trie.level(k), self.p[k], self.bow[k - 1], self.p[k - 1])
 
+    def level_block(self, k: int, first: int, end: int) -> tuple[slice, ModelLevel]:
+        """The same of some histories: see `Trie.level_block`."""
+        rows, level = self.trie.level_block(k, first, end)
+        return rows, ModelLevel(level, self.p[k][rows], self.bow[k - 1][first:end], self.p[k - 1])
+
     def arrays(self) -> ModelArrays:
         """All orders, for kernels that look up n-grams."""
         return ModelArrays(

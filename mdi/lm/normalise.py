@@ -12,7 +12,6 @@ from mdi.errors import MdiError
 from mdi.kernels import model as model_kernels
 from mdi.kernels import normalise as kernels
 from mdi.kernels.model import ModelLevel
-from mdi.kernels.trie import Level
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.trie import BLOCK, NONE, Array, Trie, blocks, closure, is_closed
 from mdi.lm.vocabulary import Vocabulary
@@ -21,6 +20,8 @@ from mdi.threads import each_in_threads, in_threads
 
 # What is found in a file for the probabilities or weights that were written: see mdi/fst/formats.py.
 Reader = Callable[[Array], Array]
+# Of the histories of a length, those that a shard is responsible for.
+OwnHistories = Callable[[Trie, int], slice]
 # How far from one the probabilities after a history may sum to. Seven digits of a log10 give about 1e-6 in a file.
 # A model that was estimated, mixed or pruned here, in memory:
 TOLERANCE = 1e-9
@@ -47,8 +48,11 @@ def backoff_model(vocab: Vocabulary, trie: Trie, p: list[Array]) -> NgramModel:
     return NgramModel(vocab, trie, own_p, own_bow)
 
 
-def weighted(vocab: Vocabulary, trie: Trie, p: list[Array], known: list[Array] | None = None) -> NgramModel:
-    """The same on a closed trie, in the given arrays. What is not flagged as known is backed off, whatever its p."""
+def weighted(
+    vocab: Vocabulary, trie: Trie, p: list[Array], known: list[Array] | None = None, own: OwnHistories | None = None
+) -> NgramModel:
+    """The same on a closed trie, in the given arrays. What is not flagged as known is backed off, whatever its p.
+    `own`: the histories that matter, where others lack rows."""
     mass = float(p[1].sum())
     if not mass > 0.0:
         raise MdiError("no word has a probability; expected 1-grams that sum to one")
@@ -57,7 +61,33 @@ def weighted(vocab: Vocabulary, trie: Trie, p: list[Array], known: list[Array] |
     for k in range(2, trie.order + 1):
         flags = np.zeros(0, bool) if known is None else known[k]
         bow.append(kernels.backoff_weights(trie.level(k), p[k - 1], flags, p[k]))
+        for h in np.flatnonzero(bow[k - 1] < 0.0).tolist():
+            bow[k - 1][h], lost = _weight_by_word(trie, p, bow, h, flags)
+            if lost > SUM_ERROR and (own is None or own(trie, k - 1).start <= h < own(trie, k - 1).stop):
+                shown = vocab.spell(trie.words_of_hist(k - 1, h))
+                raise MdiError(
+                    f"after '{shown}' a probability of {lost:.2g} is left for words so rare that rounding leaves no "
+                    f"digits; expected back-off weights below a million. Build the models again"
+                )
     return NgramModel(vocab, trie, p, bow)
+
+
+def _weight_by_word(trie: Trie, p: list[Array], bow: list[Array], h: int, known: Array) -> tuple[float, float]:
+    """What `kernels.backoff_weights` does, for one of the longest histories that have had their turn, from sums of what
+    is small instead of differences of what is large. And how much was lost: left for words that have a probability
+    elsewhere, but none here any more. (Where no other word has any, the model did not sum to one.)"""
+    k = len(bow)
+    rows = np.arange(trie.begin[k][h], trie.begin[k][h + 1])
+    own = rows[known[rows]] if len(known) else rows
+    lower = _distribution(trie, p, bow, k - 2, int(trie.back[k - 1][h]), _as_it_is)
+    backed_off = lower[trie.word[k][rows]]
+    unseen = np.ones(trie.n_words, bool)
+    unseen[trie.word[k][own]] = False
+    seen, free = float(p[k][own].sum()), float(lower[unseen].sum())
+    weight = (1.0 - seen) / free if free > 0.0 else 1.0
+    scale = 1.0 / seen if free <= 0.0 < seen else 1.0
+    p[k][rows] = np.where(np.isin(rows, own), scale * p[k][rows], weight * backed_off)
+    return weight, 1.0 - seen if free <= 0.0 and (p[1][unseen] > 0.0).any() else 0.0
 
 
 @dataclass(frozen=True)
@@ -116,19 +146,16 @@ def _sums_of_block(
 ) -> tuple[int, Array, Array]:
     """(first history, sums, how far rounding may have moved them) of histories of length k - 1. `p` of the highest
     order is still to be read as it is found in the file."""
-    (first, end), trie, j = block, model.trie, k - 1
-    begin = trie.begin[k]
-    rows = slice(int(begin[first]), int(begin[end]))
-    part = Level(begin[first : end + 1] - begin[first], trie.word[k][rows], trie.suffix[k][rows],
-                 trie.back[j][first:end])  # fmt: skip
-    part_p, part_bow = p[rows], model.bow[j][first:end]
+    rows, level = model.level_block(k, *block)
+    part, part_p, part_bow = level.trie, p[rows], level.bow
     if reader is not None:
-        part_p, part_bow = reader(part_p) if k == trie.order else part_p, reader(part_bow)
+        part_p, part_bow = reader(part_p) if k == model.order else part_p, reader(part_bow)
         if keep is not None:  # in memory they are what backing off gives
             gone = np.flatnonzero(~keep[k][rows])
             hist = np.searchsorted(part.begin, gone.astype(np.int32), side="right") - 1
             model_kernels.back_off(gone, hist, part.suffix, part_bow, lower.p, part_p)
-    return first, *model_kernels.history_sums(ModelLevel(part, part_p, part_bow, lower.p), lower.sums, lower.doubts)
+    level = ModelLevel(part, part_p, part_bow, lower.p)
+    return block[0], *model_kernels.history_sums(level, lower.sums, lower.doubts)
 
 
 def _found(values: Array, reader: Reader | None) -> Array:
@@ -158,17 +185,25 @@ def _collected(model: NgramModel, blocks: Iterator[tuple[int, int, Array]]) -> l
 
 def _added_up(model: NgramModel, j: int, h: int, reader: Reader | None) -> float:
     """sum_w p(w|h), word by word: as exact as any, but as slow as there are words."""
-    trie, chain = model.trie, [(j, h)]
-    read = reader or (lambda values: values)
-    while chain[-1][0] > 1:
-        j, h = chain[-1]
-        chain.append((j - 1, int(trie.back[j][h])))
-    p = read(model.p[1]).copy()
+    return float(_distribution(model.trie, model.p, model.bow, j, h, reader or _as_it_is).sum())
+
+
+def _as_it_is(values: Array) -> Array:
+    return values
+
+
+def _distribution(trie: Trie, p: list[Array], bow: list[Array], j: int, h: int, read: Reader) -> Array:
+    """p(w|h) of every word w."""
+    chain = []
+    while j > 0:
+        chain.append((j, h))
+        j, h = j - 1, int(trie.back[j][h])
+    found = read(p[1]).copy()
     for j, h in reversed(chain):
         rows = slice(int(trie.begin[j + 1][h]), int(trie.begin[j + 1][h + 1]))
-        p *= read(model.bow[j][h : h + 1])[0]
-        p[trie.word[j + 1][rows]] = read(model.p[j + 1][rows])
-    return float(p.sum())
+        found *= read(bow[j][h : h + 1])[0]
+        found[trie.word[j + 1][rows]] = read(p[j + 1][rows])
+    return found
 
 
 def _gap_blocks(

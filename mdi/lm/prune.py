@@ -21,7 +21,8 @@ from mdi.errors import MdiError, OptionError
 from mdi.kernels import normalise as kernels
 from mdi.lm.model import NgramModel, first_orders, with_suffixes, without
 from mdi.lm.normalise import weighted
-from mdi.lm.trie import NONE, Array, locate, scattered
+from mdi.lm.trie import NONE, Array, blocks, locate, scattered
+from mdi.threads import each_in_threads
 
 
 def history_probs(model: NgramModel) -> list[Array]:
@@ -43,8 +44,9 @@ def needs(model: NgramModel) -> list[Array]:
     return [NONE, *reversed(list(_needs(model)))]
 
 
-def _needs(model: NgramModel) -> Iterator[Array]:
-    """The same from the highest order down; what is not kept of one is gone before the next."""
+def _needs(model: NgramModel, threshold: float | None = None) -> Iterator[Array]:
+    """The same from the highest order down, or only whether it is at least the threshold, which takes an eighth of the
+    memory; what is not kept of one order is gone before the next."""
     whole = with_suffixes(model)
     trie = whole.trie
     where = None if whole is model else locate(model.trie, trie)
@@ -55,18 +57,35 @@ def _needs(model: NgramModel) -> Iterator[Array]:
         if where is not None:
             known = np.zeros(trie.rows(k), bool)
             known[where[k]] = True
-        need = kernels.pruning_losses(whole.level(k), known, hist_prob[k - 1])
-        shorter = hist_prob.pop()
-        if k < trie.order:
-            np.maximum(need, by_hist[trie.as_hist[k]], out=need)
-        kernels.row_maxima(trie.begin[k], need, shorter)
+        shorter = hist_prob.pop()  # p(h) becomes the need of h
+        found = _needs_of_order(whole, k, known, by_hist, shorter, threshold)
         if k < trie.order:
             kernels.raise_to(trie.back[k], by_hist, shorter)
         by_hist = shorter
         del shorter
-        yield need if where is None else need[where[k]]
-        del need
-    yield np.full(model.trie.n_words, np.inf)
+        yield found if where is None else found[where[k]]
+        del found
+    yield np.full(model.trie.n_words, np.inf if threshold is None else True)
+
+
+def _needs_of_order(
+    model: NgramModel, k: int, known: Array, by_hist: Array, shorter: Array, threshold: float | None
+) -> Array:
+    """need[r] of the rows of order k, or whether it is at least the threshold. `shorter` is p(h) of their histories
+    and becomes the most that a row of h needs."""
+    trie = model.trie
+    found = np.empty(trie.rows(k), float if threshold is None else bool)
+
+    def look(block: tuple[int, int]) -> None:
+        rows, level = model.level_block(k, *block)
+        need = kernels.pruning_losses(level, known[rows], shorter[slice(*block)])
+        if k < trie.order:
+            np.maximum(need, by_hist[trie.as_hist[k][rows]], out=need)
+        kernels.row_maxima(level.trie.begin, need, shorter[slice(*block)])
+        found[rows] = need if threshold is None else need >= threshold
+
+    each_in_threads(look, blocks(trie.begin[k]))
+    return found
 
 
 def threshold_for(need: list[Array], most: int) -> float:
@@ -109,9 +128,8 @@ def mark_pruned(
         keep = [part >= threshold for part in need]
     else:
         keep = []
-        for part in _needs(model):
-            keep.insert(0, part >= threshold)
-            del part  # before the next one is made
+        for part in _needs(model, threshold):
+            keep.insert(0, part)
         keep.insert(0, NONE)
     order = max(k for k in range(1, model.order + 1) if keep[k].any())
     whole = with_suffixes(model)

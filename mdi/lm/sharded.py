@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,18 +17,21 @@ import numpy as np
 from mdi.cluster import Here, Runner
 from mdi.errors import MdiError
 from mdi.files import make_folder, replacing
-from mdi.lm import shard_arpa, shards
+from mdi.lm import shard_read, shard_write, shards
 from mdi.lm.cache import write_arrays
 from mdi.lm.model import NgramModel
-from mdi.lm.shard_arpa import Words
-from mdi.lm.shards import Shard, ranges
+from mdi.lm.shard_read import Head, Target, Words
+from mdi.lm.shard_write import Exported
+from mdi.lm.shards import Kept, Shard, Source, ranges
 from mdi.lm.trie import NONE, Array, Trie, unigram_trie
 from mdi.lm.vocabulary import Vocabulary, join_vocabularies
 from mdi.progress import say
 
 # Bytes that the busiest moment of a shard takes for each of its rows, from measurements, and those of the program.
-BYTES_PER_ROW = 110
+BYTES_PER_ROW = 125
 PROGRAM = 300 << 20
+# Into how many parts a file is cut for each worker that reads it.
+SHARES = 4
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,9 @@ class Job:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ShardedModel:
-    """`name`: which files of the shards. `p`: [filler, that of the words]; `trie`: of the words, no more."""
+    """`name`: which files of the shards. `p`: [filler, that of the words]; `trie`: of the words, no more. `sources`:
+    how each shard's model is had, if not from a file of that name. `exported`: what `export_weights` has said, if it
+    has."""
 
     job: Job
     shards: list[Shard]
@@ -79,6 +85,11 @@ class ShardedModel:
     vocab: Vocabulary
     order: int
     p: list[Array]
+    sources: Sequence[Source] = ()
+    exported: Sequence[Exported] = ()
+
+    def parts(self) -> list[tuple[Shard, Source]]:
+        return list(zip(self.shards, self.sources or [Kept(self.name)] * len(self.shards), strict=True))
 
     @property
     def trie(self) -> Trie:
@@ -97,7 +108,7 @@ class ShardedModel:
 
     def worst_sum(self) -> tuple[float, str]:
         """As mdi.lm.normalise.worst_sum."""
-        return worst_of(self.vocab, self.run(shards.worst_gaps, [(one, self.name) for one in self.shards], "checking"))
+        return worst_of(self.vocab, self.run(shards.worst_gaps, self.parts(), "checking"))
 
     def token_probs(self, ids: Array) -> tuple[Array, Array]:
         """As mdi.lm.perplexity.token_probs: every event goes to the shard of the last word of its history."""
@@ -105,8 +116,8 @@ class ShardedModel:
         begins = np.array([one.first for one in self.shards])
         owner = np.searchsorted(begins, events.last, side="right") - 1
         calls = []
-        for i, one in enumerate(self.shards):
-            calls.append((one, self.name, np.ascontiguousarray(events.ids[owner == i])))
+        for i, one in enumerate(self.parts()):
+            calls.append((*one, np.ascontiguousarray(events.ids[owner == i])))
         prob, used = np.zeros(len(ids)), np.zeros(len(ids), np.int8)
         for i, found in enumerate(self.run(shards.score, calls)):
             prob[events.at[owner == i]], used[events.at[owner == i]] = found
@@ -116,13 +127,20 @@ class ShardedModel:
     def write(self, path: str) -> list[int]:
         """Writes the model as `write_arpa` would, byte for byte; returns its n-grams by order."""
         everybody = self.shards
-        exported = self.run(
-            shard_arpa.export_weights, [(one, everybody, self.name) for one in everybody], f"{path}: back-off weights"
-        )
+        exported = self.exported or self.run(
+            shard_write.export_weights, [(one, everybody, source) for one, source in self.parts()],
+            f"{path}: back-off weights",
+        )  # fmt: skip
         first = np.cumsum([[0] * (self.order - 1), *(part.rows for part in exported)], axis=0).tolist()
-        calls = [(one, everybody, self.name, first[i], path.endswith(".gz")) for i, one in enumerate(everybody)]
-        formatted = self.run(shard_arpa.format_shard, calls, f"{path}: formatting")
-        shard_arpa.assemble(path, self.words, exported, formatted, everybody, self.name, self.order)
+        orders, numbers = range(2, self.order + 1), range(len(everybody))
+        keys = [(k, i) for k in orders for i in numbers]
+        if len(everybody) > self.job.runner.workers:  # a shard is loaded once, rather than written as soon as possible
+            keys = [(k, i) for i in numbers for k in orders]
+        parts, pack = self.parts(), path.endswith(".gz")
+        calls = [(parts[i][0], everybody, parts[i][1], k, first[i][k - 2], pack) for k, i in keys]
+        made = self.job.runner.each(shard_write.format_shard, calls, f"{path}: formatting")
+        formatted = shard_write.InOrder(zip(keys, made, strict=True))
+        shard_write.assemble(path, self.words, exported, formatted, everybody, self.name, self.order)
         return [len(self.vocab), *(sum(part.kept[k] for part in exported) for k in range(self.order - 1))]
 
     def remove(self) -> None:
@@ -146,23 +164,52 @@ def read_sharded(path: str, job: Job, cuts: Array | Sequence[int] = (), quiet: b
     return build_shards([path], job, words, cuts, quiet)[0]
 
 
-def cut_files(paths: Sequence[str], job: Job) -> list[Words]:
-    """The words of ARPA files, over one vocabulary; their n-grams are left in pieces. What an interrupted job has left
-    is used again."""
+def read_heads(paths: Sequence[str], job: Job) -> list[Head]:
+    """The words of ARPA files, each over its own."""
     if "-" in paths:
         raise MdiError("a model from standard input; expected a file, which workers can read")
-    files = [(os.path.abspath(path), job.folder, f"m{i}") for i, path in enumerate(paths)]
-    calls: list[tuple] = list(files)
+    calls = [(os.path.abspath(path), job.folder, f"m{i}") for i, path in enumerate(paths)]
+    return job.runner.run(shard_read.read_head, calls)
+
+
+def cut_files(paths: Sequence[str], job: Job, heads: list[Head] | None = None) -> list[Words]:
+    """The words of ARPA files, over one vocabulary; their n-grams are left in pieces. What an interrupted job has left
+    is used again."""
+    heads = heads or read_heads(paths, job)
+    order, vocab = max(len(head.counts) for head in heads), heads[0].vocab
+    labels: Sequence[Array | None] = [None]
     if len(paths) > 1:
-        vocabs, orders = zip(*job.runner.run(shard_arpa.read_head, [file[:1] for file in files]), strict=True)
-        vocab, labels = join_vocabularies(list(vocabs))
-        calls = [(*file, max(orders), vocab, part) for file, part in zip(files, labels, strict=True)]
-    words = job.runner.run(shard_arpa.cut_arpa, calls, f"reading {' '.join(paths)}")
+        vocab, labels = join_vocabularies([head.vocab for head in heads])
+    targets = [Target(job.folder, f"m{i}", order, len(vocab), part) for i, part in enumerate(labels)]
+    files = [os.path.abspath(path) for path in paths]
+    words = [_cut_file(*one, vocab, job.runner) for one in zip(files, heads, targets, strict=True)]
     for path, one in zip(paths, words, strict=True):
         if len(one.counts) < 2:
             raise MdiError(f"{path}: words only; expected n-grams of two words and more, which shards are made of. "
                            f"Leave out --cluster and --memory")  # fmt: skip
     return words
+
+
+def _cut_file(path: str, head: Head, target: Target, vocab: Vocabulary, runner: Runner) -> Words:
+    """The windows of a plain file are shared out; a packed one, or one that has something odd in it, is read by one
+    process, which says what."""
+    done = shard_read.cut_words(target.folder, target.name)
+    if done is not None:
+        return done
+    if head.begin >= 0:
+        windows = shard_read.windows_of(path, head)
+        size = -(-len(windows) // (SHARES * runner.workers)) if runner.workers > 1 else len(windows)
+        shares = [windows[i : i + size] for i in range(0, len(windows), size)]
+        calls = [(path, target, share, runner.threads) for share in shares]
+        found = runner.run(shard_read.cut_windows, calls, f"reading {path}")
+        cuts = [cut for _, part in found for cut in part]
+        if shard_read.as_expected(head, cuts):
+            weight = np.sum([part for part, _ in found], axis=0)
+            orders = range(len(head.counts) + 1)
+            numbers = [[i for i, cut in enumerate(cuts) if cut.found[k]] for k in orders]
+            return target.finish(head, vocab, weight, numbers)
+        shard_read.remove_pieces(target.folder, target.name)
+    return runner.run(shard_read.cut_arpa, [(path, target, vocab)], f"reading {path}")[0]
 
 
 def build_shards(
@@ -180,14 +227,14 @@ def build_shards(
     for i, (path, one) in enumerate(zip(paths, words, strict=True)):
         name, source = f"read{i}", f"m{i}"
         calls = [(part, source, name) for part in parts]
-        lacking = sum(job.runner.run(shard_arpa.build, calls, f"{path}: building shards"))
+        lacking = sum(job.runner.run(shard_read.build, calls, f"{path}: building shards"))
         if lacking and closed:
             if not quiet:
                 say(f"{path}: {lacking:,} suffixes of n-grams are missing (a pruned model); added with their "
                     f"backed-off probabilities")  # fmt: skip
             _close(job, parts, name, f"closed{i}")
             name = f"closed{i}"
-        shard_arpa.remove_pieces(job.folder, source)
+        shard_read.remove_pieces(job.folder, source)
         models.append(ShardedModel(job, parts, name, one.vocab, order, [NONE, np.array(one.p)]))
     return models
 
@@ -225,7 +272,7 @@ def job_folder(path: str, about: dict[str, Any]) -> Iterator[str]:
                 old.unlink()
     note.write_text(mine)
     yield str(folder.resolve())
-    shard_arpa.remove(str(folder))
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def source_of(path: str) -> dict[str, Any]:

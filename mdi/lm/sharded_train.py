@@ -7,6 +7,8 @@ h'w is.
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +26,9 @@ from mdi.lm.counts import MEMORY, stream_text
 from mdi.lm.estimate import Discount, discount_of, least_of, smoothing_of, starts_with_bos
 from mdi.lm.external import Rows
 from mdi.lm.model import NgramModel
-from mdi.lm.shard_arpa import hist_of
+from mdi.lm.shard_read import hist_of, lines_of
 from mdi.lm.sharded import Job, ShardedModel, worst_of
-from mdi.lm.shards import Shard, by_last_word, by_owner, gaps_of, read_kept, sorted_keys
+from mdi.lm.shards import Shard, by_last_word, by_owner, gaps_of, merged_keys, read_kept
 from mdi.lm.text import SPECIAL, Sentences, Text, TextStats
 from mdi.lm.trie import NONE, Array, Trie, add_order, kept_rows, unigram_trie, with_histories
 from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, vocabulary
@@ -38,52 +40,55 @@ PIECE = 1 << 21
 
 @dataclass(frozen=True)
 class Block:
-    """Some lines of a file: those that begin at the bytes begin .. end - 1. A packed file is one block."""
+    """Some lines of a plain file: those that begin at the bytes begin .. end - 1. `name`: of the file as it was given,
+    maybe packed."""
 
     path: str
-    begin: int = 0
-    end: int | None = None
+    begin: int
+    end: int
+    name: str
 
-    def text(self) -> Sentences | str:
-        if self.end is None:
-            return self.path
-        with open(self.path, "rb") as stream:
-            stream.seek(max(0, self.begin - 1))
-            if self.begin:
-                stream.readline()
-            begin = stream.tell()
-            data = stream.read(max(0, self.end - begin))
-            if begin < self.end and not data.endswith(b"\n"):
-                data += stream.readline()
-        name = self.path if not self.begin else f"{self.path}, after byte {begin}"
-        return Sentences(data, name)
+    def text(self) -> Sentences:
+        where = self.name if not self.begin else f"{self.name}, from byte {self.begin}"
+        return Sentences(lines_of(self.path, self.begin, self.end), where)
 
 
-def blocks_of(paths: Sequence[str], size: int) -> list[Block]:
-    found = []
+def blocks_of(paths: Sequence[str], job: Job) -> list[Block]:
+    """A packed file is unpacked into the job's folder first, by one worker."""
+    packed: dict[str, str] = {}
+    plain = []
     for path in paths:
-        head = first_bytes(path, 2)  # an error where there is no such file
+        first_bytes(path, 2)  # an error where there is no such file
         if path == "-":
             raise MdiError("text from standard input; expected files, which workers can read")
-        path = str(Path(path).resolve())
-        length = Path(path).stat().st_size
+        plain.append(str(Path(path).resolve()))
         with open(path, "rb") as stream:
-            packed = stream.read(2) == b"\x1f\x8b"
-        if packed or not length or not head:
-            next(iter(read_chunks(path, 1 << 16)), b"")  # an error where it is neither text nor gzip
-            found.append(Block(path))
-        else:
-            found += [Block(path, at, min(at + size, length)) for at in range(0, length, size)]
+            if stream.read(2) == b"\x1f\x8b":
+                plain[-1] = packed[path] = str(Path(job.folder) / f"unpacked.{len(packed)}.txt")
+    if packed:
+        job.runner.run(unpack, list(packed.items()), f"unpacking {' '.join(packed)}")
+    found = []
+    for name, path in zip(paths, plain, strict=True):
+        size = Path(path).stat().st_size
+        next(iter(read_chunks(path, 1 << 16)), b"")  # an error where it is no text
+        found += [Block(path, at, min(at + BLOCK, size), name) for at in range(0, max(size, 1), BLOCK)]
     return found
 
 
 # -- what is done where the text or a shard is
 
 
+def unpack(path: str, to: str) -> None:
+    if not Path(to).exists():
+        with replacing(to, sync=False) as stream:
+            for chunk in read_chunks(path):
+                stream.write(chunk)
+
+
 def words_of(block: Block) -> list[str]:
     """The words of a block in the order in which they appear."""
     vocab, text = GrowingVocabulary(SPECIAL), block.text()
-    if isinstance(text, Sentences) and not text.data.strip():
+    if not text.data or text.data.isspace():
         return []
     for _ in Text(text, vocab):
         pass
@@ -105,19 +110,26 @@ def count_block(
     block: Block, number: int, vocab: Vocabulary, order: int, oov: str, memory: int, folder: str
 ) -> Counted:
     """Leaves the n-grams of a block in pieces, sorted by the words that decide about their shards."""
-    name, text = f"c{number}", block.text()
-    weight, pieces = np.zeros(len(vocab), np.int64), [0] * (order + 1)
-    if isinstance(text, Sentences) and not text.data.strip():
-        return Counted(name, pieces, np.zeros(len(vocab)), weight, TextStats())
-    with stream_text(text, vocab, order, oov, memory, folder) as counts:
-        trie = counts.trie
-        for k in range(2, order + 1):
-            lower = [Rows(0, trie.begin[k], trie.word[k], counts.count[k])] if k < order else counts.top()
-            for rows in lower:
-                for part in _cut_rows(rows):
-                    _leave_rows(_piece(folder, name, k, pieces[k]), trie, k, part, k == order, weight)
-                    pieces[k] += 1
-        return Counted(name, pieces, counts.count[1], weight, counts.stats)
+    name = f"c{number}"
+    done = Path(folder) / f"{name}-counted.mdi"
+    if not done.exists():
+        text, weight, pieces = block.text(), np.zeros(len(vocab), np.int64), [0] * (order + 1)
+        words, stats = np.zeros(len(vocab)), TextStats()
+        if text.data and not text.data.isspace():
+            with stream_text(text, vocab, order, oov, memory, folder) as counts:
+                words, stats, trie = counts.count[1], counts.stats, counts.trie
+                for k in range(2, order + 1):
+                    lower = [Rows(0, trie.begin[k], trie.word[k], counts.count[k])] if k < order else counts.top()
+                    for rows in lower:
+                        for part in _cut_rows(rows):
+                            _leave_rows(_piece(folder, name, k, pieces[k]), trie, k, part, k == order, weight)
+                            pieces[k] += 1
+        told = np.frombuffer(json.dumps([pieces, dataclasses.astuple(stats)]).encode(), np.uint8)
+        with replacing(str(done), sync=False) as stream:
+            write_arrays(stream, {}, {"words": [words], "weight": [weight], "told": [told]})
+    lists = read_kept(done)
+    pieces, told = json.loads(lists["told"][0].tobytes())
+    return Counted(name, pieces, lists["words"][0], lists["weight"][0], TextStats(*told))
 
 
 def _cut_rows(rows: Rows) -> Iterator[Rows]:
@@ -138,11 +150,12 @@ def _leave_rows(path: Path, trie: Trie, k: int, rows: Rows, top: bool, weight: A
     spelled = np.repeat(spelled, np.diff(rows.begin), axis=0)
     ids = [*np.ascontiguousarray(spelled.T), rows.word]
     lists: dict[str, list[Array]] = {}
-    for name, column in (("rows", k - 2), ("hists", k - 1))[: 1 if top else 2]:
-        order = np.argsort(ids[column], kind="stable")
-        values = [rows.count[order].astype(float)] if name == "rows" else []
-        lists[name] = [*(part[order] for part in ids), *values]
-        weight += np.bincount(ids[column], minlength=len(weight))
+    lists["rows"] = [*ids, rows.count.astype(float)]  # sorted already
+    weight += np.bincount(ids[k - 2], minlength=len(weight))
+    if not top:
+        order = trie_kernels.rows_by_word(rows.word, len(weight))[1]
+        lists["hists"] = [part[order] for part in ids]
+        weight += np.bincount(rows.word, minlength=len(weight))
     with replacing(str(path), sync=False) as stream:
         write_arrays(stream, {}, lists)
 
@@ -156,9 +169,9 @@ def _take(shard: Shard, pieces: dict[str, list[int]], k: int, name: str, column:
     parts: list[list[Array]] = []
     for source, numbers in pieces.items():
         for number in range(numbers[k]):
-            lists = read_kept(_piece(shard.folder, source, k, number))
+            lists = read_kept(_piece(shard.folder, source, k, number), check=False)
             at = slice(*np.searchsorted(lists[name][column], (shard.first, shard.end)))
-            parts.append([np.array(part[at]) for part in lists[name]])
+            parts.append([part[at] for part in lists[name]])
     if not parts:
         return [NONE] * k + ([np.zeros(0)] if name == "rows" else [])
     return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
@@ -175,22 +188,22 @@ class Seen:
 def gather(shard: Shard, name: str, vocab: Vocabulary, order: int, pieces: dict[str, list[int]], knows: bool) -> Seen:
     """Leaves the shard's n-grams with their counts, which Kneser-Ney (`knows`) adjusts, and what was seen after its
     histories."""
-    n_words = np.int64(len(vocab))
+    if shard.has(name):
+        lists = shard.kept(name)
+        return Seen(lists["before"][0], lists["counts_of_counts"])
     hists = {k: _take(shard, pieces, k, "hists", k - 1) for k in range(2, order)}
     trie, count = with_histories(unigram_trie(len(vocab))), [NONE, NONE]
     for k in range(2, order + 1):
         *ids, number = _take(shard, pieces, k, "rows", k - 2)
-        mine = hist_of(trie, ids[:-1]).astype(np.int64) * n_words + ids[-1]
-        keys = [mine]
+        rows = [(hist_of(trie, ids[:-1]), ids[-1])]
         for longer in range(k, order):
             columns = hists[longer][:k]
-            keys.append(hist_of(trie, columns[:-1]).astype(np.int64) * n_words + columns[-1])
-        key = sorted_keys(keys)
-        begin = trie_kernels.count_rows((key // n_words).astype(np.int32), trie.n_hist(k - 1))
-        trie = add_order(trie, begin, (key % n_words).astype(np.int32))
+            rows.append((hist_of(trie, columns[:-1]), columns[-1]))
+        merged = merged_keys(rows, trie.n_hist(k - 1), len(vocab))
+        trie = add_order(trie, merged.begin, merged.word)
         trie = with_histories(trie) if k < order else trie
-        count.append(np.bincount(np.searchsorted(key, mine), weights=number, minlength=len(key)).astype(float))
-        del mine, keys, key
+        count.append(np.bincount(merged.place[0], weights=number, minlength=len(merged.word)).astype(float))
+        del rows, merged
     before = np.zeros(len(vocab))
     kernels.add_preceding(trie.suffix[2], count[2], before)
     if knows:
@@ -209,7 +222,7 @@ def gather(shard: Shard, name: str, vocab: Vocabulary, order: int, pieces: dict[
     shard.keep(name, {
         "begin": trie.begin, "word": trie.word, "suffix": trie.suffix, "as_hist": trie.as_hist, "back": trie.back,
         "vocab": [vocab.blob, vocab.offset, vocab.table], "p": [NONE], "bow": [NONE], "count": count, "total": total,
-        "types": types,
+        "types": types, "before": [before], "counts_of_counts": n,
     })  # fmt: skip
     return Seen(before, n)
 
@@ -217,6 +230,8 @@ def gather(shard: Shard, name: str, vocab: Vocabulary, order: int, pieces: dict[
 def mark(shard: Shard, shards: list[Shard], name: str, k: int, least: float) -> None:
     """Leaves which of its rows of order k are kept: those with a count of at least `least`, and those that others need
     as prefixes or suffixes of theirs."""
+    if shard.has(f"{name}-wanted-{k}"):
+        return
     lists = shard.kept(name)
     trie = model_of(lists).trie
     own, needed = shard.own_rows(trie, k), np.zeros(trie.rows(k), bool)
@@ -225,8 +240,8 @@ def mark(shard: Shard, shards: list[Shard], name: str, k: int, least: float) -> 
         needed[own] = above.view(bool)
         order, parts = by_last_word(shard, trie, k), []
         for other in shards:
-            theirs = other.kept(f"{name}-wanted-{k + 1}")
-            parts.append(theirs["prefixes"][0][slice(*theirs["offset"][0][shard.index : shard.index + 2])])
+            theirs = other.kept(f"{name}-wanted-{k + 1}", check=False)
+            parts.append(np.array(theirs["prefixes"][0][slice(*theirs["offset"][0][shard.index : shard.index + 2])]))
         flags = np.empty(len(order), bool)
         flags[order] = np.concatenate(parts).view(bool)
         needed[own] |= flags
@@ -292,8 +307,9 @@ def _kept(shard: Shard, shards: list[Shard], source: str, trie: Trie) -> list[Ar
             order, _ = by_owner(shard, shards, trie, k)
             parts = []
             for other in shards:
-                theirs = other.kept(f"{source}-wanted-{k}")
-                parts.append(theirs["kept"][0][slice(*theirs["kept_offset"][0][shard.index : shard.index + 2])])
+                theirs = other.kept(f"{source}-wanted-{k}", check=False)
+                at = slice(*theirs["kept_offset"][0][shard.index : shard.index + 2])
+                parts.append(np.array(theirs["kept"][0][at]))
             flags = np.empty(len(order), bool)
             flags[order] = np.concatenate(parts).view(bool)
             keep[k][trie.row_of_hist[k][shard.own_hists(trie, k)][flags]] = True
@@ -332,7 +348,7 @@ def train_sharded(
     """Counts text files and estimates a model, in shards. Parameters: see mdi.lm.train.train."""
     if order < 2:
         raise MdiError("order 1: words only, which are not cut into shards; leave out --cluster")
-    runner, blocks = job.runner, blocks_of(texts, BLOCK)
+    runner, blocks = job.runner, blocks_of(texts, job)
     if vocab is None:
         found = runner.run(words_of, [(block,) for block in blocks], "collecting words")
         vocab = vocabulary(dict.fromkeys([*SPECIAL, *(word for words in found for word in words)]))
@@ -349,7 +365,8 @@ def train_sharded(
         for path in Path(job.folder).glob(f"{part.name}-piece.*"):
             path.unlink()
     least = least_of(min_counts)
-    words = np.sum([part.before if knows else part.words for part in (seen if knows else counted)], axis=0)  # type: ignore[union-attr]
+    parts = [part.before for part in seen] if knows else [part.words for part in counted]
+    words = np.sum(np.stack(parts), axis=0)
     after = HistoryStatistics(np.zeros(1), np.zeros((1, 3), np.int32))
     n = [np.zeros(5, np.int64), np.zeros(5, np.int64)]
     kernels.add_statistics(unigram_trie(len(vocab)).branches(1), words, vocab.bos, after, n[1])

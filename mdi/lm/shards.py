@@ -18,11 +18,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import replacing
+from mdi.kernels import shards as kernels
+from mdi.kernels import trie as trie_kernels
 from mdi.kernels.perplexity import score_tokens
 from mdi.lm.cache import model_lists, model_of, read_arrays, write_arrays
 from mdi.lm.model import NgramModel, extend, with_suffixes, without
@@ -56,8 +59,9 @@ class Shard:
         with replacing(str(self.path(name)), sync=False) as stream:
             write_arrays(stream, {}, lists)
 
-    def kept(self, name: str) -> dict[str, list[Array]]:
-        return read_kept(self.path(name))
+    def kept(self, name: str, check: bool = True) -> dict[str, list[Array]]:
+        """What `keep` has left. Who wants a part only does not `check` the whole, which would have it in memory."""
+        return read_kept(self.path(name), check)
 
     def own_hists(self, trie: Trie, j: int) -> slice:
         """The histories of length j >= 1 that end in the shard's words."""
@@ -74,9 +78,30 @@ class Shard:
         return [part.stop - part.start for part in own]
 
 
-def read_kept(path: Path) -> dict[str, list[Array]]:
+class Source(Protocol):
+    """How a shard's model is had. `name`: for files that belong to it."""
+
+    @property
+    def name(self) -> str: ...
+
+    def load(self, shard: Shard) -> tuple[NgramModel, list[Array] | None]:
+        """The model, and flags of its rows that are written, None for all."""
+        ...
+
+
+@dataclass(frozen=True)
+class Kept:
+    """From the file of this name."""
+
+    name: str
+
+    def load(self, shard: Shard) -> tuple[NgramModel, list[Array] | None]:
+        return shard.load(self.name), None
+
+
+def read_kept(path: Path, check: bool = True) -> dict[str, list[Array]]:
     try:
-        return read_arrays(path)[0]
+        return read_arrays(path, check)[0]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _unusable(path, error) from error
 
@@ -206,33 +231,47 @@ def by_owner(shard: Shard, shards: list[Shard], trie: Trie, j: int) -> tuple[Arr
     """(order, offset): own histories of length j, sorted by the shard that has their rows; those of shard i are
     offset[i] .. offset[i + 1]. The rows of single words are everybody's: the first shard's."""
     own = shard.own_hists(trie, j)
-    owner = np.zeros(own.stop - own.start, np.int64)
-    if j > 1:
-        last = np.concatenate([[0], np.cumsum(np.bincount(trie.word[j - 1], minlength=trie.n_words))])
-        hists = trie.hist_of_rows(j, trie.row_of_hist[j][own])
-        begins = np.array([other.first for other in shards])
-        owner = np.searchsorted(begins, np.searchsorted(last, hists, side="right") - 1, side="right") - 1
+    owner = np.zeros(own.stop - own.start, np.int16)
+    if j > 1:  # rows, too, are sorted by the last word of their history first
+        first = [other.own_rows(trie, j).start for other in shards]
+        owner = np.searchsorted(first, trie.row_of_hist[j][own], side="right").astype(np.int16) - np.int16(1)
     order = np.argsort(owner, kind="stable")
     return order, np.searchsorted(owner[order], np.arange(len(shards) + 1))
 
 
 def by_last_word(shard: Shard, trie: Trie, k: int) -> Array:
     """Own rows of order k, sorted by the shard that has them as histories."""
-    return np.argsort(trie.word[k][shard.own_rows(trie, k)], kind="stable")
+    return trie_kernels.rows_by_word(trie.word[k][shard.own_rows(trie, k)], trie.n_words)[1]
 
 
-def sorted_keys(keys: list[Array]) -> Array:
-    """All different keys, ascending. NumPy's unique builds a hash table, which for many millions takes far longer."""
-    key = np.sort(np.concatenate(keys))
-    return key[np.append(True, key[1:] != key[:-1])[: len(key)]]
+@dataclass(frozen=True)
+class Merged:
+    """Different rows, sorted: `begin` of each history and `word`. place[i]: where those of the i-th list are."""
+
+    begin: Array
+    word: Array
+    place: list[Array]
+
+
+def merged_keys(rows: Sequence[tuple[Array, Array]], n_hist: int, n_words: int) -> Merged:
+    """Lists of (history, word), in any order and with repeats, as the rows of a trie."""
+    ends = np.cumsum([len(hist) for hist, _ in rows])
+    n = int(ends[-1])
+    key, place = np.empty(n, np.int64), np.empty(n, np.int32)
+    for (hist, word), end in zip(rows, ends.tolist(), strict=True):
+        kernels.put_keys(hist, word, n_words, key, end - len(hist))
+    key, index = trie_kernels.radix_sort(key, np.arange(n, dtype=np.int32), int(n_hist * n_words).bit_length())
+    begin, different = np.zeros(n_hist + 1, np.int32), np.empty(n, np.int32)
+    different = different[: kernels.number_rows(key, index, n_words, begin, different, place)].copy()
+    return Merged(begin, different, np.split(place, ends[:-1]))
 
 
 # -- sums
 
 
-def worst_gaps(shard: Shard, name: str) -> list[tuple[float, list[int]]]:
+def worst_gaps(shard: Shard, source: Source) -> list[tuple[float, list[int]]]:
     """By length of the history: the largest |sum p - 1| over the shard's histories, and the history."""
-    return gaps_of(shard, with_suffixes(shard.load(name)))
+    return gaps_of(shard, with_suffixes(source.load(shard)[0]))
 
 
 def gaps_of(shard: Shard, model: NgramModel, reader: Reader | None = None) -> list[tuple[float, list[int]]]:
@@ -275,9 +314,9 @@ class Events:
         return Events(before[at], at, before[at, order - 2], np.flatnonzero(predicted & ~known))
 
 
-def score(shard: Shard, name: str, events: Array) -> tuple[Array, Array]:
+def score(shard: Shard, source: Source, events: Array) -> tuple[Array, Array]:
     """(probability, order of the n-gram used) of each event, its history being the shard's."""
-    model = with_suffixes(shard.load(name))
+    model = with_suffixes(source.load(shard)[0])
     stream = np.concatenate([np.full((len(events), 1), -1, np.int32), events], axis=1)
     prob, used = np.empty(stream.size), np.empty(stream.size, np.int8)
     score_tokens(stream.reshape(-1), model.arrays(), prob, used)

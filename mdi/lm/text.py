@@ -169,7 +169,7 @@ class Text:
             if found.why == kernels.FULL:
                 size = kernels.line_bounds(buffer, found.line, len(buffer))[0] - found.line
                 if isinstance(vocab, GrowingVocabulary):
-                    vocab.make_room(max(1024, size), size)
+                    vocab.make_room(max(1024, size // 2 + 2), size)
                 if size // 2 + 4 > len(out):
                     out = np.empty(size // 2 + 4, np.int32)
             at = found.line

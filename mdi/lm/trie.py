@@ -86,6 +86,12 @@ class Trie:
         """The rows of order k with their links to order k - 1."""
         return Level(self.begin[k], self.word[k], self.suffix[k], self.back[k - 1])
 
+    def level_block(self, k: int, first: int, end: int) -> tuple[slice, Level]:
+        """(rows, order k) of the histories first .. end alone; rows are counted from the first of them."""
+        begin = self.begin[k][first : end + 1]
+        rows = slice(int(begin[0]), int(begin[-1]))
+        return rows, Level(begin - begin[0], self.word[k][rows], self.suffix[k][rows], self.back[k - 1][first:end])
+
     @property
     def lists(self) -> tuple[list[Array], ...]:
         return self.begin, self.word, self.suffix, self.as_hist, self.back

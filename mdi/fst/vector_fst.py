@@ -1,0 +1,118 @@
+"""A back-off model as a VectorFst, made and written state by state: Kaldi's G.fst, OpenGrm's models.
+
+The states are those of mdi/fst/backoff_fst.py. Of the automaton nothing is in memory but the number of each history as
+a state and a block of bytes. Every state is reached, leads to a final one, and has its arcs sorted: what OpenFst's
+connect and arcsort make of the file is the file itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdi.fst.openfst import Symbols, fst_header
+from mdi.kernels import vector_fst as kernels
+from mdi.kernels.vector_fst import Followers, Histories, Words
+from mdi.lm.model import NgramModel, with_suffixes
+from mdi.lm.trie import NONE, Array, blocks, is_closed, locate, padded
+from mdi.threads import in_threads
+
+# kExpanded, kMutable, kILabelSorted, kAccessible, kCoAccessible
+_PROPERTIES = 0x50010000003
+_ALL = np.zeros(0, bool)
+
+
+@dataclass(frozen=True)
+class VectorFst:
+    """The states of a model, numbered by the length of their histories and within each length as the trie has them."""
+
+    model: NgramModel  # closed
+    own: list[Array]  # flags of the rows that it had before it was closed
+    words: Words
+    state: list[Array]  # state[j][h]: the number of history h, -1 where it is no state
+    n_states: int
+    n_arcs: int  # those with words
+    dropped: int  # n-grams of the model that it has not
+    merged: int  # back-off weights of the model that are part of others now
+
+    @property
+    def start(self) -> int:
+        trie, vocab = self.model.trie, self.model.vocab
+        return int(self.state[1][trie.as_hist[1][vocab.bos]]) if trie.order > 1 else 0
+
+    def blocks(self, back_off: int, symbols: Symbols | None = None) -> Iterator[bytes]:
+        """The file, piece by piece. Back-off arcs read `back_off` and write nothing; from a start state that has
+        nothing else they read nothing, as arpa2fst has it."""
+        # OpenFst leaves the number of arcs out
+        yield fst_header("standard", self.start, self.n_states, 0, properties=_PROPERTIES, symbols=symbols)
+        trie = self.model.trie
+        histories = Histories(padded(self.state), padded(trie.back), padded(self.model.bow))
+        label = np.array([back_off, self.start if self._only_backs_off() else -1])
+        for k in range(1, trie.order + 1):
+            yield from self._states(k, histories, label)
+
+    def _states(self, k: int, histories: Histories, back_off: Array) -> Iterator[bytes]:
+        """Those of the histories of length k - 1."""
+        begin, followers = self.model.trie.begin[k], self._followers(k)
+
+        def lay_out(block: tuple[int, int]) -> bytes:
+            first, end = block
+            out = np.empty(4 * int(begin[end] - begin[first]) + 7 * (end - first), np.int32)
+            size = kernels.vector_states(
+                block, k - 1, followers, self.words, histories, back_off, (out, out.view(np.float32))
+            )
+            return out[:size].tobytes()
+
+        return in_threads(lay_out, blocks(begin))
+
+    def _followers(self, k: int) -> Followers:
+        trie, top = self.model.trie, k == self.model.order
+        length = k - 1 if top else k
+        as_hist = trie.as_hist[length] if length else NONE
+        return Followers(
+            trie.branches(k), self.own[k], self.model.p[k], trie.suffix[k] if top else NONE, as_hist, length
+        )
+
+    def _only_backs_off(self) -> bool:
+        trie, start = self.model.trie, self.model.vocab.bos
+        if trie.order == 1:
+            return False
+        h = int(trie.as_hist[1][start])
+        rows = slice(int(trie.begin[2][h]), int(trie.begin[2][h + 1]))
+        word, own = trie.word[2][rows], self.own[2][rows]
+        known = (self.words.label[word] > 0) | (word == self.words.eos)
+        return not (known & (own if len(self.own[2]) else True) & (word != start)).any()
+
+
+def vector_fst(model: NgramModel, label: Array) -> VectorFst:
+    """The states of a model whose words ascend by `label`; n-grams with a word without one (-1) are dropped."""
+    model, own = _closed(model)
+    trie, vocab = model.trie, model.vocab
+    words = Words(label.astype(np.int32), vocab.bos, vocab.eos)
+    known = label > 0
+    known[[vocab.bos, vocab.eos]] = True  # they become the start and the final weights: no label is needed
+    total = sum(trie.counts) if not len(own[-1]) else sum(int(part.sum()) for part in own[1:])
+    kept, arcs, merged, n = int(known.sum()), int((label > 0).sum()), 0, 1
+    for marker in {vocab.bos, vocab.eos}:
+        arcs -= int(label[marker] > 0)
+    state = [np.zeros(1, np.int32)]
+    for j in range(1, trie.order):
+        here = np.empty(trie.rows(j), np.int32)
+        kernels.mark_histories(trie.branches(j), own[j], words, state[j - 1], trie.as_hist[j], here)
+        start = int(trie.as_hist[1][vocab.bos]) if j == 1 else -1
+        found = kernels.number_states(trie.branches(j + 1), own[j + 1], words, model.bow[j], n, start, here)
+        n, kept, arcs, merged = int(found[0]), kept + int(found[1]), arcs + int(found[2]), merged + int(found[3])
+        state.append(here)
+    return VectorFst(model, own, words, state, n, arcs, total - kept, merged)
+
+
+def _closed(model: NgramModel) -> tuple[NgramModel, list[Array]]:
+    """The model with the suffixes that it lacks, and flags of the rows that are its own; empty ones stand for all."""
+    if is_closed(model.trie):
+        return model, [_ALL] * (model.order + 1)
+    whole = with_suffixes(model)
+    own = whole.trie.flags(locate(model.trie, whole.trie))
+    own[0] = _ALL
+    return whole, own
