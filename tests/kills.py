@@ -92,6 +92,8 @@ def kill_verb(verb: str, times: int, chance: random.Random) -> tuple[int, list[s
         if after != made:
             odd = sorted(name for name in {*after, *made} if after.get(name) != made.get(name))
             wrong.append(f"{verb} no. {number} killed after {pause:.3f} s, next run: {odd}")
+        if died % 10 == 0:
+            print(f"{verb}: {died} killed, {len(wrong)} wrong", file=sys.stderr, flush=True)
     for name in set(made):
         if name.startswith("OUT"):
             (folder / name).unlink()
