@@ -174,6 +174,10 @@ def test_a_head_that_does_not_fit_its_arrays(tmp_path: Path) -> None:
         path.write_bytes(data.replace(old, new))
         with pytest.raises(MdiError, match="not usable"):
             shard.kept("x")
+    deep = b"[" * 100_000
+    path.write_bytes(data[:8] + len(deep).to_bytes(8, "little") + deep)
+    with pytest.raises(MdiError, match="not usable"):
+        shard.kept("x")
     path.write_bytes(data)
     with pytest.raises(MdiError, match="not usable"):
         shard.load("x")  # arrays, but no model

@@ -144,7 +144,10 @@ def read_arrays(kept: Path, check: bool = True) -> tuple[dict[str, list[np.ndarr
         size = int.from_bytes(stream.read(8), "little")
         if size > 1 << 20:
             raise ValueError("damaged")
-        head = json.loads(stream.read(size))
+        try:
+            head = json.loads(stream.read(size))
+        except RecursionError as error:
+            raise ValueError("damaged") from error
     if head["version"] != VERSION or head["byteorder"] != sys.byteorder:
         raise ValueError(f"version {head['version']}, expected {VERSION}")
     if os.path.getsize(kept) != 16 + size + head["bytes"]:
