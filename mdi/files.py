@@ -400,12 +400,17 @@ def writing_blocks(path: str, threads: int) -> Iterator[Callable[..., None]]:
                 job.cancel()
 
 
+def remove_abandoned(prefix: str, parent: str | None = None) -> None:
+    """Removes the temporary folders of processes that are no longer there: see `scratch_folder`."""
+    for old in Path(parent or tempfile.gettempdir()).glob(f"{glob.escape(prefix)}????????.tmp"):
+        _remove_unlocked_folder(old)
+
+
 def scratch_folder(prefix: str, parent: str | None = None) -> tempfile.TemporaryDirectory:
     """A temporary folder, locked as long as this process is there: those of processes that were killed are not, and are
     removed here."""
     where = parent or tempfile.gettempdir()
-    for old in Path(where).glob(f"{glob.escape(prefix)}????????.tmp"):
-        _remove_unlocked_folder(old)
+    remove_abandoned(prefix, where)
     while True:
         # what cannot be removed now, the next run removes
         folder = tempfile.TemporaryDirectory(prefix=prefix, suffix=".tmp", dir=where, ignore_cleanup_errors=True)

@@ -42,9 +42,9 @@ def run(args: argparse.Namespace) -> None:
     from pathlib import Path
 
     from mdi.errors import MdiError, examples
-    from mdi.files import make_folder, writing
+    from mdi.files import make_folder, remove_abandoned, writing
     from mdi.progress import say
-    from mdi.speech.acoustic import read_acoustic_model
+    from mdi.speech.acoustic import SCRATCH, read_acoustic_model
     from mdi.speech.data import DataFolder
     from mdi.speech.decode import Job, Options, Times, decode_jobs
 
@@ -74,6 +74,7 @@ def run(args: argparse.Namespace) -> None:
     ]
     if args.job is not None:
         jobs = [job for job in jobs if job.number == args.job]
+    remove_abandoned(SCRATCH)  # also where nothing is left to be decoded
     total: Times = decode_jobs(jobs) if jobs else Times()
     if args.job is None:  # last: whoever finds it may take the folder for finished
         with writing(str(folder / "num_jobs")) as stream:

@@ -98,6 +98,10 @@ def read_acoustic_model(folder: Path | None = None) -> AcousticModel:
     )
 
 
+# Of temporary folders.
+SCRATCH = "mdi-senones-"
+
+
 class Scorer:
     """Log-likelihoods of all senones of every frame of an utterance."""
 
@@ -105,7 +109,7 @@ class Scorer:
         from pocketsphinx import Decoder
 
         self.n_senones = n_senones
-        self.folder = scratch_folder("mdi-senones-")
+        self.folder = scratch_folder(SCRATCH)
         log = Path(self.folder.name) / "log"
         log.mkdir()
         self.log = log
