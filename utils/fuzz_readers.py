@@ -183,7 +183,7 @@ def _packed_delta(data: bytes) -> bytes:
         head["crc32"] = zlib.crc32(body)
         text = json.dumps(head).encode()
         return data[:8] + len(text).to_bytes(8, "little") + text + body
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         return data
 
 
