@@ -131,9 +131,12 @@ def batch(name: str, reader: Reader, numbers: range, folder: Path) -> Outcome:
         child = os.fork()
         if not child:
             os.close(out)
-            with os.fdopen(into, "w", buffering=1) as said, _limits():
-                _read_all(name, reader, range(at, numbers.stop), folder, said)
-            os._exit(0)
+            try:
+                with os.fdopen(into, "w", buffering=1) as said, _limits():
+                    _read_all(name, reader, range(at, numbers.stop), folder, said)
+                os._exit(0)
+            finally:  # whatever goes wrong: the folder is the parent's to remove
+                os._exit(1)
         os.close(into)
         with os.fdopen(out) as said:
             for line in said:
