@@ -56,4 +56,7 @@ def exit_code(script: str, work: Callable[[], None]) -> int:
     except MdiError as error:
         print(f"{script}: {error}", file=sys.stderr)
         return 1
+    except OSError as error:  # of the machine: a full disk, no more open files
+        print(f"{script}: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
+        return 1
     return 0

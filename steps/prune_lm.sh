@@ -16,12 +16,17 @@ name=$(basename "$out" .gz)
 log_to "$(dirname "$out")/log/${name%.arpa}.log"
 need_mdi
 
-# ngrams_of LM [ORDER]: their number, of all orders or of one. No pipe: gzip need not come to the end.
+# ngrams_of LM [ORDER]: their number, of all orders or of one. No pipe: gzip need not come to the end; where it fails,
+# the header does not either.
 ngrams_of() {
-  awk -F= -v order="${2:-[0-9]+}" '/^\\1-grams/ {exit} $1 ~ "^ngram +" order " *$" {n += $2} END {print n + 0}' \
-    <(gzip -cdf -- "$1")
+  awk -F= -v order="${2:-[0-9]+}" '
+    /^\\1-grams/ {whole = 1; exit}
+    $1 ~ "^ngram +" order " *$" {n += $2}
+    END {if (!whole) exit 1; print n + 0}' <(gzip -cdf -- "$1") ||
+    fail "$1: cannot be read up to its 1-grams; expected an ARPA model. Make it again"
 }
 
-words=$(ngrams_of "$lm" 1) wanted=0
+words=$(ngrams_of "$lm" 1)
+wanted=0
 [[ -z $like ]] || wanted=$(ngrams_of "$like")
 mdi prune --max-ngrams $((wanted > words ? wanted : words + beside_words)) "$lm" "$out"

@@ -214,6 +214,11 @@ def test_a_small_model_is_as_large_as_another_one(tmp_path):
     assert words == sizes(large.read_text())[0]
     assert 0 < sum(rest) <= 10
     assert sum(sizes(gzip.decompress(alike.read_bytes()).decode())) <= words + sum(rest)
+    cut = tmp_path / "cut.arpa.gz"
+    cut.write_bytes(gzip.compress(b"\\data\\\nngram 1=3\n")[:-12])  # gzip fails; the number must not become 0
+    done = step("prune_lm", cut, alike)
+    assert done.returncode == 1
+    assert "cut.arpa.gz: cannot be read up to its 1-grams" in done.stderr
 
 
 def test_empty_archives_are_noticed(tmp_path):
