@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mdi.errors import MdiError, OptionError
 from mdi.files import read_plain
 from mdi.progress import Progress, detail, say
+from mdi.threads import THREADS
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -59,7 +60,7 @@ class Here:
     """This process: nothing is sent anywhere."""
 
     workers = 1
-    threads = min(4, os.cpu_count() or 1)
+    threads = THREADS
     exchanged = 0
 
     def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]:

@@ -58,7 +58,7 @@ def test_small_windows_and_shuffled_lines_read_the_same(seed: int, order: int, w
         }
         other = write_model(shuffled, Path(folder) / "b.arpa")
         patch.setattr(mdi.lm.arpa, "_WINDOW", window)
-        patch.setattr(mdi.lm.arpa, "_THREADS", threads)
+        patch.setattr(mdi.lm.arpa, "THREADS", threads)
         for again in (read_arpa(path, quiet=True), read_arpa(other, quiet=True)):
             assert again.vocab.words == whole.vocab.words
             for k in range(1, whole.order + 1):

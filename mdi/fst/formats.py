@@ -111,12 +111,6 @@ def _fst_header(path: str) -> Header | None:
         return None
 
 
-def is_grammar(path: str) -> bool:
-    """Whether a file is an FST without a table of words, such as G.fst, whose numbers only words.txt explains."""
-    header = _fst_header(path)
-    return header is not None and header.kind in ("vector", "const") and not header.flags & 3
-
-
 def check_form(path: str, format: str | None, words: str | None) -> None:
     """Refuses, before any work is done, a form that cannot be written with these words."""
     form = format or format_of(path)

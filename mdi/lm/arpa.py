@@ -41,6 +41,7 @@ from mdi.lm.trie import (
 from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, to_str
 from mdi.memory import give_back, let_go_of_compiler
 from mdi.progress import Progress, say
+from mdi.threads import THREADS
 
 # No n-gram line is shorter than "-1 a\n", and deflate packs at most about 1030 to 1.
 _SHORTEST_LINE, _DEFLATE_MOST, _USUAL_PACKING = 5, 1040, 2
@@ -51,7 +52,6 @@ _WINDOW = 1 << 20
 _LARGE = 1_000_000
 # Rows that are written at a time.
 BLOCK = 1 << 15
-_THREADS = min(4, os.cpu_count() or 1)
 # N-grams of one order in a file that is cut into shards.
 MAX_SPELLED = 2**62
 _thread = threading.local()
@@ -467,9 +467,9 @@ def _parsed(
     otherwise may ask to wait for that, by None. What has been parsed beyond the section's end is parsed again by the
     next one."""
     jobs: deque = deque()
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with ThreadPoolExecutor(THREADS) as pool:
         while lines.fill():
-            while len(jobs) <= _THREADS and (window := lines.ahead(len(jobs))) is not None:
+            while len(jobs) <= THREADS and (window := lines.ahead(len(jobs))) is not None:
                 part = place(window, not jobs)
                 if part is None:
                     break
@@ -553,7 +553,7 @@ def write_arpa(model: NgramModel | HasModel, path: str | os.PathLike, keep: list
     progress = Progress(f"writing {path}", sum(trie.counts), "n-grams")
     spelling = trie.spelling()
     done = 0
-    with writing_blocks(path, _THREADS) as put:
+    with writing_blocks(path, THREADS) as put:
         put(head_of(counts).encode)
         for k in range(1, trie.order + 1):
             put(title_of(k).encode)

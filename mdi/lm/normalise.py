@@ -13,7 +13,7 @@ from mdi.kernels import model as model_kernels
 from mdi.kernels import normalise as kernels
 from mdi.kernels.model import ModelLevel
 from mdi.lm.model import NgramModel, with_suffixes
-from mdi.lm.trie import BLOCK, NONE, Array, Trie, blocks, closure, is_closed
+from mdi.lm.trie import BLOCK, Array, Trie, blocks
 from mdi.lm.vocabulary import Vocabulary
 from mdi.progress import say
 from mdi.threads import each_in_threads, in_threads
@@ -33,25 +33,11 @@ DOUBT, MOST_ADDED = 1e-8, 2_000_000_000
 SUM_WARNING, SUM_ERROR = 1e-4, 1e-3
 
 
-def backoff_model(vocab: Vocabulary, trie: Trie, p: list[Array]) -> NgramModel:
-    """The model with these probabilities whose back-off weights make every history sum to one (SRILM's -renorm).
-
-    The trie need not be closed, and stays as it is: p(w|h') of a suffix that is missing is itself backed off.
-    """
-    if is_closed(trie):
-        return weighted(vocab, trie, [part.copy() for part in p])
-    whole, known = closure(trie)
-    flags = [NONE, *(part >= 0 for part in known[1:])]
-    model = weighted(vocab, whole, [NONE, *(p[k][known[k]] for k in range(1, trie.order + 1))], flags)
-    own_p = [NONE, *(model.p[k][flags[k]] for k in range(1, trie.order + 1))]
-    own_bow = [model.bow[0], *(bow[flags[j][whole.row_of_hist[j]]] for j, bow in enumerate(model.bow[1:], 1))]
-    return NgramModel(vocab, trie, own_p, own_bow)
-
-
 def weighted(
     vocab: Vocabulary, trie: Trie, p: list[Array], known: list[Array] | None = None, own: OwnHistories | None = None
 ) -> NgramModel:
-    """The same on a closed trie, in the given arrays. What is not flagged as known is backed off, whatever its p.
+    """The model with these probabilities, in the given arrays, on a closed trie whose back-off weights make every
+    history sum to one (SRILM's -renorm). What is not flagged as known is backed off, whatever its p.
     `own`: the histories that matter, where others lack rows."""
     mass = float(p[1].sum())
     if not mass > 0.0:

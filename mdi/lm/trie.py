@@ -390,13 +390,5 @@ def closed(trie: Trie) -> Trie:
     return union(trie, from_ngrams(trie.n_words, lost)).trie if any(map(len, lost)) else trie
 
 
-def closure(trie: Trie) -> tuple[Trie, list[Array]]:
-    """The trie with the suffixes that it lacks, and the row in `trie` of each of its rows, -1 for a new one."""
-    if is_closed(trie):
-        return trie, [NONE, *(np.arange(trie.rows(k), dtype=np.int32) for k in range(1, trie.order + 1))]
-    joined = union(trie, from_ngrams(trie.n_words, missing_suffixes(trie)))
-    return joined.trie, joined.from_a
-
-
 def is_closed(trie: Trie) -> bool:
     return all(bool((trie.suffix[k] >= 0).all()) for k in range(1, trie.order + 1))
