@@ -24,8 +24,9 @@ from mdi.lm import cache
 from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import count_text, read_counts
 from mdi.lm.estimate import estimate
-from mdi.speech.data import DataFolder, Segment, Sound
+from mdi.speech.data import DataFolder, Segment
 from mdi.speech.lattice_files import read_lattices
+from mdi.speech.sound import Sound
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(__file__).parent / "data" / "hardening"
