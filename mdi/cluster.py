@@ -329,14 +329,15 @@ def _queue(kind: str, conf: str, shared: str) -> Iterator[Any]:
     from dask.config import set as configured
     from dask_jobqueue import SGECluster, SLURMCluster
 
-    settings = {"security": True, "shared_temp_directory": shared} | queue_settings(conf, kind)
+    settings = queue_settings(conf, kind)
     workers = settings.pop("workers")
     prologue = ["export PYTHONSAFEPATH=1", *(settings.get("job_script_prologue") or [])]
     scheduler = {"dashboard": False, "dashboard_address": "127.0.0.1:0"} | (settings.get("scheduler_options") or {})
     settings |= {"job_script_prologue": prologue, "scheduler_options": scheduler}
-    with configured(_NOTHING_BY_HTTP):
+    with configured(_NOTHING_BY_HTTP), scratch_folder(".mdi-key-", shared) as keys:
         try:
-            cluster = (SLURMCluster if kind == "slurm" else SGECluster)(**settings)
+            mine = {"security": True, "shared_temp_directory": keys}
+            cluster = (SLURMCluster if kind == "slurm" else SGECluster)(**mine | settings)
         except (TypeError, ValueError) as error:
             raise MdiError(
                 f"{conf}: {error}; expected settings of dask-jobqueue, as in local/conf/{kind}.yaml"
@@ -348,6 +349,9 @@ def _queue(kind: str, conf: str, shared: str) -> Iterator[Any]:
             except (RuntimeError, OSError) as error:
                 raise MdiError(f"{conf}: the queue took no job: {error}") from error
             yield cluster
+        for value in vars(cluster).values():  # its files with parts of the key; it forgets to close them
+            if hasattr(value, "delete") and hasattr(value, "close"):
+                value.close()
 
 
 def queue_settings(conf: str, kind: str) -> dict[str, Any]:

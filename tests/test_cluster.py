@@ -335,5 +335,44 @@ def test_workers_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+SBATCH = """#!/bin/sh
+# a queue of one machine: the job runs at once, and its number is that of its process group
+cp "$1" {folder}/job.sh
+stat -c %a $(grep -oE '[^ ]*\\.dask-jobqueue[^ ]*' "$1") > {folder}/modes
+setsid bash {folder}/job.sh > {folder}/job.log 2>&1 &
+echo "Submitted batch job $!"
+"""
+
+
+def test_workers_of_a_queue_speak_tls(files, tmp_path: Path, monkeypatch) -> None:
+    """dask-jobqueue's own way: the key lies in files that only their owner reads, and that go with the job."""
+    folder, path, text = files
+    programs, work = tmp_path / "bin", tmp_path / "work"
+    programs.mkdir()
+    work.mkdir()
+    for name, script in (("sbatch", SBATCH.format(folder=tmp_path)), ("scancel", "#!/bin/sh\nkill -- -$1\n")):
+        (programs / name).write_text(script)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    conf = tmp_path / "slurm.yaml"
+    conf.write_text(
+        f"workers: 1\ncores: 1\nprocesses: 1\nmemory: 2GB\npython: {sys.executable}\ninterface: lo\n"
+        f"local_directory: {tmp_path}\n"
+    )
+    out = work / "many.arpa"
+    command = ["adapt", "--min-counts", "1", "--sigma2", "1", "--cluster", f"slurm:{conf}", path, text, str(out)]
+    assert main(command) == 0
+    assert out.read_bytes() == (folder / "one.arpa").read_bytes()
+    job = (tmp_path / "job.sh").read_text()
+    assert "tls://127.0.0.1:" in job
+    assert "tcp://" not in job
+    assert "PRIVATE KEY" not in job
+    assert (tmp_path / "modes").read_text().split() == ["600", "600", "600"]
+    assert sorted(one.name for one in work.iterdir() if not one.name.endswith(".log")) == [
+        "many.arpa",
+        "many.arpa.json",
+    ]
+
+
 def test_bytes_are_counted() -> None:
     assert nbytes([(np.zeros(3), {"a": [np.zeros(2, np.int32)]}, "text", 1)]) == 32
