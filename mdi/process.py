@@ -24,22 +24,22 @@ _START = (
 _PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 
 
-def call_apart(function: str, **arguments: Any) -> Any:
+def call_apart(function: str, what: str, **arguments: Any) -> Any:
     """Calls 'module:function' with these arguments in a process of its own, and returns what it returns: both as JSON.
-    The process ends with this one, however that ends."""
+    `what` is done there, for messages. The process ends with this one, however that ends."""
     asked = json.dumps({"function": function, "arguments": arguments, "parent": os.getpid()})
     command = [sys.executable, "-c", _START]
     done = subprocess.run(command, input=asked.encode(), stdout=subprocess.PIPE)
     if done.returncode < 0:
         name = signal.Signals(-done.returncode).name
         raise MdiError(
-            f"{function}: its process was ended by {name}: killed, out of memory, or by a file that the library cannot "
+            f"{what}: the process was ended by {name}: killed, out of memory, or by a file that the library cannot "
             f"take. Look the files over; started again, the same command goes on from here"
         )
     try:
         answer = json.loads(done.stdout)
     except ValueError:
-        raise MdiError(f"{function}: its process ended with code {done.returncode}; see above") from None
+        raise MdiError(f"{what}: the process ended with code {done.returncode}; see above") from None
     if "error" in answer:
         raise MdiError(answer["error"])
     return answer["result"]

@@ -662,7 +662,7 @@ def test_every_option_of_a_decoding_reaches_it(dynamic, tmp_path, monkeypatch):
     assert {action.dest for action in group._group_actions} == set(given)
     told = {}
 
-    def apart(function, **arguments):
+    def apart(function, what, **arguments):
         told.update(arguments, lattice_beam=VoskFolder(Path(arguments["folder"])).lattice_beam)
         raise MdiError("enough")
 
@@ -701,7 +701,7 @@ def test_modules_in_the_current_folder_are_not_imported(dynamic, tmp_path):
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [
-        ("ctypes:string_at", {"ptr": 1}, "ended by SIGSEGV"),  # reads where nothing is
+        ("ctypes:string_at", {"ptr": 1}, "this: the process was ended by SIGSEGV"),  # reads where nothing is
         ("os:_exit", {"status": 3}, "ended with code 3"),
         ("mdi.speech.vosk:find_vosk_folder", {"path": "/nowhere"}, "/nowhere: no such folder"),
         ("no_such_module:f", {}, "the package no_such_module is not installed"),
@@ -710,9 +710,18 @@ def test_modules_in_the_current_folder_are_not_imported(dynamic, tmp_path):
 def test_what_native_code_breaks_is_an_error(function, arguments, message):
     """It breaks in a process of its own."""
     with pytest.raises(MdiError, match=message):
-        call_apart(function, **arguments)
+        call_apart(function, "this", **arguments)
 
 
 def test_a_process_of_its_own_answers():
-    assert call_apart("os.path:join", a="é") == "é"
-    assert call_apart("builtins:print") is None  # what is printed is no answer
+    assert call_apart("os.path:join", "joining", a="é") == "é"
+    assert call_apart("builtins:print", "printing") is None  # what is printed is no answer
+
+
+def test_a_decoding_that_failed_on_its_data_goes_on_with_mended_data(dynamic, tmp_path, capsys):
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    for lines in ("u1 a.wav\n", "u1 a.wav\nu2 b.wav\n"):
+        (data / "wav.scp").write_text(lines)
+        assert main(["vosk", "decode", str(dynamic), str(data), str(out)]) == 1
+        assert "libvosk cannot load this model" in capsys.readouterr().err  # and not: holds another decoding

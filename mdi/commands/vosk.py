@@ -442,6 +442,8 @@ def _decode(args: argparse.Namespace) -> None:
     }  # fmt: skip
     if args.delta:
         settings["deltas"] = sorted(zlib.crc32(read_bytes(path)) for path in args.delta)
+    if not read_results(out):  # nothing was decoded: there is nothing that other settings could spoil
+        (out / "decode.json").unlink(missing_ok=True)
     shared.same_settings(
         out / "decode.json", settings, "a decoding with another model, data, --n-best, --lattice-beam or --delta"
     )

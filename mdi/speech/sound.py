@@ -30,7 +30,7 @@ def read_sound(source: Source, allow_pipes: bool = False) -> tuple[int, np.ndarr
     except MdiError:
         raise
     except Exception as error:  # what is no sound shows in a dozen ways
-        what = " ".join(str(error).split()) or "no data"
+        what = " ".join(str(getattr(error, "error_string", error)).split()) or "no data"
         raise MdiError(f"{source.path or source.command}: no sound that can be read: {what}") from error
 
 

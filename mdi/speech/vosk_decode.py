@@ -145,10 +145,13 @@ def read_results(folder: Path) -> dict[str, Recognised]:
 class _Recognizer:
     """libvosk's, for one thread; the model is shared."""
 
-    def __init__(self, model: Any, n_best: int) -> None:
+    def __init__(self, model: Any, shown: str, n_best: int) -> None:
         from vosk import KaldiRecognizer
 
-        self.recognizer = KaldiRecognizer(model, SAMPLE_RATE)
+        try:
+            self.recognizer = KaldiRecognizer(model, SAMPLE_RATE)
+        except Exception as error:  # its own class of exceptions is Exception
+            raise MdiError(f"{shown}: libvosk cannot decode with this model: {error}; see above") from error
         self.recognizer.SetWords(True)
         if n_best:
             self.recognizer.SetMaxAlternatives(n_best)
@@ -188,8 +191,8 @@ def decode_missing(
     if not missing:
         return 0.0
     return call_apart(
-        "mdi.speech.vosk_decode:decode", folder=str(folder.path.resolve()), shown=str(shown), data=str(data.path),
-        utterances=missing, out=str(out), n_best=n_best, nj=nj, allow_pipes=allow_pipes,
+        "mdi.speech.vosk_decode:decode", f"decoding with {shown}",
+        folder=str(folder.path.resolve()), shown=str(shown), data=str(data.path), utterances=missing, out=str(out), n_best=n_best, nj=nj, allow_pipes=allow_pipes,
     )  # fmt: skip
 
 
@@ -201,7 +204,7 @@ def decode(
     lock, done, stop = threading.Lock(), [0, 0.0, 0.0], threading.Event()
 
     def work(number: int, progress: Progress) -> None:
-        sound, recognizer = Sound(recordings, allow_pipes), _Recognizer(model, n_best)
+        sound, recognizer = Sound(recordings, allow_pipes), _Recognizer(model, shown, n_best)
         with open(Path(out) / f"results.{number}.jsonl", "ab") as stream:
             for utterance in utterances[number - 1 :: nj]:
                 if stop.is_set():
