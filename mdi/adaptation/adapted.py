@@ -108,4 +108,4 @@ class Adapted:
 def adapted_model(background: NgramModel, constraints: Constraints, mu: Array, *, spend: bool = False) -> NgramModel:
     """The exact, normalised model with scale exp(mu) on the constraints' cells. With mu = 0 it is the background."""
     scales = [NONE, *np.split(np.exp(mu), constraints.first[2:-1])]
-    return rescaled(background, constraints.row, scales, spend=spend)
+    return rescaled(background, constraints.row, scales, (background.p, background.bow) if spend else None)

@@ -17,7 +17,6 @@ from mdi.errors import MdiError
 from mdi.kernels import model as kernels
 from mdi.lm.counts import Counts, unextended
 from mdi.lm.model import NgramModel, extend, first_orders
-from mdi.lm.shards import weights_by_word
 from mdi.lm.trie import NONE, Array, Trie, locate, lowest, with_histories, with_order
 
 # The words are cut into so many blocks at most.
@@ -56,6 +55,16 @@ class History:
         for part in moved:
             part /= self.events
         return moved
+
+
+def weights_by_word(trie: Trie) -> Array:
+    """N-grams that belong to each word: rows of the histories that end in it, and these histories."""
+    weight = np.zeros(trie.n_words, np.int64)
+    for k in range(2, trie.order + 1):
+        weight += np.diff(trie.begin[k][trie.first_hists(k - 1)])
+        if k < trie.order:
+            weight += np.bincount(trie.word[k], minlength=trie.n_words)
+    return weight
 
 
 def ml_history(counts: Counts) -> tuple[list[Array], float]:

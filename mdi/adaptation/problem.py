@@ -12,6 +12,7 @@ import numpy as np
 from mdi.adaptation import constraints as selecting
 from mdi.adaptation.constraints import Constraints, Dropped, as_trie
 from mdi.adaptation.dual import Dual, SubsetDual
+from mdi.adaptation.entries import carried
 from mdi.adaptation.history import History
 from mdi.adaptation.solver import Solution, Step, solve
 from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive, examples
@@ -127,9 +128,10 @@ class ExtendedBackground:
         self.reached = selecting.reaches(rows, self.model.trie, mass)[0]
         if spend:
             history.spend()
-            self.model.trie.forget_links("as_hist")
-            give_back()
-        self.dual = Dual(self.model, mass, rows, threads, cuts, spend=spend)
+        active = carried(self.model, mass)
+        del mass
+        give_back()
+        self.dual = Dual(self.model, active, rows, threads, cuts)
 
     def dual_of(self, chosen: Constraints) -> Dual:
         """The dual of the given constraints alone."""
@@ -142,7 +144,6 @@ class ExtendedBackground:
     def needed(self, chosen: Constraints) -> list[Array] | None:
         """Flags of the rows that the background had before or the given constraints need; None if those are all
         rows."""
-        self.model.trie.link_again()
         some = Constraints(self.chosen_rows).keep(self.chosen.flags_of(chosen))
         spare = needed_rows(self.ngrams, self.ngrams, some, [part >= 0 for part in self.known])
         if not any(part.any() for part in spare):
@@ -170,7 +171,7 @@ def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, h
     rows = Constraints(rows_in(wide.trie, source, constraints))
     dual = Dual(wide, history.on(wide.trie), rows, threads)
     cells = np.maximum(dual.evaluate(np.zeros(rows.total)).cells, 0.0)
-    error = dual.part.rounding_error()
+    error = dual.rounding_error(np.zeros(rows.total))
     if not error <= MAX_ROUNDING:
         raise MdiError(
             f"the targets, marginals of another model, are known only within {error:.2g}: its back-off weights are so "

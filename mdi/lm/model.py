@@ -16,10 +16,12 @@ from typing import NoReturn
 
 import numpy as np
 
+from mdi import room
 from mdi.errors import MdiError
 from mdi.kernels import model as kernels
 from mdi.kernels.model import ModelArrays, ModelLevel, OwnScales, Scaled
 from mdi.kernels.trie import Branches
+from mdi.lm.shards import Shard, over_shards, own_hists
 from mdi.lm.trie import (
     NONE,
     Array,
@@ -237,29 +239,42 @@ def with_suffixes(model: NgramModel) -> NgramModel:
     return extend(model, from_ngrams(model.trie.n_words, missing_suffixes(model.trie)))
 
 
-def rescaled(model: NgramModel, rows: list[Array], scales: list[Array], *, spend: bool = False) -> NgramModel:
+def rescaled(
+    model: NgramModel, rows: list[Array], scales: list[Array], into: tuple[list[Array], list[Array]] | None = None
+) -> NgramModel:
     """p(w|h) c(hw) / Z(h), where c(hw) is scales[k][i] for hw = rows[k][i] (ascending) and otherwise c(h'w), or 1 for
     words.
 
-    Z(h) = sum_w p(w|h) c(hw) is the paper's Sigma_L (Eq. 6), order by order: one pass over each. With `spend` the
-    model's own arrays take the result.
+    Z(h) = sum_w p(w|h) c(hw) is the paper's Sigma_L (Eq. 6), order by order: one pass over each. `into`: arrays for p
+    and bow, maybe the model's own.
     """
     trie = model.trie
     scale = np.ones(trie.n_words)
     scale[rows[1]] = scales[1]
     z = np.array([(model.p[1] * scale).sum()])
-    lower = Scaled(model.p[1] * scale / z[0], scale, z)
-    p, bow = [NONE, lower.p], [model.bow[0]]
+    words = Scaled(model.p[1] * scale / z[0], scale, z)
+    if into is None:
+        p, bow = ([room.empty(len(part), float, 1) for part in parts] for parts in (model.p, model.bow))
+    else:
+        p, bow = into
+    p[:2], bow[0] = [NONE, words.p], model.bow[0]
+    over_shards(_rescale_shard, trie, model, words, rows, scales, p, bow, label="scaling")
+    return NgramModel(model.vocab, trie, p, bow)
+
+
+def _rescale_shard(
+    shard: Shard, model: NgramModel, lower: Scaled, rows: list[Array], scales: list[Array], p: list[Array],
+    bow: list[Array],
+) -> None:  # fmt: skip
+    trie = model.trie
     for k in range(2, trie.order + 1):
         own = OwnScales(rows[k], scales[k]) if k < len(rows) else OwnScales(NONE, np.zeros(0))
-        n_rows, n_hist, top = trie.rows(k), trie.n_hist(k - 1), k == trie.order
-        new_p, new_bow = (model.p[k], model.bow[k - 1]) if spend else (np.empty(n_rows), np.empty(n_hist))
-        new = Scaled(new_p, np.empty(0 if top else n_rows), np.empty(0 if top else n_hist))
-        each_in_threads(partial(_rescale, model.level(k), lower, own, new, new_bow), blocks(trie.begin[k]))
-        p.append(new_p)
-        bow.append(new_bow)
+        size = (0, 0) if k == trie.order else (trie.rows(k), trie.n_hist(k - 1))
+        new = Scaled(p[k], np.empty(size[0]), np.empty(size[1]))  # what is no shard's own is never written to
+        first, end = own_hists(trie, k - 1, shard)
+        work = partial(_rescale, model.level(k), lower, own, new, bow[k - 1])
+        each_in_threads(work, blocks(trie.begin[k], first, end))
         lower = new
-    return NgramModel(model.vocab, trie, p, bow)
 
 
 def _rescale(
