@@ -22,11 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from isal import isal_zlib
+from numpy.typing import NDArray
 
 from mdi.errors import MdiError
 from mdi.files import replacing
-from mdi.kernels.types import Array
 
+Array = NDArray[Any]
 # Smaller arrays are always in memory.
 SMALL = 1 << 16
 LOOK = 0.02  # seconds between two looks at what is resident
@@ -195,36 +197,45 @@ def dumps(value: Any, copies: dict[int, tuple[Array, Array]], give: bool = False
 
 
 def keep(path: Path, lists: dict[str, list[Array]]) -> None:
-    """Leaves arrays for a later process, which must find the same folder."""
+    """Leaves arrays for a later process, beside `path`, which says where. They must not change any more."""
     told: dict[str, list] = {}
     for name, arrays in lists.items():
         told[name] = []
-        for array in arrays:
+        for i, array in enumerate(arrays):
             found = _where(array)
+            file = path.with_name(f"{path.name}.{name}.{i}")
+            file.unlink(missing_ok=True)
             if found is None:
-                file = path.with_name(f"{path.name}.{name}.{len(told[name])}.kept")
                 with replacing(str(file), sync=False) as stream:
                     stream.write(array.tobytes())
             else:
-                file = path.with_name(f"{Path(found[0]).name}.kept")
-                if not file.exists():
-                    os.link(found[0], file)
-            told[name].append([file.name, found[1] if found else 0, len(array), array.dtype.str])
+                os.link(found[0], file)
+            about = found[1] if found else 0, len(array), array.dtype.str, isal_zlib.crc32(array.data)
+            told[name].append([file.name, *about])
     with replacing(str(path), sync=False) as stream:
         stream.write(json.dumps(told).encode())
 
 
 def kept(path: Path) -> dict[str, list[Array]] | None:
-    """What `keep` has left there, if it has."""
-    if not path.exists():
+    """What `keep` has left there; None if it has not, or not all of it has come to the disk."""
+    try:
+        told = json.loads(path.read_bytes())
+        return {name: [_checked(path, *about) for about in arrays] for name, arrays in told.items()}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        for file in path.parent.glob(f"{path.name}*"):
+            file.unlink()
         return None
-    lists: dict[str, list[Array]] = {}
-    for name, arrays in json.loads(path.read_bytes()).items():
-        lists[name] = []
-        for file, offset, size, kind in arrays:
-            there = str(path.with_name(file))
-            lists[name].append(_array(there, offset, size, np.dtype(kind)) if size else np.empty(0, kind))
-    return lists
+
+
+def _checked(path: Path, name: str, offset: int, size: int, kind: str, crc: int) -> Array:
+    file, dtype = path.with_name(Path(name).name), np.dtype(kind)
+    status = file.stat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise ValueError("somebody else may have written it")
+    array = _array(str(file), offset, size, dtype) if size else np.empty(0, dtype)
+    if isal_zlib.crc32(array.data) != crc:
+        raise ValueError("damaged")
+    return array
 
 
 def let_go() -> None:

@@ -157,7 +157,7 @@ def test_forgotten_entries_are_gone() -> None:
     mass = [np.full(trie.n_hist(j), 1e-3) for j in range(3)]
     dual = Dual(model, mass, rows)
     about = dual.entries, dual.active_rows
-    left = [weakref.ref(part) for part in dual.part.histories]
+    left = [weakref.ref(part) for part in dual.active.histories]
     dual.evaluate(np.zeros(rows.total))
     dual.forget_entries()
     assert not any(part() is not None for part in left)

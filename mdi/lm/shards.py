@@ -15,6 +15,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ class Job:
             number *= max(1, -(-int(rows[-1]) // room_for // number))
         inner = np.searchsorted(rows, np.linspace(0, rows[-1], number + 1)[1:-1])
         cuts = np.unique([0, *inner, trie.n_words]).tolist()
-        return list(zip(cuts[:-1], cuts[1:], strict=True))
+        return list(pairwise(cuts))
 
 
 _job: Job | None = None
