@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from mdi.files import make_folder
 from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.identity import identity
-from mdi.lm.model import NgramModel
+from mdi.lm.model import NgramModel, copied
 from mdi.lm.shards import Job, at_work, current
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
@@ -43,9 +43,7 @@ class Adapter:
     `mdi.lm.text.text_sources`), or counts over the background's vocabulary. `oov`: words outside it are mapped to <unk>
     ("map"), break the n-grams around them ("drop") or are an error ("error"). `targets`: "ml" (relative frequencies),
     "smoothed" (marginals of an interpolated Kneser-Ney model of the same text), or a model whose marginals they are.
-    `history`: p~(h) by this back-off model instead of by the text. `threads`: results do not depend on it. `spend`: one
-    adaptation only, in which the background's arrays and the counts are used up, and the former become the result:
-    half the memory.
+    `history`: p~(h) by this back-off model instead of by the text. `threads`: results do not depend on it.
     """
 
     def __init__(
@@ -57,7 +55,6 @@ class Adapter:
         targets: str | NgramModel = "ml",
         history: NgramModel | None = None,
         threads: int = 2,
-        spend: bool = False,
     ) -> None:
         background = as_model(background, "background")
         self.order = background.order
@@ -80,14 +77,13 @@ class Adapter:
             from mdi.lm.estimate import estimate
 
             targets = estimate(text, "kn-interpolated", [1] * text.order).model
-        self.background, self.threads, self.spend = background, threads, spend and current() is None
+        self.background, self.threads = background, threads
         self.counts = text
         self.targets = None if isinstance(targets, str) else targets
         self.history = History(text, history)
 
     def ground(self, chosen: Constraints) -> ExtendedBackground:
-        counts, history, threads = self.counts.trie, self.history, self.threads
-        return ExtendedBackground(self.background, counts, chosen, history, threads, spend=self.spend)
+        return ExtendedBackground(copied(self.background), self.counts.trie, chosen, self.history, self.threads)
 
     def pose(
         self, min_counts: Thresholds, regularised: bool = False, ground: ExtendedBackground | None = None
@@ -95,32 +91,29 @@ class Adapter:
         """Constraints for n-grams seen so often. What cannot be met is dropped and counted; a prior on lambda keeps
         the optimum finite, so then nothing need be dropped for lying at infinity. `ground` may be shared with larger
         sets."""
-        counts, background, history = self.counts, self.background, self.history
-        if not counts.count:
-            raise MdiError("this adapter was used up by its first adaptation (spend=True); make a new one")
-        dropped = Dropped()
-        chosen = selecting.select(counts, self._thresholds(min_counts))
+        dropped, events = Dropped(), self.history.events
+        chosen = selecting.select(self.counts, self._thresholds(min_counts))
         if not chosen.total:
             raise MdiError(
                 f"no n-gram reaches the thresholds {spell_thresholds(min_counts)}; lower them or give more text"
             )
         if self.targets is None:
-            target = selecting.values(counts, chosen) / history.events
+            target = selecting.values(self.counts, chosen) / events
         else:
-            target = model_marginals(self.targets, counts.trie, chosen, history, self.threads)
+            target = model_marginals(self.targets, self.counts.trie, chosen, self.history, self.threads)
             kept = target > 0
             dropped.note(selecting.NO_TARGET, ~kept)
             chosen, target = chosen.keep(kept), target[kept]
         if not regularised:
             # Words that are left to the slack cell: has the background a probability for any?
-            elsewhere = np.ones(background.trie.n_words, bool)
+            elsewhere = np.ones(self.background.trie.n_words, bool)
             elsewhere[chosen.row[1]] = False
             kept = selecting.drop_degenerate(
-                counts.trie, chosen, target, bool((background.p[1][elsewhere] > 0).any()), dropped
+                self.counts.trie, chosen, target, bool((self.background.p[1][elsewhere] > 0).any()), dropped
             )
             chosen, target = chosen.keep(kept), target[kept]
         own = ground is None
-        count = selecting.values(counts, chosen)
+        count = selecting.values(self.counts, chosen)
         ground = self.ground(chosen) if ground is None else ground
         while True:
             dual = ground.dual_of(chosen)
@@ -138,7 +131,7 @@ class Adapter:
             target=target,
             count=count,
             before=dual.marginals(cells),
-            events=history.events,
+            events=events,
             dropped=dropped,
         )
 
@@ -156,32 +149,20 @@ class Adapter:
     ) -> Adapted:
         """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
         rounded to the precision of deltas, so that both ways to a model give the same one."""
-        if self.spend and isinstance(start, Adapted):
-            raise MdiError(
-                "start: an earlier result for an adapter with spend=True, whose counts are used up before they could "
-                "be compared; expected a delta or lambda by n-gram, or an adapter without spend"
-            )
         problem = self.pose(min_counts, sigma2 is not None, ground)
         give_back()
         mu = None
         if isinstance(start, Adapted):
             mu = self._carried(start, problem)
         elif isinstance(start, Delta):
-            spelled = (
-                (problem.background.trie, problem.constraints) if self.spend else (self.counts.trie, problem.chosen)
-            )
-            trie, rows = spelled[0], spelled[1].row
+            trie, rows = problem.background.trie, problem.constraints.row
             mu = start.mu_at([trie.ngrams(k, rows[k]) for k in range(1, len(rows))])
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
         solution = problem.solve(
             sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=mu, report=report
         )
-        solution = replace(solution, mu=rounded(solution.mu))
-        if self.spend:
-            problem.dual.forget_entries()
-            give_back()
-        return Adapted(problem, solution, self.spend)
+        return Adapted(problem, replace(solution, mu=rounded(solution.mu)))
 
     def on_part(self) -> Adapter:
         """The same problems on the part of the background that they look at: the same solutions, much sooner, but
@@ -245,6 +226,26 @@ class Adapter:
         return parse_thresholds(min_counts, self.order)
 
 
+class OneAdaptation(Adapter):
+    """The same, once: the background itself becomes the adapted model, and the text's counts go before the entries
+    come. Half the memory."""
+
+    def ground(self, chosen: Constraints) -> ExtendedBackground:
+        if current() is not None:  # what was read stays as it is, for a job that is begun again
+            return super().ground(chosen)
+        ground = ExtendedBackground(self.background, self.counts.trie, chosen, self.history, self.threads)
+        del self.counts, self.history
+        return ground
+
+    def adapt(self, *args: Any, **options: Any) -> Adapted:
+        if not hasattr(self, "counts"):
+            raise MdiError("this adapter was made for one adaptation, which it has made; make a new one")
+        adapted = super().adapt(*args, **options)
+        adapted.problem.dual.forget_entries()
+        give_back()
+        return replace(adapted, in_place=True)
+
+
 def adapt(
     background: NgramModel | str | os.PathLike,
     text: TextLike | Counts,
@@ -277,7 +278,9 @@ def adapt(
     workers see.
     """
     with at_work(_job_of(cluster, shards)):
-        adapter = Adapter(background, text, oov=oov, targets=targets, history=history, threads=threads)
+        kept = isinstance(background, NgramModel) or isinstance(start, Adapted)
+        kind = Adapter if kept else OneAdaptation
+        adapter = kind(background, text, oov=oov, targets=targets, history=history, threads=threads)
         return adapter.adapt(
             min_counts, sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=start
         )

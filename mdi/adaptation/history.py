@@ -16,7 +16,7 @@ from mdi.adaptation.dual import Dual
 from mdi.errors import MdiError
 from mdi.kernels import model as kernels
 from mdi.lm.counts import Counts, unextended
-from mdi.lm.model import NgramModel, extend, first_orders
+from mdi.lm.model import NgramModel, extended, first_orders
 from mdi.lm.trie import NONE, Array, Trie, locate, lowest, with_histories, with_order
 
 # The words are cut into so many blocks at most.
@@ -33,12 +33,6 @@ class History:
             raise MdiError(
                 "the in-domain counts have no events; expected text with words of the background's vocabulary"
             )
-
-    def spend(self) -> None:
-        """Lets go of the text's counts and histories."""
-        self.counts.trie.spend()
-        self.counts.count.clear()
-        self.ml.clear()
 
     @cached_property
     def cuts(self) -> Array:
@@ -92,7 +86,7 @@ def smoothed_history(model: NgramModel, trie: Trie, longest: int) -> tuple[Trie,
     """
     if longest == 0:
         return trie, [np.ones(1)]
-    wide = extend(first_orders(model, longest), with_order(lowest(trie, min(longest, trie.order)), longest))
+    wide = extended(first_orders(model, longest), with_order(lowest(trie, min(longest, trie.order)), longest))
     wide = replace(wide, trie=with_histories(wide.trie))
     t, vocab = wide.trie, wide.vocab
     start = wide.p[1].copy()

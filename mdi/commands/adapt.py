@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
 def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started: float) -> int:
     """`named`: model and table for each set of thresholds."""
     from mdi import __version__
-    from mdi.adaptation.adapter import Adapter
+    from mdi.adaptation.adapter import Adapter, OneAdaptation
     from mdi.adaptation.delta import delta_of, read_delta, write_delta
     from mdi.adaptation.table import read_lambda, write_constraints
     from mdi.files import together
@@ -115,10 +115,8 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
     longest = targets.order if args.targets_lm else 1
     background = shared.read_model(background_path, args)
     counts = shared.read_in_domain(args, texts, background.vocab, max(background.order, longest))
-    adapter = Adapter(
-        background, counts, targets=targets, history=shared.read_history(args), threads=args.threads,
-        spend=len(sets) == 1 and not args.delta,
-    )  # fmt: skip
+    kind = OneAdaptation if len(sets) == 1 and not args.delta else Adapter
+    adapter = kind(background, counts, targets=targets, history=shared.read_history(args), threads=args.threads)
     start: dict[str, float] | Delta | None = read_lambda(args.init) if args.init else None
     if args.start:
         start = read_delta(args.start)
@@ -131,6 +129,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
         "in_domain": [*texts, *filter(None, [args.counts]), *(args.lattices or [])],
         **shared.text_fields(counts),
     }
+    del counts
     common = time.monotonic() - started  # what all models of a sweep share
 
     def write(adapted: Adapted, seconds: float) -> str:

@@ -116,7 +116,7 @@ class _Mixed:
 
 def _mix(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
     from mdi.adaptation.delta import apply_delta
-    from mdi.lm.mix import mix, over_one_vocabulary
+    from mdi.lm.mix import mix_in_place, over_one_vocabulary
     from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import checked_sum, warn_unless_normalised
 
@@ -130,7 +130,7 @@ def _mix(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
     _describe(mixed.names, [model.order for model in models], [model.vocab for model in models])
     models = over_one_vocabulary(models)
     weights = mixed.tune(models, weights)
-    model = mix(models, weights, spend=True)
+    model = mix_in_place(models, weights)
     del models
     checked_sum(model)
     sums = sum_fields(model, args.out, args.format)

@@ -28,7 +28,7 @@ from mdi.kernels import trie as trie_kernels
 from mdi.kernels.text import LINE_ROOM, line_bounds
 from mdi.kernels.trie import Spelling
 from mdi.lm import cache
-from mdi.lm.model import NgramModel, with_suffixes
+from mdi.lm.model import NgramModel, extend
 from mdi.lm.shards import blocks_at_once, current, in_order
 from mdi.lm.trie import (
     MAX_ROWS,
@@ -36,6 +36,9 @@ from mdi.lm.trie import (
     Array,
     Trie,
     add_order,
+    from_ngrams,
+    is_closed,
+    missing_suffixes,
     roomy,
     scattered,
     sort_rows,
@@ -166,15 +169,15 @@ def read_arpa(path: str | os.PathLike, *, quiet: bool = False, closed: bool = Tr
         if model is not None:
             return model
     model = _read_text(path)
-    if closed:
-        whole = with_suffixes(model)
-        added = sum(whole.trie.counts) - sum(model.trie.counts)
-        if added and not quiet:
+    if closed and not is_closed(model.trie):
+        before = sum(model.trie.counts)
+        extend(model, from_ngrams(model.trie.n_words, missing_suffixes(model.trie)))
+        added = sum(model.trie.counts) - before
+        if not quiet:
             say(
                 f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
                 f"probabilities"
             )
-        model = whole
     if kept is not None:
         cache.save(model, path, kept)
     if left is not None:
@@ -342,7 +345,7 @@ def _read_unigrams(
         if found.why == kernels.FULL:
             if words.n >= len(p):
                 size = _room(lines, count, len(p))
-                p, bow = widened(p, size, spend=True), widened(bow, size, spend=True)
+                p, bow = widened(p, size), widened(bow, size)
             words.make_room(1024, window.size - found.line)
         elif found.why != kernels.DONE:
             _fail(lines, found.why, found.at, 1, count, words.n)
@@ -370,7 +373,7 @@ class _Rows:
             if not idle:
                 return None
             self.size = max(end, _room(self.lines, self.count, self.size))
-            self.arrays = [widened(part, self.size, spend=True) for part in self.arrays]
+            self.arrays = [widened(part, self.size) for part in self.arrays]
         self.next = end
         return first, _as_rows([part[first:end] for part in self.arrays])
 

@@ -18,7 +18,7 @@ import numpy as np
 from mdi.errors import MdiError
 from mdi.kernels import mix as kernels
 from mdi.kernels.mix import KnownRows
-from mdi.lm.model import NgramModel, extend, over_vocabulary, with_suffixes, without
+from mdi.lm.model import NgramModel, copied, extend, over_vocabulary, with_suffixes, without
 from mdi.lm.normalise import weighted
 from mdi.lm.perplexity import token_probs
 from mdi.lm.text import Text, TextLike
@@ -89,24 +89,34 @@ def over_one_vocabulary(models: list[NgramModel]) -> list[NgramModel]:
     return [over_vocabulary(model, vocab, labels) for model, labels in zip(models, ids, strict=True)]
 
 
-def mix(models: Sequence[NgramModel], weights: Sequence[float] | Array, *, spend: bool = False) -> NgramModel:
-    """The interpolated model, with the n-grams of all: p = sum of weight_i p_i. `best_weights` finds good weights.
+def mix(models: Sequence[NgramModel], weights: Sequence[float] | Array) -> NgramModel:
+    """The interpolated model, with the n-grams of all: p = sum of weight_i p_i. `best_weights` finds good weights. Its
+    trie is closed if theirs are."""
+    models = over_one_vocabulary(list(models))
+    largest = _larger(models)
+    models[largest] = copied(models[largest])
+    return mix_in_place(models, weights)
 
-    Its trie is closed if theirs are. With `spend`, and if they are, the larger of the first two models is used up: its
-    arrays become the result's.
-    """
+
+def _larger(models: Sequence[NgramModel]) -> int:
+    """Of the first two. a + b + c = b + a + c to the last bit, but not c + a + b: whichever of these two is larger,
+    sums are the same as in the order of the models."""
+    size = [sum(model.trie.counts) for model in models[:2]]
+    return size.index(max(size))
+
+
+def mix_in_place(models: Sequence[NgramModel], weights: Sequence[float] | Array) -> NgramModel:
+    """The same; the larger of the first two models becomes it, if the tries of all are closed."""
     models = list(models)
     weights = check_weights(weights, len(models))
     models = over_one_vocabulary(models)
-    # a + b + c = b + a + c to the last bit, but not c + a + b: whichever of these two is larger, here or in a shard,
-    # sums are the same as in the order of the models
-    size = [sum(model.trie.counts) for model in models[:2]]
-    largest = size.index(max(size))
+    largest = _larger(models)
     base, others = models[largest], [(i, model) for i, model in enumerate(models) if i != largest]
     own = None if all(is_closed(model.trie) for model in models) else [model.trie for model in models]
     more = reduce(lambda a, b: union(a, b).trie, [model.trie for _, model in others], unigram_trie(base.trie.n_words))
     wide = with_suffixes(base)
-    wide = extend(wide, more, spend=spend and own is None)
+    wide = copied(base) if wide is base and own is not None else wide
+    extend(wide, more)
     trie, p = wide.trie, wide.p
     p[1] = weights @ [wide.p[1] if i == largest else model.p[1] for i, model in enumerate(models)]
     for part in p[2:]:

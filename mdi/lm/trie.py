@@ -163,25 +163,6 @@ class Trie:
             h = int(np.searchsorted(self.begin[k], row, side="right")) - 1
         return ids
 
-    def spend(self) -> None:
-        """Lets go of all arrays: nobody needs this trie any more, though somebody may still have it."""
-        for arrays in self.lists:
-            arrays[:] = [NONE] * len(arrays)
-        self.__dict__.pop("row_of_hist", None)
-
-    def forget_links(self, *names: str) -> None:
-        """Lets go of `as_hist`, or that and `back`, of the longest histories for a while in which nobody needs them.
-        They are soon made again, by `link_again`."""
-        for name in names if self.order > 1 else ():
-            getattr(self, name)[self.order - 1] = NONE
-        self.__dict__.pop("row_of_hist", None)
-
-    def link_again(self) -> None:
-        top = self.order - 1
-        if top and min(len(self.as_hist[top]), len(self.back[top])) < self.rows(top):
-            again = with_histories(lowest(self, top))
-            self.as_hist[top], self.back[top] = again.as_hist[top], again.back[top]
-
     def find(self, ids: Array) -> Array:
         """Rows of k-grams given one per line, -1 where there is none (or a word is negative)."""
         ids = np.ascontiguousarray(ids, np.int32)
@@ -199,10 +180,10 @@ def roomy(size: int, dtype: type) -> Array:
     return room.empty(size + size // 8, dtype)[:size]
 
 
-def widened(array: Array, size: int, *, spend: bool) -> Array:
-    """The array with more places at its end. With `spend` nobody else has it, and it grows into the room behind it if
-    that is enough. (To resize it would take longer than to copy it: the system must take its huge pages apart.)"""
-    base = array.base if spend else None
+def widened(array: Array, size: int) -> Array:
+    """The array, which nobody else has, with more places at its end: it grows into the room behind it if that is
+    enough. (To resize it would take longer than to copy it: the system must take its huge pages apart.)"""
+    base = array.base
     if isinstance(base, np.ndarray) and base.dtype == array.dtype and base.ndim == 1 and len(base) >= size:
         wider = base[:size]
         if wider.ctypes.data == array.ctypes.data and wider.flags.c_contiguous and wider.flags.writeable:
