@@ -75,14 +75,14 @@ def measure(args: argparse.Namespace) -> str:
     )
 
 
-TINY = "\\data\\\nngram 1=3\nngram 2=1\nngram 3=1\n\n\\1-grams:\n-1 <s> -0.3\n-0.3 </s>\n-0.3 a -0.3\n\n"
-TINY += "\\2-grams:\n-0.1 <s> a -0.2\n\n\\3-grams:\n-0.1 <s> a </s>\n\n\\end\\\n"
+TINY = "\\data\\\nngram 1=4\nngram 2=4\nngram 3=1\n\n\\1-grams:\n-1 <s> -0.3\n-0.3 </s>\n-0.3 a -0.3\n-0.3 b -0.3\n\n"
+TINY += "\\2-grams:\n-0.1 <s> a -0.2\n-0.1 <s> b\n-0.1 a b\n-0.1 b a\n\n\\3-grams:\n-0.1 <s> a </s>\n\n\\end\\\n"
 
 
 def warm_up(folder: Path, run: Callable[[list[str]], int], options: list[str]) -> None:
     """A job of a few n-grams, so that modules and kernels are loaded everywhere."""
     (folder / "tiny.arpa").write_text(TINY)
-    (folder / "tiny.txt").write_text("a\na a\n" * 9)
+    (folder / "tiny.txt").write_text("a b\nb a\n" * 9)
     options = ["--min-counts", "1", "--sigma2", "1", "--renormalize", "true", *options]
     assert run(["adapt", *options, *(str(folder / name) for name in ("tiny.arpa", "tiny.txt", "tiny-out.arpa"))]) == 0
 

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from mdi import room
 from mdi.adaptation.constraints import Constraints
 from mdi.adaptation.dual import Dual
 from mdi.errors import MdiError
@@ -127,7 +128,7 @@ def move_mass(source: Trie, mass: list[Array], trie: Trie) -> list[Array]:
     """Carries mass from histories of one trie to those of another (same words): each to its longest suffix that is
     there."""
     where = locate(source, trie)
-    moved = [np.zeros(trie.n_hist(j)) for j in range(trie.order)]
+    moved = [room.zeros(trie.n_hist(j)) for j in range(trie.order)]
     here = mass[-1]
     for j in range(len(mass) - 1, 0, -1):
         rows = np.full(source.n_hist(j), -1, np.int32)
