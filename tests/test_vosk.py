@@ -20,12 +20,13 @@ from mdi.errors import MdiError
 from mdi.fst.formats import read_lm, write_lm
 from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.lm.perplexity import perplexity
+from mdi.process import call_apart
 from mdi.speech.data import read_text
 from mdi.speech.expected_counts import expected_counts
 from mdi.speech.lattice import best_path, n_best
 from mdi.speech.lattice_files import read_lattices
 from mdi.speech.rescore import EXACT, lattice_model
-from mdi.speech.vosk import CERTIFICATE, VoskFolder, changed, find_vosk_folder
+from mdi.speech.vosk import CERTIFICATE, SMALL, VoskFolder, changed, find_vosk_folder
 from mdi.speech.vosk_decode import (
     ACOUSTIC_FACTOR,
     GRAPH_SCALE,
@@ -79,6 +80,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_dynamic_graph_gets_another_model(dynamic, tmp_path, capsys):
+    (dynamic / "am" / "final.mdl").write_bytes(bytes(SMALL + 1))
     before = files(dynamic)
     assert main(["vosk", "adapt", "--ppl", DEV, str(dynamic), TEXT, str(tmp_path / "out")]) == 0
     place, text, old, new = capsys.readouterr().out.rstrip("\n").split("\t")
@@ -477,8 +479,8 @@ def test_a_model_is_adapted_to_what_it_recognises(dynamic, tmp_path, capfd, n_be
     data, out, decoded = recordings(tmp_path / "data"), tmp_path / "out", tmp_path / "out.decoded"
     answers = recognise(data, decoded / "before", n_best, 5)
     command = ["vosk", "adapt", "--n-best", str(n_best), "--recordings", str(data), "--ppl", DEV, str(dynamic)]
-    assert main([*command, str(out)]) == 1  # there is no sound to be decoded again
-    assert "out.decoded/after: decoding ended with code 1" in capfd.readouterr().err
+    assert main([*command, str(out)]) == 1  # there is no model to decode again with
+    assert f"{out}: libvosk cannot load this model" in capfd.readouterr().err
     own, listed = read_lm(str(dynamic / "graph" / "Gr.fst")), tmp_path / "x.json"
     listed.write_text("\n".join(map(json.dumps, answers)))
     by_hand = adapt(own, expected_counts(listed, own.vocab, own.order), 0.5, sigma2=1).model
@@ -504,3 +506,222 @@ def test_it_goes_on_with_the_second_decoding(dynamic, tmp_path, capfd):
     assert (out / CERTIFICATE).stat().st_mtime_ns > when
     assert main([*command, "--dev", DEV, str(out)]) == 1
     assert "--recordings is for adapt, and without --dev" in capfd.readouterr().err
+
+
+# ---- a folder may come from anybody
+
+
+def test_a_link_under_a_name_that_is_written_is_not_followed(dynamic, tmp_path):
+    diary = tmp_path / "diary"
+    diary.write_text("secret")
+    for name in ("unknown_words.txt", CERTIFICATE, "rescore/G.fst"):
+        (dynamic / name).parent.mkdir(exist_ok=True)
+        (dynamic / name).symlink_to(diary)
+    large = str(DATA / "kaldi" / "bg.kn.arpa.gz")
+    assert main(["vosk", "adapt", "--large", large, str(dynamic), TEXT, str(tmp_path / "out")]) == 0
+    assert diary.read_text() == "secret"
+    assert diary.stat().st_nlink == 1
+    assert not any(path.is_symlink() for path in (tmp_path / "out").rglob("*"))
+
+
+def test_folders_share_no_file_that_is_written(dynamic, tmp_path):
+    """One adaptation after the other: each has its own words, settings and certificate."""
+    first, second, text = tmp_path / "first", tmp_path / "second", tmp_path / "text"
+    known = gzip.decompress(Path(TEXT).read_bytes()).decode()
+    for source, word, out in ((dynamic, "floda", first), (first, "zilch", second)):
+        text.write_text(f"{known}{word}\n")
+        assert main(["vosk", "adapt", "--lattice-beam", "7", str(source), str(text), str(out)]) == 0
+    assert "floda" in (first / "unknown_words.txt").read_text()
+    assert "zilch" in (second / "unknown_words.txt").read_text()
+    assert "zilch" not in (first / "unknown_words.txt").read_text()
+    (second / "conf" / "model.conf").write_text("edited")
+    assert (first / "conf" / "model.conf").read_text() == "--beam=10.0\n--lattice-beam=7\n"
+    assert (dynamic / "conf" / "model.conf").read_text() == CONF
+
+
+def test_only_what_libvosk_reads_is_taken_over(dynamic, tmp_path):
+    """Whatever else is in a folder, links to itself too, is no concern of ours."""
+    (dynamic / "a").symlink_to(".")
+    (dynamic / "b").symlink_to(".")
+    (dynamic / "gone").symlink_to(tmp_path / "nowhere")
+    (dynamic / "secret").write_text("secret")
+    os.mkfifo(dynamic / "graph" / "oov.int")
+    shutil.copy(WORDS, dynamic / "graph" / "words.txt")
+    assert main(["vosk", "adapt", str(dynamic), TEXT, str(tmp_path / "out")]) == 0
+    assert set(files(tmp_path / "out")) == {
+        "am/final.mdl", "conf/model.conf", "graph/Gr.fst", "graph/HCLr.fst", "graph/words.txt", CERTIFICATE,
+        "unknown_words.txt",
+    }  # fmt: skip
+    with changed(find_vosk_folder(str(dynamic)), 3.0) as made:
+        assert {path.name for path in made.path.iterdir()} == {"am", "conf", "graph"}
+
+
+def test_a_folder_of_links_is_copied(dynamic, tmp_path):
+    """As the caches of model hubs have them. What lies elsewhere is not ours to link to."""
+    linked, out = tmp_path / "linked", tmp_path / "out"
+    (dynamic / "am" / "final.mdl").write_bytes(bytes(SMALL + 1))
+    shutil.copytree(dynamic, linked, copy_function=os.symlink)
+    assert main(["vosk", "adapt", str(linked), TEXT, str(out)]) == 0
+    assert (out / "am" / "final.mdl").read_bytes() == bytes(SMALL + 1)
+    assert (dynamic / "am" / "final.mdl").stat().st_nlink == 1
+    assert not any(path.is_symlink() for path in out.rglob("*"))
+
+
+@pytest.mark.parametrize("verb", ["adapt", "put", "decode"])
+@pytest.mark.parametrize("kind", ["pipe", "loop", "dangling", "folder"])
+@pytest.mark.parametrize("name", ["graph/Gr.fst", "graph/words.txt", "conf/model.conf", "am/final.mdl"])
+def test_what_is_no_file_is_refused_before_any_work(verb, kind, name, dynamic, tmp_path, capsys):
+    path = dynamic / name
+    path.unlink(missing_ok=True)
+    make = {"pipe": os.mkfifo, "loop": lambda path: path.symlink_to(path.name), "folder": os.mkdir,
+            "dangling": lambda path: path.symlink_to("nowhere")}  # fmt: skip
+    make[kind](path)
+    before = sorted(tmp_path.rglob("*"))
+    given = {"adapt": TEXT, "put": str(DATA / "kaldi" / "bg.kn.arpa.gz"), "decode": str(tmp_path)}[verb]
+    assert main(["vosk", verb, str(dynamic), given, str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().err
+    assert str(path) in said or "no am/final.mdl" in said
+    assert said.count("\n") == 1
+    assert len(said) < 500
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_within_the_model_or_around_it_is_refused(dynamic, tmp_path, capsys):
+    around = tmp_path / "around"
+    (around / "model").parent.mkdir()
+    shutil.move(dynamic, around / "model")
+    (around / CERTIFICATE).write_text("{}")
+    for out in (around / "model" / "out", around / "model" / "graph" / "out", around):
+        assert main(["vosk", "adapt", str(around / "model"), TEXT, str(out)]) == 1
+        assert "lies within" in capsys.readouterr().err
+    (tmp_path / "link").symlink_to(around)
+    assert main(["vosk", "adapt", str(around / "model"), TEXT, str(tmp_path / "link")]) == 1
+    assert "is a link" in capsys.readouterr().err
+    assert (around / "model" / "graph" / "Gr.fst").exists()
+
+
+def test_modes_follow_the_umask(dynamic, tmp_path):
+    for path in (dynamic, *dynamic.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    old = os.umask(0o077)
+    try:
+        assert main(["vosk", "adapt", "--lattice-beam", "7", str(dynamic), TEXT, str(tmp_path / "out")]) == 0
+    finally:
+        os.umask(old)
+    for path in (tmp_path / "out", *(tmp_path / "out").rglob("*")):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_two_tables_of_words_that_disagree(dynamic, tmp_path, capsys):
+    """libvosk prints words by words.txt, which the language model's own table must not contradict."""
+    table = dynamic / "graph" / "words.txt"
+    rows = [line.split() for line in WORDS.read_text().splitlines()]
+    inside = read_symbols(str(dynamic / "graph" / "Gr.fst"))
+    table.write_text("".join(f"{word} {number}\n" for word, number in rows))
+    assert main(["vosk", "adapt", str(dynamic), TEXT, str(tmp_path / "out")]) == 0
+    one, other = (word for word, _ in rows[5:7])
+    numbers = dict(rows) | {one: dict(rows)[other], other: dict(rows)[one]}
+    table.write_text("".join(f"{word} {number}\n" for word, number in numbers.items()))
+    capsys.readouterr()
+    assert main(["vosk", "adapt", str(dynamic), TEXT, str(tmp_path / "other")]) == 1
+    said = capsys.readouterr().err
+    assert f"the number {inside.ids[one]} means '{other}' here and '{one}' in " in said
+    assert not (tmp_path / "other").exists()
+
+
+def hostile_recordings(tmp_path: Path) -> Path:
+    data = tmp_path / "hostile"
+    data.mkdir()
+    (data / "wav.scp").write_text(f"u1 touch {tmp_path}/ran |\n")
+    return data
+
+
+def test_recordings_run_no_commands_unless_asked_for(dynamic, tmp_path, capfd):
+    data = hostile_recordings(tmp_path)
+    for options in ([], ["--allow-pipes", "false"]):
+        for command in (
+            ["decode", *options, str(dynamic), str(data), str(tmp_path / "out")],
+            ["adapt", *options, "--recordings", str(data), str(dynamic), str(tmp_path / "out")],
+        ):
+            assert main(["vosk", *command]) == 1
+            assert "recording u1 is a command" in capfd.readouterr().err
+            assert not (tmp_path / "ran").exists()
+
+
+def test_every_option_of_a_decoding_reaches_it(dynamic, tmp_path, monkeypatch):
+    """adapt --recordings decodes as decode would: each option of both is tried here."""
+    import argparse
+
+    from mdi.commands import vosk as command
+    from mdi.speech import vosk_decode
+
+    given = {"nj": "3", "allow_pipes": "true", "n_best": "7", "lattice_beam": "9.5"}
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    (group,) = (group for group in parser._action_groups if "decode, adapt" in str(group.title))
+    assert {action.dest for action in group._group_actions} == set(given)
+    told = {}
+
+    def apart(function, what, **arguments):
+        told.update(arguments, lattice_beam=VoskFolder(Path(arguments["folder"])).lattice_beam)
+        raise MdiError("enough")
+
+    monkeypatch.setattr(vosk_decode, "call_apart", apart)
+    data = recordings(tmp_path / "data")
+    for i, (name, value) in enumerate(given.items()):
+        option = f"--{name.replace('_', '-')}"
+        for number, call in enumerate(
+            (["adapt", "--recordings", str(data), str(dynamic)], ["decode", str(dynamic), str(data)])
+        ):
+            assert main(["vosk", *call[:1], option, value, *call[1:], str(tmp_path / f"out{i}.{number}")]) == 1
+            assert str(told[name]).lower() == value
+            assert told["data"] == str(data)
+
+
+def test_modules_in_the_current_folder_are_not_imported(dynamic, tmp_path):
+    """What lies where somebody works is data, even if its name is that of a module."""
+    import subprocess
+    import sys
+
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("vosk", "numpy", "json", "kaldialign", "mdi", "distributed", "soundfile", "signal"):
+        (here / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').write({name!r})\n")
+    data = recordings(tmp_path / "data")
+    mdi = str(Path(sys.executable).parent / "mdi")
+    done = subprocess.run(
+        [mdi, "vosk", "adapt", "--recordings", str(data), str(dynamic), str(tmp_path / "out")],
+        cwd=here, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "libvosk cannot load this model" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        ("ctypes:string_at", {"ptr": 1}, "this: the process was ended by SIGSEGV"),  # reads where nothing is
+        ("os:_exit", {"status": 3}, "ended with code 3"),
+        ("mdi.speech.vosk:find_vosk_folder", {"path": "/nowhere"}, "/nowhere: no such folder"),
+        ("no_such_module:f", {}, "the package no_such_module is not installed"),
+    ],
+)
+def test_what_native_code_breaks_is_an_error(function, arguments, message):
+    """It breaks in a process of its own."""
+    with pytest.raises(MdiError, match=message):
+        call_apart(function, "this", **arguments)
+
+
+def test_a_process_of_its_own_answers():
+    assert call_apart("os.path:join", "joining", a="é") == "é"
+    assert call_apart("builtins:print", "printing") is None  # what is printed is no answer
+
+
+def test_a_decoding_that_failed_on_its_data_goes_on_with_mended_data(dynamic, tmp_path, capsys):
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    for lines in ("u1 a.wav\n", "u1 a.wav\nu2 b.wav\n"):
+        (data / "wav.scp").write_text(lines)
+        assert main(["vosk", "decode", str(dynamic), str(data), str(out)]) == 1
+        assert "libvosk cannot load this model" in capsys.readouterr().err  # and not: holds another decoding

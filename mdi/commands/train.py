@@ -36,7 +36,7 @@ from mdi.progress import say
 
 if TYPE_CHECKING:
     from mdi.lm.estimate import Discount
-    from mdi.lm.sharded import Job
+    from mdi.lm.shards import Job
     from mdi.lm.text import TextStats
     from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary
 

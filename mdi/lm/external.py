@@ -217,7 +217,7 @@ class ExternalCounter:
         except OSError as error:
             where = self._disk.name if self._disk else self.folder
             raise MdiError(
-                f"{where}: cannot write counts: {error.strerror}; use another --tmp or more --memory"
+                f"{where}: cannot write counts: {error.strerror or error}; use another --tmp or more --memory"
             ) from error
         self.in_memory.clear()
 
@@ -243,16 +243,18 @@ NAMES = ("begin", "word", "count")
 
 def store(counts: Counted, prefix: str) -> SortedRun:
     """Writes counts to files whose names begin with `prefix`."""
-    counts.count[1].astype(np.int32).tofile(f"{prefix}.1.count")
+    with open(f"{prefix}.1.count", "wb") as numbers:
+        numbers.write(counts.count[1].astype(np.int32).data)
     for k in range(2, counts.order + 1):
         t, n_rows = counts.trie, 0
         with contextlib.ExitStack() as stack:
             begins, words, numbers = (stack.enter_context(open(f"{prefix}.{k}.{name}", "wb")) for name in NAMES)
-            np.zeros(1, np.int32).tofile(begins)
+            begins.write(np.zeros(1, np.int32).data)
             for rows in [Rows(0, t.begin[k], t.word[k], counts.count[k])] if k < counts.order else counts.top():
-                (rows.begin[1:] + np.int32(n_rows)).tofile(begins)
-                rows.word.tofile(words)
-                rows.count.astype(np.int32).tofile(numbers)
+                # not by tofile, which does not say why it failed
+                begins.write((rows.begin[1:] + np.int32(n_rows)).data)
+                words.write(np.ascontiguousarray(rows.word).data)
+                numbers.write(rows.count.astype(np.int32).data)
                 n_rows += len(rows.word)
     return stored(prefix, counts.order)
 

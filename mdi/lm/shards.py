@@ -23,7 +23,7 @@ import numpy as np
 from mdi import room
 from mdi.cluster import Here, Runner
 from mdi.errors import MdiError
-from mdi.files import make_folder
+from mdi.files import make_folder, writing
 from mdi.lm.trie import Trie
 from mdi.threads import in_threads
 
@@ -130,8 +130,14 @@ def job_folder(path: str, about: dict[str, Any]) -> Iterator[str]:
         for old in folder.iterdir():
             if not same or old.suffix == ".array":
                 old.unlink()
-    note.write_text(mine)
-    yield str(folder.resolve())
+    with writing(str(note)) as stream:
+        stream.write(mine.encode())
+    try:
+        yield str(folder.resolve())
+    except BaseException:
+        if all(one.suffix == ".array" or one.name == note.name for one in folder.iterdir()):  # nothing to use again
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
     shutil.rmtree(folder, ignore_errors=True)
 
 
