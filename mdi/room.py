@@ -7,7 +7,6 @@ has their arrays any more, and with the folder.
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import io
 import json
@@ -32,39 +31,15 @@ Array = NDArray[Any]
 # Smaller arrays are always in memory.
 SMALL = 1 << 16
 LOOK = 0.02  # seconds between two looks at what is resident
+_RESIDENT = "/proc/self/statm"
 _POPULATE_WRITE = 23  # Linux's MADV_POPULATE_WRITE, from 5.14 on
 
 
-class _File:
-    """A file that is mapped. `own`: it goes with its last array here."""
-
-    def __init__(self, path: str, own: bool) -> None:
-        with open(path, "r+b") as stream:
-            self.map = mmap.mmap(stream.fileno(), 0)
-        self.path, self.size = path, len(self.map)
-        self.at = np.frombuffer(self.map, np.uint8).ctypes.data
-        known = weakref.finalize(self.map, _forget, self.at, path, own)
-        known.atexit = False
-        _files[self.at] = weakref.ref(self.map), path, known
-        bisect.insort(_places, self.at)
-
-
-_files: dict[int, tuple[weakref.ref, str, weakref.finalize]] = {}  # by where they begin in memory
-_places: list[int] = []
+_files: dict[int, tuple[weakref.ref, str, weakref.finalize]] = {}  # what is mapped, by where it begins in memory
 _opened: weakref.WeakValueDictionary[str, mmap.mmap] = weakref.WeakValueDictionary()
 _lock = threading.RLock()
 _folder: str | None = None
 _limited = False
-
-
-def _forget(at: int, path: str, own: bool) -> None:
-    with _lock:
-        _files.pop(at, None)
-        if at in _places:
-            _places.remove(at)
-    if own:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
 
 
 @contextlib.contextmanager
@@ -72,15 +47,14 @@ def arrays_in(folder: str | None, memory: int | None = None) -> Iterator[None]:
     """Large arrays that are made meanwhile are in files of this folder. `memory`: of these files no more than so many
     bytes are to be resident."""
     global _folder, _limited
-    before, _folder, _limited = _folder, folder, memory is not None
-    done = threading.Event()
-    watch = threading.Thread(target=_watch, args=(memory or 0, done), daemon=True)
+    before, done = (_folder, _limited), threading.Event()
+    _folder, _limited = folder, memory is not None
     try:
-        if memory is not None:
-            watch.start()
+        if memory is not None and os.path.exists(_RESIDENT):
+            threading.Thread(target=_watch, args=(memory, done), daemon=True).start()
         yield
     finally:
-        _folder = before
+        _folder, _limited = before
         done.set()
 
 
@@ -89,8 +63,10 @@ def empty(size: int, dtype: Any, least: int = SMALL) -> Array:
     kind = np.dtype(dtype)
     if _folder is None or size * kind.itemsize < least:
         return np.empty(size, kind)
-    with _new_file() as stream:  # a disk that is full is an error now, not a signal later
-        os.posix_fallocate(stream.fileno(), 0, size * kind.itemsize)
+    with _new_file() as stream:
+        if hasattr(os, "posix_fallocate"):  # a disk that is full is an error now, not a signal later
+            os.posix_fallocate(stream.fileno(), 0, size * kind.itemsize)
+        stream.truncate(size * kind.itemsize)
     array = _array(stream.name, 0, size, kind, own=True)
     if not _limited:
         with contextlib.suppress(OSError):  # all pages at once are made sooner than one by one
@@ -137,24 +113,35 @@ def shared(array: Array) -> Array:
 
 
 def _array(path: str, offset: int, size: int, dtype: Any, own: bool = False) -> Array:
+    """What lies there in a file. `own`: the file goes with the last array in it."""
     with _lock:
         mapped = _opened.get(path)
         if mapped is None:
-            mapped = _opened[path] = _File(path, own).map
+            with open(path, "r+b") as stream:
+                mapped = _opened[path] = mmap.mmap(stream.fileno(), 0)
+            at = np.frombuffer(mapped, np.uint8).ctypes.data
+            gone = weakref.finalize(mapped, _forget, at, path, own)
+            gone.atexit = False
+            _files[at] = weakref.ref(mapped), path, gone
     return np.frombuffer(mapped, dtype, size, offset)
+
+
+def _forget(at: int, path: str, own: bool) -> None:
+    _files.pop(at, None)
+    if own:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def _where(array: Array) -> tuple[str, int] | None:
     """(file, byte) of an array that is in one."""
     if array.ndim != 1 or not array.flags.c_contiguous or not len(array):
         return None
-    with _lock:
-        i = bisect.bisect_right(_places, array.ctypes.data) - 1
-        found = _files.get(_places[i]) if i >= 0 else None
-        mapped = found[0]() if found else None
-        if mapped is None or found is None or array.ctypes.data + array.nbytes > _places[i] + len(mapped):
-            return None
-        return found[1], array.ctypes.data - _places[i]
+    begin = array.ctypes.data
+    at = max((at for at in list(_files) if at <= begin), default=0)
+    ref, path, _ = _files.get(at, (lambda: None, "", None))
+    mapped = ref()
+    return None if mapped is None or begin + array.nbytes > at + len(mapped) else (path, begin - at)
 
 
 class _Pickler(pickle.Pickler):
@@ -172,16 +159,11 @@ class _Pickler(pickle.Pickler):
                 _, array = self.copies.setdefault(id(value), (value, shared(value)))
             if found := _where(array):
                 if self.give:
-                    _owner(found[0]).detach()
+                    next(gone for _, path, gone in list(_files.values()) if path == found[0]).detach()
                 return _array, (*found, len(array), array.dtype, self.give)
         if hasattr(value, "py_func"):
             return _function, (value.__module__, value.__name__)
         return NotImplemented
-
-
-def _owner(path: str) -> weakref.finalize:
-    with _lock:
-        return next(known for _, other, known in _files.values() if other == path)
 
 
 def _function(module: str, name: str) -> Any:
@@ -202,16 +184,16 @@ def keep(path: Path, lists: dict[str, list[Array]]) -> None:
     for name, arrays in lists.items():
         told[name] = []
         for i, array in enumerate(arrays):
-            found = _where(array)
-            file = path.with_name(f"{path.name}.{name}.{i}")
+            file, offset = path.with_name(f"{path.name}.{name}.{i}"), 0
             file.unlink(missing_ok=True)
-            if found is None:
+            try:
+                there, offset = _where(array) or ("", 0)
+                os.link(there, file)
+            except OSError:  # it is in none, or they cannot have two names here
+                offset = 0
                 with replacing(str(file), sync=False) as stream:
                     stream.write(array.tobytes())
-            else:
-                os.link(found[0], file)
-            about = found[1] if found else 0, len(array), array.dtype.str, isal_zlib.crc32(array.data)
-            told[name].append([file.name, *about])
+            told[name].append([file.name, offset, len(array), array.dtype.str, isal_zlib.crc32(array.data)])
     with replacing(str(path), sync=False) as stream:
         stream.write(json.dumps(told).encode())
 
@@ -240,16 +222,14 @@ def _checked(path: Path, name: str, offset: int, size: int, kind: str, crc: int)
 
 def let_go() -> None:
     """No page of a file need be resident now: what is needed comes again."""
-    with _lock:
-        for mapped in [ref() for ref, _, _ in _files.values()]:
-            if mapped is not None:
-                mapped.madvise(mmap.MADV_DONTNEED)
+    for ref, _, _ in list(_files.values()):
+        if (mapped := ref()) is not None:
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _watch(memory: int, done: threading.Event) -> None:
-    page = os.sysconf("SC_PAGE_SIZE")
     while not done.wait(LOOK):
-        with open("/proc/self/statm") as stream:
-            resident = int(stream.read().split()[2]) * page  # of files
-        if resident > memory:
+        with open(_RESIDENT) as stream:
+            pages = int(stream.read().split()[2])  # of files
+        if pages * mmap.PAGESIZE > memory:
             let_go()
