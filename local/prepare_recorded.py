@@ -26,7 +26,7 @@ SOURCES = {"dialogue": game_dialogue.recordings, "prompts": telephone_prompts.re
 
 def prepare(args: argparse.Namespace) -> None:
     from mdi.fst.formats import write_lm
-    from mdi.speech.vosk import find_vosk_folder
+    from mdi.speech.vosk.folder import find_vosk_folder
 
     folder, downloads = Path(args.out), Path(args.downloads)
     model = find_vosk_folder(str(vosk_model.find_model(args.vosk_model, downloads)))

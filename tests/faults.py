@@ -61,7 +61,7 @@ VERBS = {
     "graph": "graph --lexicon lexicon lm OUT.graph",
     "decode": "decode graph data OUT.dec",
     "vosk-adapt": "vosk adapt --ppl dev vosk text OUT.vosk",
-    "vosk-put": "vosk put vosk small OUT.vosk",
+    "vosk-replace-lm": "vosk replace-lm vosk small OUT.vosk",
     "vosk-decode": "vosk decode real data OUT.said",  # with the model that MDI_VOSK_MODEL names
 }
 GOES_ON = (
@@ -73,7 +73,7 @@ GOES_ON = (
     "decode",
     "vosk-decode",
 )  # may leave parts that are whole
-FOLDERS = ("rescore", "score", "recordings", "graph", "decode", "vosk-adapt", "vosk-put", "vosk-decode")
+FOLDERS = ("rescore", "score", "recordings", "graph", "decode", "vosk-adapt", "vosk-replace-lm", "vosk-decode")
 
 
 def build(folder: Path) -> Path:

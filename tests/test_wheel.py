@@ -94,7 +94,7 @@ def test_every_verb_works_outside_the_clone(installed: tuple[Path, dict[str, str
         (work / "vosk" / name).parent.mkdir(parents=True)
         (work / "vosk" / name).write_text("")
     mdi("convert", background, "vosk/graph/Gr.fst")
-    mdi("vosk", "put", "vosk", "adapted.arpa.gz", "vosk-adapted")
+    mdi("vosk", "replace-lm", "vosk", "adapted.arpa.gz", "vosk-adapted")
     mdi("train", "--order", "1", "speech/lm.txt", "uni.arpa")
     mdi("train", "--order", "2", "speech/lm.txt", "bi.arpa")
     mdi("graph", "uni.arpa", "graph")

@@ -183,7 +183,7 @@ make_graphs() {
 graph_of() {
   if [[ $backend == vosk ]]; then
     make_once "$(vosk_folder "$1")" from "$2" "$data/words.txt" by \
-      mdi vosk put "$data/vosk-model" "$2" "$(vosk_folder "$1")"
+      mdi vosk replace-lm "$data/vosk-model" "$2" "$(vosk_folder "$1")"
   elif [[ $backend == kaldi ]]; then
     graph_in_recipe "$1" "$2"
   else
