@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-TINY = ("--corpus", "demo", "--tiny", "true")
+TINY = ("--tiny", "true")
 
 
 def environment() -> dict[str, str]:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdi.errors import MdiError
-from mdi.speech.acoustic import SAMPLE_RATE
-from mdi.speech.data import DataFolder, Sound, read_text
+from mdi.speech.data import SAMPLE_RATE, DataFolder, Sound, read_text
 from mdi.speech.score import best_point
 from mdi.speech.wer import align
 

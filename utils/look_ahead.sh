@@ -21,9 +21,6 @@ find_problems() {
     lacking=$(lacking_packages "$(needed_extra)" | xargs)
     [[ -z $lacking ]] \
       || echo "$script_name: to be installed from a package registry, into ${MDI_VENV:-$mdi_root/.venv}: $lacking" >&2
-    if [[ $lacking == *ttspico* ]] && ! command -v cc > /dev/null; then
-      echo "$script_name: no C compiler, which speech synthesis needs: the demo will give perplexities only" >&2
-    fi
     command -v flock > /dev/null || echo "$script_name: no program flock: do not start two runs in one folder" >&2
   fi
 }
@@ -32,7 +29,6 @@ find_problems() {
 choose_demo() {
   local why options=(--recorded dialogue --vosk-model "$vosk_model" --game "$game") folder=data/dialogue
   corpus=demo
-  if [[ $tiny == true ]]; then return; fi
   if [[ ! -e $folder/prepared ]]; then
     if ! why=$(mdi_log=none "$mdi_root/local/prepare_data.sh" --dry-run true "${options[@]}" "$folder" 2>&1); then
       why=${why//local\/prepare_data.sh: /}
@@ -43,7 +39,7 @@ choose_demo() {
     fi
     if [[ -n $why ]]; then
       echo "$script_name: no recorded speech: $why" >&2
-      echo "$script_name: the synthetic demo runs instead (--corpus demo); once this is settled: --corpus dialogue" >&2
+      echo "$script_name: the demo runs instead (--corpus demo); once this is settled: --corpus dialogue" >&2
       return
     fi
   fi
@@ -82,8 +78,10 @@ estimate_cost() {
       for folder in ${folders[@]+"${folders[@]}"}; do options+=(--speech "$folder"); done
       for pair in $set_data; do options+=(--speech "$egs_dir/${pair#*=}"); done
     elif [[ $demo == true ]]; then
-      echo "time: $([[ $tiny == true ]] && echo "about a minute" \
-        || echo "15 to 20 minutes") on two cores, after the downloads" >&2
+      echo "time: 15 to 20 minutes on two cores, after the downloads" >&2
+      return
+    elif [[ $tiny == true ]]; then
+      echo "time: about a minute on two cores" >&2
       return
     elif [[ -n $recorded ]]; then
       echo "time: 10 to 25 minutes on two cores, after the downloads, with 400 utterances and 4 models; libvosk takes 0.1" \

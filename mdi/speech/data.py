@@ -18,9 +18,9 @@ import numpy as np
 from mdi.errors import MdiError
 from mdi.files import read_lines
 from mdi.lm.vocabulary import to_str
-from mdi.speech.acoustic import SAMPLE_RATE
 
 Words = list[str]
+SAMPLE_RATE = 16_000  # hertz: what recognisers here are trained on
 # A segment may end so many seconds after its recording, as in Kaldi's extract-segments.
 OVERSHOOT = 0.5
 _BLANKS = re.compile(rb"[ \t]+")

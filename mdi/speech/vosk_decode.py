@@ -25,8 +25,7 @@ from mdi.fst.symbols import SymbolTable
 from mdi.kernels.lattice import LatticeArcs, LatticeFinals
 from mdi.lm.vocabulary import to_bytes
 from mdi.progress import Progress, say
-from mdi.speech.acoustic import SAMPLE_RATE
-from mdi.speech.data import DataFolder, Sound
+from mdi.speech.data import SAMPLE_RATE, DataFolder, Sound
 from mdi.speech.lattice import Lattice
 from mdi.speech.lattice_files import lattice_writer
 from mdi.speech.rescore import CHEAPEST, EXACT, LatticeModel, add_model, lattice_model

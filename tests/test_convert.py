@@ -1,4 +1,4 @@
-"""G.fst against Kaldi's arpa2fst and against the model itself."""
+"""G.fst against Kaldi's arpa2fst, against OpenFst and against the model itself."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from random_models import random_model, write_model
 
 from mdi.cli import main
 from mdi.errors import MdiError
-from mdi.fst.grammar import grammar, write_fst
+from mdi.fst.formats import write_lm
 from mdi.fst.openfst import Arcs, from_bytes, to_bytes
 from mdi.fst.symbols import read_symbols
+from mdi.fst.verify import verify
 from mdi.lm.arpa import read_arpa
-from mdi.lm.model import first_orders
+from mdi.lm.model import NgramModel, first_orders
 
 DATA = Path(__file__).parent / "data" / "kaldi"
 WORDS = str(DATA / "words.txt")
@@ -55,6 +56,13 @@ ngram 3=2
 def unpack(path: Path) -> bytes:
     with gzip.open(path) as stream:
         return stream.read()
+
+
+def acceptor(model: NgramModel, words: Path | str) -> Arcs:
+    """G.fst, as it is found in the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_lm(model, f"{folder}/G.fst", "fst", words)
+        return from_bytes(Path(folder, "G.fst").read_bytes())
 
 
 def walk(fst: Arcs, labels: list[int], disambiguation: int) -> float:
@@ -115,7 +123,7 @@ def test_same_acceptor_as_arpa2fst(name, words, golden, tmp_path):
 @pytest.fixture(scope="module")
 def mix():
     model = golden_model("mix")
-    return model, grammar(model, SYMBOLS).arcs
+    return model, acceptor(model, WORDS)
 
 
 @settings(max_examples=60, deadline=None)
@@ -134,7 +142,7 @@ def test_a_pruned_model_keeps_its_own_arcs(tmp_path):
     lm.write_text(PRUNED)
     table.write_text("<eps> 0\na 1\nb 2\nc 3\nout 4\n#0 5\n")
     symbols = read_symbols(str(table))
-    fst = grammar(read_arpa(str(lm), closed=False), symbols).arcs
+    fst = acceptor(read_arpa(str(lm), closed=False), table)
     # States: empty, <s>, a, out, "<s> a", "a b". Arcs: 4 words, 3 bigrams, 2 trigrams, 5 back-off arcs.
     assert (fst.n_states, fst.n_arcs) == (6, 14)
     closed = read_arpa(str(lm), quiet=True)
@@ -181,13 +189,13 @@ def test_bad_tables_are_refused(tmp_path, content, message):
     lm = tmp_path / "lm.arpa"
     lm.write_text(PRUNED)
     with pytest.raises(MdiError, match=message):
-        grammar(read_arpa(str(lm), quiet=True), read_symbols(str(table)))
+        acceptor(read_arpa(str(lm), quiet=True), table)
 
 
 def test_a_unigram_model_is_one_state(tmp_path):
     lm = tmp_path / "lm.arpa"
     lm.write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-0.3\t</s>\n-99\t<s>\n-0.3\tw000\n\n\\end\\\n")
-    fst = grammar(read_arpa(str(lm)), SYMBOLS).arcs
+    fst = acceptor(read_arpa(str(lm)), WORDS)
     assert (fst.n_states, fst.n_arcs) == (1, 1)
     assert walk(fst, [2, 2], 302) == pytest.approx(0.9 * np.log(10), abs=1e-6)
 
@@ -203,15 +211,17 @@ def test_the_file_is_what_openfst_makes_of_it(seed, order, closed, share):
         words = [w for w in ["w0", "w1", "w2", "w3", "w4", "<unk>"] if rng.random() <= share] or ["w0"]
         table = rng.permutation([*words, "#0", "<s>", "</s>"]).tolist()
         (Path(folder) / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(["<eps>", *table])))
-        made = grammar(read_arpa(lm, closed=False, quiet=True), read_symbols(f"{folder}/words.txt"))
-        made.write(f"{folder}/G.fst")
+        model = read_arpa(lm, closed=False, quiet=True)
+        made = write_lm(model, f"{folder}/G.fst", "fst", f"{folder}/words.txt", max_dropped=1.0)
+        assert verify(f"{folder}/G.fst", made)
         fst = pywrapfst.Fst.read(f"{folder}/G.fst")
         fst.connect()
         fst.arcsort("ilabel")
         data = Path(folder, "G.fst").read_bytes()
     assert fst.write_to_string() == data
     assert fst.verify()
-    assert (fst.num_states(), sum(fst.num_arcs(s) for s in fst.states())) == (made.fst.n_states, made.n_arcs)
+    arcs = sum(fst.num_arcs(s) for s in fst.states())
+    assert (fst.num_states(), arcs) == (made.n_states, made.n_arcs + made.n_states - 1)
 
 
 def test_bytes_there_and_back_and_damaged(mix, tmp_path):
@@ -224,12 +234,29 @@ def test_bytes_there_and_back_and_damaged(mix, tmp_path):
         from_bytes(b"text" * 20)
 
 
-def test_an_empty_acceptor_is_never_written(tmp_path, mix):
-    fst = mix[1]
-    dead = Arcs(fst.start, fst.begin, fst.ilabel, fst.olabel, fst.weight, fst.dest, np.full_like(fst.final, np.inf))
-    with pytest.raises(MdiError, match="empty"):
-        write_fst(dead, str(tmp_path / "G.fst"))
-    assert not (tmp_path / "G.fst").exists()
+@pytest.mark.parametrize("form", ["fst", "opengrm"])
+def test_openfst_refuses_what_is_not_what_was_to_be_written(form, tmp_path, mix):
+    pytest.importorskip("pywrapfst")
+    path = tmp_path / "G.fst.gz"
+    written = write_lm(mix[0], path, form, WORDS)
+    assert verify(str(path), written)
+    other = write_lm(first_orders(mix[0], 2), tmp_path / "other.fst", form, WORDS)
+    with pytest.raises(MdiError, match=r"OpenFst finds .* states .*expected"):
+        verify(str(path), other)
+    data = unpack(path)
+    path.write_bytes(gzip.compress(data[: len(data) // 2]))
+    with pytest.raises(MdiError, match="OpenFst cannot read what was written"):
+        verify(str(path), written)
+
+
+def test_fst_is_a_name_of_convert(tmp_path, capsys):
+    plain, named = tmp_path / "G.fst", tmp_path / "other"
+    assert main(["convert", "--words", WORDS, arpa_path("mix"), str(plain)]) == 0
+    assert main(["fst", "--words", WORDS, arpa_path("mix"), str(named)]) == 0
+    assert named.read_bytes() == plain.read_bytes()
+    assert capsys.readouterr().err.count("OpenFst reads it, with as many states and arcs") == 2
+    with pytest.raises(SystemExit):
+        main(["fst", arpa_path("mix"), str(named)])
 
 
 def parse_text(text: str) -> tuple[int, dict[int, dict[int, tuple[int, float]]], dict[int, float]]:
