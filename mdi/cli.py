@@ -39,7 +39,7 @@ VERBS = {
 }
 
 # Modules of the optional dependencies and who brings them: decoding and scoring need them, language models not.
-EXTRA_OF = {"kaldialign": "speech", "kaldiio": "vosk", "vosk": "vosk"} | dict.fromkeys(
+EXTRA_OF = {"kaldialign": "speech", "kaldiio": "vosk", "soundfile": "vosk", "vosk": "vosk"} | dict.fromkeys(
     ("dask", "distributed", "dask_jobqueue"), "cluster"
 )
 

@@ -12,7 +12,7 @@ nj=1  # jobs, each of which writes one lat.N.gz
 beam=12  # search beam
 lattice_beam=6  # beam of the lattices
 acwt=0.1  # acoustic scale of the search
-allow_pipes=true  # run the commands that tables have for recordings and features; false: refuse them
+allow_pipes=false  # run the commands that tables have for recordings, in a shell: for data that you trust
 cmd=run.pl  # run.pl, queue.pl, slurm.pl with options
 decode_script=steps/decode.sh  # in the recipe, such as steps/nnet3/decode.sh
 decode_opts=""  # further options of that script
@@ -22,8 +22,9 @@ need_arguments 3
 graph=$(absolute "${arguments[0]}") data=$(absolute "${arguments[1]}") folder=$(absolute "${arguments[2]}")
 need_files "$graph/HCLG.fst" "$graph/words.txt"
 log_to "$folder/log/decode.log"
-if [[ $allow_pipes == false ]] && grep -lE '\|[[:space:]]*$' "$data"/*.scp; then
-  fail "$data: commands in place of files, in the tables above; expected files only, as --allow-pipes is false"
+if [[ $allow_pipes == false ]] && grep -lE '\|[[:space:]]*(\[[^]]*\])?[[:space:]]*$' "$data"/*.scp; then
+  fail "$data: commands in place of files, in the tables above; expected files only, as --allow-pipes is false \
+(Kaldi's programs run them)"
 fi
 need_kaldi lattice-copy
 need_files "$egs_dir/$decode_script" "$data/feats.scp"

@@ -12,7 +12,7 @@ set -euo pipefail
 nj=1  # threads
 lattice_beam=6  # beam of the lattices
 n_best=100  # so many sequences
-allow_pipes=true  # run the commands that wav.scp has for recordings, in a shell; false: refuse them
+allow_pipes=false  # run the commands that tables have for recordings, in a shell: for data that you trust
 parse_options "$@"
 need_arguments 3
 model=${arguments[0]} data=${arguments[1]} folder=${arguments[2]}

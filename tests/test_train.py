@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -227,3 +228,20 @@ def test_step_script(tmp_path):
         failed = step(*args)
         assert failed.returncode == 1
         assert message in failed.stderr
+
+
+def test_a_full_disk_for_counts_is_named(tmp_path, capsys):
+    place = tmp_path / "small"
+    place.mkdir()
+    small = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(place)]
+    if shutil.which("mount") is None or subprocess.run(small, capture_output=True, check=False).returncode:
+        pytest.skip("mounting needs root")
+    (tmp_path / "text").write_text("".join(f"w{i % 977} w{i % 1009} w{i % 1013}\n" for i in range(100_000)))
+    try:
+        command = ["train", "--memory", "2M", "--tmp", str(place), str(tmp_path / "text"), str(tmp_path / "out.arpa")]
+        assert main(command) == 1
+        assert "cannot write counts: No space left on device; use another --tmp" in capsys.readouterr().err
+        assert not any(place.iterdir())
+        assert not (tmp_path / "out.arpa").exists()
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
