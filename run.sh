@@ -78,7 +78,7 @@ if [[ $full == true ]]; then utterances=0; fi
 choose_backend
 read_settings "$mdi_root/local/conf/backends/$backend.conf"
 parse_options "$@"
-problems=()
+problems=() omissions=()
 if [[ -n $recipe ]]; then
   find_recipe
   choose_files

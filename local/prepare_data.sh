@@ -51,6 +51,7 @@ dir=${arguments[0]}
 
 missing=() # messages, all of them shown at once
 lacks() { missing+=("$1"); }
+leaves_out() { echo "$script_name: left out: $1" >&2; }
 lacks_file() { [[ -z $1 || -r $1 ]] || lacks "$1: no such file, or it cannot be read"; }
 
 downloads=$(dirname "$dir")/downloads vosk=false
@@ -105,7 +106,7 @@ else
       elif [[ $pair == "${set_data%% *}" ]]; then
         lacks "$egs_dir/${pair#*=}/text is not there; the recipe's $data_from makes it"
       else
-        echo "$script_name: no $egs_dir/${pair#*=}/text: the set ${pair%%=*} is left out" >&2
+        leaves_out "the set ${pair%%=*}, as there is no $egs_dir/${pair#*=}/text"
       fi
       lattices=$(of_set "${pair%%=*}" "$decode_dirs")
       # a recipe that has not been decoded yet, or not all of it, still gives its perplexities
@@ -113,7 +114,7 @@ else
         options+=(--lattices "${pair%%=*}=$egs_dir/$lattices")
         decoded=true
       elif [[ -n $lattices ]]; then
-        echo "$script_name: no lattices in $egs_dir/$lattices ($model_from makes them): no WER of ${pair%%=*}" >&2
+        leaves_out "the WER of ${pair%%=*}: no lattices in $egs_dir/$lattices ($model_from makes them)"
       fi
     done
     [[ -e $default_lm || $decoded == false ]] \

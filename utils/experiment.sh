@@ -15,16 +15,16 @@ at_stage() {
   echo "--- stage $1: $2 ($corpus${part:+/$part}, $(date '+%H:%M:%S'))" >&2
 }
 
-# stage_of FILE: the stage that makes it, if one does
+# stage_of FILE: the stage that makes it, if one does: not a file of a recipe, whatever its folder is called
 stage_of() {
   case $1 in
     data/*) echo 0 ;;
-    */lm/interpolated.arpa.gz) echo 2 ;;
-    */lm/*) echo 1 ;;
-    */mdi/*) echo 3 ;;
-    */first/*) echo 4 ;;
-    */decode/* | */graph/*) echo 5 ;;
-    */rescore/*) echo 6 ;;
+    exp/*/lm/interpolated.arpa.gz) echo 2 ;;
+    exp/*/lm/*) echo 1 ;;
+    exp/*/mdi/*) echo 3 ;;
+    exp/*/first/*) echo 4 ;;
+    exp/*/decode/* | exp/*/graph/*) echo 5 ;;
+    exp/*/rescore/*) echo 6 ;;
   esac
 }
 

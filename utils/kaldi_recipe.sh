@@ -33,12 +33,17 @@ find_recipe() {
 egs/$corpus/$recipe, or give --egs-dir. If yours is laid out in the same way: --recipe $(basename "$egs_dir")"
 }
 
-# choose_files: settings with a * become the one file or folder of the recipe that they match
+# choose_files: settings with a * become the one file or folder of the recipe that they match; default_lm: the model of
+# its lattices, where there is one or the other
 choose_files() {
-  local name
+  local name pair
   for name in lang model_dir recipe_lm; do choose_one "$name"; done
   decode_dirs=${decode_dirs//MODEL/$model_dir}
-  default_lm=${default_lm:-$egs_dir/$recipe_lm}
+  if [[ -n $default_lm ]]; then return; fi
+  if [[ -e $egs_dir/$recipe_lm ]]; then default_lm=$egs_dir/$recipe_lm; fi
+  for pair in $decode_dirs; do
+    if [[ -e $egs_dir/${pair#*=}/lat.1.gz ]]; then default_lm=$egs_dir/$recipe_lm; fi
+  done
 }
 
 choose_one() {

@@ -3,17 +3,18 @@
 # sources it.
 # shellcheck disable=SC2154
 
-# find_problems: prints what is missing and puts it into the array `problems`; in a dry run also what would be installed
+# find_problems: prints what is missing and puts it into the array `problems`, and into `omissions` what is done without;
+# in a dry run also what would be installed
 find_problems() {
-  local options said lacking
+  local options line lacking
   if [[ $backend == kaldi && $stop_stage -ge 5 && -n $data_dir$lattice_dir$recipe ]]; then look_for_kaldi; fi
-  if [[ $reads_data == true ]]; then
+  # at a later stage too, where the data are not there yet
+  if [[ $reads_data == true || ($dry_run == true && ! -e data/$corpus/prepared) ]]; then
     mapfile -t options < <(data_options)
-    if ! said=$(mdi_log=none "$mdi_root/local/prepare_data.sh" --dry-run true "${options[@]}" "data/$corpus" 2>&1); then
-      mapfile -t -O "${#problems[@]}" problems <<< "$said"
-    elif [[ $dry_run == true && -n $said ]]; then
-      echo "$said" >&2
-    fi
+    while IFS= read -r line; do
+      line=${line#local/prepare_data.sh: }
+      if [[ $line == "left out: "* ]]; then omissions+=("${line#left out: }"); else problems+=("$line"); fi
+    done < <(mdi_log=none "$mdi_root/local/prepare_data.sh" --dry-run true "${options[@]}" "data/$corpus" 2>&1 || true)
   fi
   if [[ $dry_run == false ]]; then
     show_problems
@@ -54,12 +55,16 @@ download_dialogue() {
     exec "$0/local/prepare_data.sh" "${@:2}"' "$mdi_root" "$(lacking_packages dialogue)" --only-downloads true "$@"
 }
 
-# show_problems: all of them, as one message
+# show_problems: all of them, as one message, and what is done without as another
 show_problems() {
-  local problem
-  if [[ ${#problems[@]} -eq 0 ]]; then return; fi
-  echo "$script_name: missing, or to be settled first:" >&2
-  for problem in "${problems[@]}"; do echo "  - ${problem#local/prepare_data.sh: }" >&2; done
+  if [[ ${#omissions[@]} -gt 0 ]]; then
+    echo "$script_name: left out:" >&2
+    printf '  - %s\n' "${omissions[@]}" >&2
+  fi
+  if [[ ${#problems[@]} -gt 0 ]]; then
+    echo "$script_name: missing, or to be settled first:" >&2
+    printf '  - %s\n' "${problems[@]}" >&2
+  fi
 }
 
 # estimate_cost: of each part, from the prepared data, or from what stage 0 will read
