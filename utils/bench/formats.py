@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times reading and writing a model in every form, beside Kaldi's and OpenFst's own programs where they are on PATH.
 
-    utils/bench_formats.py [--words words.txt] [--repeat 3] [--tmp DIR] LM
+    utils/bench/formats.py [--words words.txt] [--repeat 3] [--tmp DIR] LM
 
 LM is a model in any form. Seconds are the fastest of the repeats, wall clock and processor time of this process, with
 kernels compiled before; the model is in memory before it is written. The programs' times include their start, and
@@ -102,7 +102,7 @@ def main() -> int:
     parser.add_argument("--tmp", metavar="DIR", help="folder for the models (the system's)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench_formats.", dir=args.tmp) as folder:
-        return exit_code("utils/bench_formats.py", lambda: bench(args, Path(folder)))
+        return exit_code("utils/bench/formats.py", lambda: bench(args, Path(folder)))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 """Times `mdi adapt` and `mdi mix`, everything included, on a synthetic background against loading the same ARPA file
 with KenLM; and `mdi adapt` on a cached background, with a model or a delta as its result.
 
-    bench_adapt.py [--ngrams 14.2e6] [--order 3] [--repeat 3] [--gzip] [--kenlm-python PYTHON] [--results RESULTS.md]
-    FOLDER
+    utils/bench/adapt.py [--ngrams 14.2e6] [--order 3] [--repeat 3] [--gzip] [--kenlm-python PYTHON]
+                         [--results RESULTS.md] FOLDER
 
 FOLDER keeps the generated model (as text and, with --gzip, packed) and text between runs. KenLM is its PyPI module,
 taken from this Python or from the one given; without it the ratio is left out. Runs alternate and the fastest of each
@@ -158,7 +158,7 @@ def main() -> int:
     print("\n".join(lines))
     if args.results:
         command = (
-            f"utils/bench_adapt.py --ngrams {args.ngrams:g} --order {args.order}{' --gzip' if args.gzip else ''} FOLDER"
+            f"utils/bench/adapt.py --ngrams {args.ngrams:g} --order {args.order}{' --gzip' if args.gzip else ''} FOLDER"
         )
         name = f"adapt-{args.ngrams:g}-{args.order}{suffix}"
         title = f"Adapting {ngrams / 1e6:.1f}M n-grams end to end{', gzipped' if args.gzip else ''}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The sweep of three thresholds as one job against its most expensive member run alone, both as commands, in one run.
 
-    utils/bench_sweep.py BACKGROUND.arpa.gz TEXT.gz [--min-counts 2-2-2,5-3-2,6-4-3] [--runs 3]
+    utils/bench/sweep.py BACKGROUND.arpa.gz TEXT.gz [--min-counts 2-2-2,5-3-2,6-4-3] [--runs 3]
 
 Prints the wall times (the best of the runs: machines are shared) and their ratio; the goal is at most 1.5.
 """

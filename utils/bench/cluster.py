@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What shards and Dask cost: the same adaptation in one process, in shards one after the other, and on Dask workers.
 
-    bench_cluster.py [--shards 2,4,8] [--workers 2,2-8] [--memory 800M] BACKGROUND.arpa TEXT
+    utils/bench/cluster.py [--shards 2,4,8] [--workers 2,2-8] [--memory 800M] BACKGROUND.arpa TEXT
 
 2-8 is 2 workers and 8 shards. Prints for each the seconds of an iteration (median), what its messages carry, the
 seconds of `mdi adapt --min-counts 2` from reading to the certificate, those of the processor over all processes (of

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes a seeded back-off model of the shape that Kneser-Ney gives on news text, and text of a domain beside it.
 
-    make_synthetic_lm.py [--ngrams 14e6] [--order 3] [--seed 1] [--text OUT.txt[.gz] --text-words 800000] OUT.arpa[.gz]
+    utils/bench/make_synthetic_lm.py [--ngrams 14e6] [--order 3] [--seed 1] [--text OUT.txt[.gz] --text-words 800000]
+                                     OUT.arpa[.gz]
 
 Words are Zipfian. A history draws words until it has met as many different ones as its own frequency allows (Heaps),
 partly from the whole language and partly from favourites of its own; how often it drew each is the count. An n-gram of

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Partition scaling beside the paper's update, GIS with its constant and L-BFGS, on one problem.
 
-    utils/bench_solvers.py BACKGROUND.arpa.gz TEXT.gz [--min-counts 2-2-2,5-3-2,6-4-3] [--max-iters 60]
+    utils/bench/solvers.py BACKGROUND.arpa.gz TEXT.gz [--min-counts 2-2-2,5-3-2,6-4-3] [--max-iters 60]
 
 Prints, as a Markdown table, D after 5, 10, 20 and so many iterations, and the iterations to an L1 distance of 1e-3 of
 targets and marginals. An iteration is one evaluation of the dual, which costs the same for all.
@@ -10,13 +10,11 @@ targets and marginals. An iteration is one evaluation of the dual, which costs t
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from updates import UPDATES
 
 from mdi.adaptation.adapter import Adapter
-from mdi.adaptation.solver import Step
+from mdi.adaptation.solver import Step, solve
 from mdi.lm.arpa import read_arpa
 
 NAMES = {
@@ -52,7 +50,8 @@ def main() -> None:
         print(f"| update | {' | '.join(map(str, marks))} | to L1 <= {TOLERANCE:g} | ms per iteration |")
         print(f"|---{'|---' * (len(marks) + 2)}|")
         for solver, name in NAMES.items():
-            steps = problem.solve(solver=solver, tolerance=TOLERANCE, max_iters=args.max_iters).steps
+            options = {"tolerance": TOLERANCE, "max_iters": args.max_iters, "update": UPDATES[solver]}
+            steps = solve(problem.dual, problem.target, **options).steps
             done = next((str(step.iteration) for step in steps if step.l1 <= TOLERANCE), f"> {len(steps)}")
             cost = 1000 * (steps[-1].seconds - steps[0].seconds) / max(1, len(steps) - 1)
             print(f"| {name} | {' | '.join(cell(steps, mark) for mark in marks)} | {done} | {cost:.0f} |", flush=True)

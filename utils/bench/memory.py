@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Peak memory of the verbs on a synthetic model, in bytes per n-gram, and their processor time, beside KenLM's load.
 
-    bench_memory.py [--ngrams 13e6] [--order 3] [--gzip] [--verbs adapt,mix,...] [--against FOLDER]
+    utils/bench/memory.py [--ngrams 13e6] [--order 3] [--gzip] [--verbs adapt,mix,...] [--against FOLDER]
                     [--kenlm-python PYTHON] [--results RESULTS.md] FOLDER
 
 FOLDER keeps what is generated between runs: the model, text of a domain, a model of that text for `mix`, words.txt, and
@@ -19,7 +19,7 @@ import os
 import sys
 from pathlib import Path
 
-from bench_adapt import LOAD_KENLM, Run, has_kenlm, make, run
+from adapt import LOAD_KENLM, Run, has_kenlm, make, run
 from results_section import replace_section
 
 BASE = 110 * 2**20
@@ -107,7 +107,7 @@ def main() -> int:
     print("\n".join(lines))
     if args.results:
         options = f"--ngrams {args.ngrams:g} --order {args.order}{' --gzip' if args.gzip else ''}"
-        command = f"utils/bench_memory.py {options}{' --against BEFORE' if args.against else ''} FOLDER"
+        command = f"utils/bench/memory.py {options}{' --against BEFORE' if args.against else ''} FOLDER"
         title = f"Memory: {args.ngrams / 1e6:g}M n-grams{', gzipped' if args.gzip else ''}"
         replace_section(args.results, f"memory-{args.ngrams:g}{suffix}", title, f"`{command}`", "\n".join(lines))
     return 0

@@ -2,7 +2,7 @@
 """Seconds per iteration against the number of n-grams and of constraints: the paper's Figure 1, with its peers in the
 same run.
 
-    bench_scale.py [--ngrams 1e6,3e6,10e6,30e6] [--figure utils/figures/scale] [--results RESULTS.md] FOLDER
+    utils/bench/scale.py [--ngrams 1e6,3e6,10e6,30e6] [--figure utils/figures/scale] [--results RESULTS.md] FOLDER
 
 FOLDER keeps the synthetic models (ARPA files, see make_synthetic_lm.py) between runs. Needs the package's extra
 `report`.
@@ -34,7 +34,7 @@ import pandas as pd
 from numba import njit
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from bench_adapt import make
+from adapt import make
 from results_section import replace_section
 
 from mdi.adaptation.adapter import Adapter
@@ -262,7 +262,7 @@ def main() -> int:
     body = table([one, two, text, pandas, naive], [by_constraints, pandas_by_constraints], active, args)
     print(body)
     if args.results:
-        command = f"`utils/bench_scale.py --ngrams {args.ngrams} FOLDER`"
+        command = f"`utils/bench/scale.py --ngrams {args.ngrams} FOLDER`"
         replace_section(args.results, "scale", "Scale: seconds per iteration (the paper's Figure 1)", command, body)
     return 0
 

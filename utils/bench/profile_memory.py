@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Where a verb needs its memory: the peak, the moment of it, and how high each step came.
 
-    profile_memory.py [--every 0.005] VERB [OPTION...] FILE...          # as after `mdi`
+    utils/bench/profile_memory.py [--every 0.005] VERB [OPTION...] FILE...          # as after `mdi`
 
 Runs the verb in this process beside a thread that looks again and again at how much memory is resident, and at what
 mdi is doing: the functions of mdi that the main thread is in. Steps are listed in the order in which they were first

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times mdi beside SRILM's ngram-count, KenLM's lmplz and the kenlm module of Python, whichever it finds, in one run.
 
-    utils/bench_lm.py [--order 3] [--vocab WORDS] [--repeat 3] [--kenlm-python PYTHON] TEXT[.gz]
+    utils/bench/lm.py [--order 3] [--vocab WORDS] [--repeat 3] [--kenlm-python PYTHON] TEXT[.gz]
 
 Training: wall-clock seconds and peak memory of each program from plain text to a plain ARPA file, the fastest of the
 repeats; mdi's kernels are compiled before. Loading: the model just trained, read by mdi and by kenlm. A ratio is ours
@@ -51,7 +51,7 @@ def measure(command: list[str], stdin: Path | None = None, stdout: Path | None =
             target.close()
         if process.returncode:
             said.seek(0)
-            sys.exit(f"utils/bench_lm.py: {' '.join(command)} failed:\n{said.read().decode(errors='replace')[-2000:]}")
+            sys.exit(f"utils/bench/lm.py: {' '.join(command)} failed:\n{said.read().decode(errors='replace')[-2000:]}")
     return Measured(seconds, usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10), printed)
 
 
@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--tmp", metavar="DIR", help="folder for the text and the models (the system's)")
     args = parser.parse_args()
     if not os.access(args.text, os.R_OK):
-        sys.exit(f"utils/bench_lm.py: {args.text}: no such file, or it cannot be read")
+        sys.exit(f"utils/bench/lm.py: {args.text}: no such file, or it cannot be read")
     with tempfile.TemporaryDirectory(prefix="bench_lm.", dir=args.tmp) as folder:
         text = Path(folder) / "text"
         with open(text, "wb") as plain:

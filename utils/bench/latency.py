@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How soon an adaptation is there, with the background in the cache (MDI_CACHE), and what of that is not ours.
 
-    utils/bench_latency.py BACKGROUND.arpa.gz TEXT [--words 1000,10000]
+    utils/bench/latency.py BACKGROUND.arpa.gz TEXT [--words 1000,10000]
 
 For the first so many words of TEXT: a process that adapts and writes a delta, from its start to its end, and the same
 in a Python process that holds the background. All beside reading the background once from its text, and beside the
@@ -115,4 +115,4 @@ def processes(command: list[str], repeat: int) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    sys.exit(exit_code("utils/bench_latency.py", main))
+    sys.exit(exit_code("utils/bench/latency.py", main))
