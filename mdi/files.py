@@ -120,7 +120,7 @@ def check_regular(path: str) -> None:
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
-        what = f"a link to '{os.readlink(path)}', which leads nowhere" if os.path.islink(path) else error.strerror
+        what = f"a link to '{os.readlink(path)[:80]}', which leads nowhere" if os.path.islink(path) else error.strerror
         raise MdiError(f"{path}: {what}; expected a file") from error
     if not stat.S_ISREG(mode):
         what = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "no regular file"
