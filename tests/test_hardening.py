@@ -687,8 +687,15 @@ def test_packages_are_unpacked_into_their_folder(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_verbs_on_a_machine_that_fails():
-    """All verbs, at every call: python3 tests/faults.py."""
-    command = [sys.executable, str(Path(__file__).parent / "faults.py"), "vocab", "prune", "delta", "vosk-put"]
+    """All verbs, at every call: python3 tests/stress/faults.py."""
+    command = [
+        sys.executable,
+        str(Path(__file__).parent / "stress" / "faults.py"),
+        "vocab",
+        "prune",
+        "delta",
+        "vosk-put",
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert [line.split("\t")[2] for line in done.stdout.splitlines()] == ["0"] * 4

@@ -49,8 +49,8 @@ def test_killed_in_every_stage_it_goes_on_to_the_same_table(tiny, tmp_path):
 
 
 def test_verbs_killed_at_any_moment():
-    """Hundreds of times: python3 tests/kills.py."""
-    command = [sys.executable, str(ROOT / "tests" / "kills.py"), "--times", "3", "adapt", "vosk"]
+    """Hundreds of times: python3 tests/stress/kills.py."""
+    command = [sys.executable, str(ROOT / "tests" / "stress" / "kills.py"), "--times", "3", "adapt", "vosk"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert [line.split("\t")[3] for line in done.stdout.splitlines()] == ["0", "0"]

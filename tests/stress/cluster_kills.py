@@ -1,6 +1,6 @@
 """kill -9 of the client, of workers or of all, at random moments of `mdi adapt` and `mdi train` on Dask. By hand:
 
-    python3 tests/cluster_kills.py [NUMBER] [SEED]
+    python3 tests/stress/cluster_kills.py [NUMBER] [SEED]
 
 After each a job whose client was killed is started again, and maybe killed again; one that has lost a worker goes on by
 itself. In the end there must be the file that one process writes, byte for byte, no folder of shards, no temporary file
@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 from random_models import random_model, random_text, write_model, write_text
 

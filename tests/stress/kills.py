@@ -1,6 +1,6 @@
 """kill -9 at moments by chance: the next run makes what it would have made, and nothing else is left. By hand:
 
-    python3 tests/kills.py [--times N] [--seed N] [VERB... | recipe]
+    python3 tests/stress/kills.py [--times N] [--seed N] [VERB... | recipe]
 
 A verb runs in a process of its own over the model that it made before; in the moment of its death either that model or
 the new one is there, whole. `recipe` kills one stage of run.sh: all its processes, or the shell alone.
@@ -18,6 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from faults import HERE, state, vosk_folder
 from recipe import Stages, leftovers, without_times
 

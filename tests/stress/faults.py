@@ -1,8 +1,8 @@
 """Every verb with a machine that fails: the n-th write, fsync, rename, read, mkdir or open of a file of its own, or the
 n-th fork or start of a thread, for every n, in a process of its own (forked, so thousands take minutes). By hand:
 
-    python3 tests/faults.py [VERB...]
-    python3 tests/faults.py recipe [POINTS] [SEED]
+    python3 tests/stress/faults.py [VERB...]
+    python3 tests/stress/faults.py recipe [POINTS] [SEED]
 
 After an error the exit code is not 0, there is a line about it, outputs are as they were, and nothing else is left; a
 job that goes on where it was may leave parts. Then the same call, without a fault, makes what it would have made. A
@@ -26,6 +26,7 @@ import wave
 from collections import Counter
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from recipe import Stages, leftovers, without_times
 
 HERE = Path(__file__).resolve().parent
