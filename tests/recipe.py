@@ -28,6 +28,11 @@ def run(
     )
 
 
+def run_mdi(*arguments: object, **options) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "mdi", *map(str, arguments)]
+    return subprocess.run(command, text=True, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
+
+
 def leftovers(folder: Path) -> list[Path]:
     """What an interrupted write leaves under its temporary name."""
     return list(Path(folder).rglob("*.tmp"))

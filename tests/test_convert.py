@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from goldens import arpa_path, golden_model
+from goldens import GOOD, arpa_path, golden_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_model, write_model
@@ -321,3 +321,9 @@ def test_k2_text_costs_what_kaldilm_says(name, tmp_path):
         assert text_cost(ours, labels) == pytest.approx(text_cost(theirs, labels), abs=1e-3)
     # kaldilm keeps states that nothing but a back-off leaves
     assert len(ours[1]) <= len(theirs[1])
+
+
+def test_numbers_of_words_cost_no_memory(tmp_path, capsys):
+    (tmp_path / "words.txt").write_text("<eps> 0\na 1\n#0 2\nb 1000000000\n")
+    assert main(["fst", "--words", str(tmp_path / "words.txt"), GOOD, str(tmp_path / "G.fst")]) == 1
+    assert "the word 'b' has the number 1000000000" in capsys.readouterr().err

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from recipe import ROOT, TINY, environment, leftovers, run
@@ -54,3 +56,20 @@ def test_verbs_killed_at_any_moment():
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert [line.split("\t")[3] for line in done.stdout.splitlines()] == ["0", "0"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_verbs_on_a_machine_that_fails():
+    """All verbs, at every call: python3 tests/stress/faults.py."""
+    command = [
+        sys.executable,
+        str(Path(__file__).parent / "stress" / "faults.py"),
+        "vocab",
+        "prune",
+        "delta",
+        "vosk-put",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [line.split("\t")[2] for line in done.stdout.splitlines()] == ["0"] * 4

@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from goldens import GOOD
 from lattice_data import KALDI, LAT, WORDS, best_costs, best_words
 
+from mdi.cli import main
 from mdi.speech.lattice import best_path
 from mdi.speech.lattice_files import read_lattices
 
@@ -361,3 +363,102 @@ def test_a_script_that_fails_later_is_an_error(ami, last, message):
     assert done.returncode == 1
     assert message in done.stderr
     assert not (ours / "scoring_kaldi" / "best_wer").exists()
+
+
+HOSTILE = [
+    "$(touch${IFS}ran)",
+    "`touch${IFS}ran`",
+    ";touch${IFS}ran;",
+    "'\"&|>ran",
+    "%s%n{0}\\x41",
+    "-rf",
+    "*",
+    "../ran",
+]
+
+
+def test_names_of_utterances_and_words_are_data(tmp_path):
+    """Through the steps of a recipe: no shell, format or path is made of them."""
+    lattices, data = tmp_path / "lats", tmp_path / "data"
+    lattices.mkdir()
+    data.mkdir()
+    names = ["<eps>", *HOSTILE, "<unk>", "#0", "<s>", "</s>"]
+    (tmp_path / "words.txt").write_text("".join(f"{word} {i}\n" for i, word in enumerate(names)))
+    said = {f"{word}-{i}": HOSTILE[i - 1] for i, word in enumerate(HOSTILE, 1)}
+    (data / "text").write_text("".join(f"{name} {word} {word}\n" for name, word in sorted(said.items())))
+    (data / "utt2spk").write_text("".join(f"{name} s{name.replace('/', '')}\n" for name in sorted(said)))
+    archive = "".join(f"{name} \n0 1 {i} 1,1,1\n1 2 {i} 1,1,1\n2 0,0,\n\n" for i, name in enumerate(said, 1))
+    (lattices / "lat.1.gz").write_text(archive)
+    (lattices / "num_jobs").write_text("1\n")
+    (tmp_path / "text").write_text("".join(f"{word} {word}\n" for word in HOSTILE))
+    assert main(["train", "--order", "2", "--min-counts", "1", str(tmp_path / "text"), str(tmp_path / "lm")]) == 0
+    calls = [
+        ["rescore.sh", "--words", "words.txt", "lm", "lm", "lats", "new"],
+        ["score.sh", "--words", "words.txt", "data", "new"],
+        ["score.sh", "--words", "words.txt", "--compare-with", "new", "data", "new"],
+        ["adapt_recordings.sh", "--words", "words.txt", "--data", "data", "lm", "lats", "own"],
+    ]
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    before = {path.name for path in ROOT.iterdir()}
+    for name, *arguments in calls:
+        command = ["bash", str(ROOT / "steps" / name), *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+    assert "%WER 0.00 [ 0 / 16," in (tmp_path / "own" / "scoring_kaldi" / "best_wer").read_text()
+    assert not list(tmp_path.rglob("ran"))
+    assert {path.name for path in ROOT.iterdir()} == before
+
+
+def test_bash_runs_no_code_from_results(tmp_path):
+    details = tmp_path / "tuned" / "scoring_kaldi" / "wer_details"
+    details.mkdir(parents=True)
+    (details / "lmwt").write_text("a[$(touch ran)]\n")
+    (details / "wip").write_text("0.0\n")
+    for name in ("data", "new", "bin", "utils", "steps"):
+        (tmp_path / name).mkdir()
+    for name in ("words.txt", "data/text", "new/lat.1.gz", "new/num_jobs"):
+        (tmp_path / name).touch()
+    programs = "lattice-best-path lattice-scale lattice-add-penalty compute-wer compute-wer-bootci align-text"
+    for program in programs.split():  # Kaldi's are looked for, and not called
+        (tmp_path / "bin" / program).write_text("#!/bin/sh\n")
+        (tmp_path / "bin" / program).chmod(0o755)
+    call = ["--egs-dir", ".", "--tuned-on", "tuned", "--words", "words.txt", "data", "new"]
+    done = subprocess.run(
+        ["bash", str(ROOT / "steps" / "score_kaldi.sh"), *call], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "expected a whole number" in done.stderr, done.stderr
+    assert not list(tmp_path.rglob("ran"))
+
+
+def test_run_sh_refuses_commands_in_wav_scp(tmp_path):
+    (tmp_path / "wav.scp").write_text("r touch ran; cat voice.wav |\n")
+    (tmp_path / "HCLG.fst").touch()
+    (tmp_path / "words.txt").touch()
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    model = tmp_path / "vosk-model"
+    for name in ("am/final.mdl", "graph/HCLr.fst"):
+        (model / name).parent.mkdir(parents=True, exist_ok=True)
+        (model / name).touch()
+    assert main(["convert", GOOD, str(model / "graph" / "Gr.fst")]) == 0
+    calls = [
+        ["steps/decode_kaldi.sh", "--allow-pipes", "false", "--egs-dir", ".", ".", ".", "out"],
+        ["steps/decode_vosk.sh", "--allow-pipes", "false", "vosk-model", ".", "out"],
+        ["run.sh", "--allow-pipes", "false", "--backend", "vosk", "--corpus", "mine", "--stage", "5"],
+    ]
+    data = tmp_path / "data" / "mine"
+    (data / "speech" / "dev").mkdir(parents=True)
+    (data / "sets").write_text("dev\n")
+    (data / "speech" / "dev" / "wav.scp").write_text("r touch ran; cat voice.wav |\n")
+    (data / "vosk-model").symlink_to(model)
+    (data / "words.txt").touch()
+    for name in ("data/mine/default", "exp/mine/lm/interpolated", "exp/mine/mdi/prior", "exp/mine/mdi/best"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(GOOD, tmp_path / f"{name}.arpa.gz")
+    for script, *options in calls:
+        command = ["bash", str(ROOT / script), *options]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
+        assert done.returncode == 1
+        assert "--allow-pipes" in done.stderr, done.stderr
+    assert not list(tmp_path.rglob("ran"))
