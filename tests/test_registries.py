@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
+import registries
 
 from mdi.errors import MdiError
+
+
+def test_a_package_comes_into_the_folder_that_is_named_from_here(tmp_path, monkeypatch):
+    """The folder is relative, as in run.sh, and the program runs within another one."""
+    program = "import sys, pathlib; pathlib.Path(sys.argv[sys.argv.index('--dest') + 1], 'x_y-1.0-py3-none-any.whl')"
+    monkeypatch.setattr(registries, "PIP", [sys.executable, "-c", f"{program}.write_text('a wheel')"])
+    monkeypatch.chdir(tmp_path)
+    package = registries.Package("x-y", "1.0", hashlib.sha256(b"a wheel").hexdigest())
+    assert package.download(Path("data/downloads")).read_text() == "a wheel"
+    assert [path.name for path in (tmp_path / "data/downloads").iterdir()] == [package.file]
 
 
 def test_packages_are_unpacked_into_their_folder(tmp_path):
