@@ -25,7 +25,6 @@ from mdi.lm.text import SPECIAL, Text
 from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, read_words, to_bytes
 from mdi.progress import Progress, say
 from mdi.speech.data import DataFolder, fields
-from mdi.speech.rxfilename import Source
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
 NOT_WORDS = {BOS, EOS, "<eps>", "#0"}
@@ -204,13 +203,6 @@ def choose_vocabulary(
     return sorted(chosen)
 
 
-def from_anywhere(recording: Source) -> str:
-    """An entry of wav.scp that stays right wherever one stands; commands are left as they are."""
-    if recording.command is not None:
-        return f"{recording.command}|"
-    return os.path.abspath(recording.path) + ("" if recording.offset is None else f":{recording.offset}")
-
-
 def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path) -> None:
     """A data folder in sorted order, with absolute paths where it names files; lattices by links."""
     target = folder / "speech" / name
@@ -224,8 +216,8 @@ def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path) 
         else:
             (target / file).unlink(missing_ok=True)
     if (source / "wav.scp").exists():
-        rows = [f"{name} {from_anywhere(entry)}" for name, entry in DataFolder(source).recordings().items()]
-        write_lines(target / "wav.scp", rows)
+        recordings = DataFolder(source).recordings().items()
+        write_lines(target / "wav.scp", [f"{name} {recording.absolute()}" for name, recording in recordings])
     if lattices:
         (folder / "lattices" / name).mkdir(parents=True, exist_ok=True)
         jobs = Path(lattices) / "num_jobs"

@@ -13,7 +13,15 @@ import argparse
 import time
 
 from mdi.certificate import write_certificate
-from mdi.commands.options import add_model_arguments, check_model_output, read_model, sum_fields, write_model
+from mdi.commands.options import (
+    add_cluster_arguments,
+    add_model_arguments,
+    check_model_output,
+    read_model,
+    sharding,
+    sum_fields,
+    write_model,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,15 +29,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("delta", metavar="DELTA", help="file of mdi adapt --delta")
     parser.add_argument("out", metavar="OUT", help="model (.gz by suffix, - for standard output)")
     add_model_arguments(parser)
+    add_cluster_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
+    started = time.monotonic()
+    check_model_output(args.out, args, [args.background])
+    with sharding(args, args.out, [args.background, args.delta], args.memory):
+        _apply(args, started)
+
+
+def _apply(args: argparse.Namespace, started: float) -> None:
     from mdi.adaptation.delta import read_delta
     from mdi.files import together
     from mdi.progress import say
 
-    started = time.monotonic()
-    check_model_output(args.out, args, [args.background])
     delta = read_delta(args.delta)
     background = read_model(args.background, args)
     delta.check(background, args.delta, args.background)

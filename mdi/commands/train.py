@@ -7,7 +7,7 @@ kn is SRILM's -kndiscount (modified Kneser-Ney, back-off form); kn-interpolated 
 --min-counts 1 and no --vocab the model of lmplz; wb is -wbdiscount. Every history of the model sums to one; a
 certificate, OUT.json, says what was done.
 
-With --cluster the text is counted in blocks and the model estimated in shards, by workers of --memory each; the result
+With --cluster the text is counted in blocks by workers of --memory each, and they check and write the model; the result
 is the same, byte for byte. A packed file is unpacked into the folder of shards first. After a failure the same command
 goes on with what has been counted.
 """
@@ -18,8 +18,6 @@ import argparse
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +26,6 @@ from mdi.commands.options import (
     add_cluster_arguments,
     add_model_arguments,
     check_model_output,
-    gap_fields,
     parse_size,
     sharding,
     sum_fields,
@@ -39,7 +36,7 @@ from mdi.progress import say
 
 if TYPE_CHECKING:
     from mdi.lm.estimate import Discount
-    from mdi.lm.sharded import Job
+    from mdi.lm.shards import Job
     from mdi.lm.text import TextStats
     from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary
 
@@ -92,10 +89,7 @@ def run(args: argparse.Namespace) -> None:
     check_model_output(args.out, args, [], *filter(None, [args.counts_out]))
     vocab = model_vocabulary(read_words(args.vocab), args.oov != "drop") if args.vocab else GrowingVocabulary(SPECIAL)
     with sharding(args, args.out, [*args.texts, *filter(None, [args.vocab])]) as job:
-        if job is None:
-            done = _train_here(args, vocab, min_counts, memory)
-        else:
-            done = _train_shards(args, job, vocab, min_counts, memory)
+        done = _train(args, job, vocab, min_counts, memory)
         with together():
             ngrams = done.write()
             write_certificate(args.out, {
@@ -122,9 +116,11 @@ class _Trained(NamedTuple):
     write: Callable[[], list[int]]
 
 
-def _train_here(
-    args: argparse.Namespace, vocab: Vocabulary | GrowingVocabulary, min_counts: list[float], memory: int
-) -> _Trained:
+def _train(
+    args: argparse.Namespace, job: Job | None, vocab: Vocabulary | GrowingVocabulary, min_counts: list[float],
+    memory: int,
+) -> _Trained:  # fmt: skip
+    from mdi.lm.blocks import stream_blocks
     from mdi.lm.counts import read_counts, stream_text, writing_counts
     from mdi.lm.estimate import checked, estimate
     from mdi.lm.normalise import worst_sum
@@ -134,6 +130,8 @@ def _train_here(
             counts = checked(
                 read_counts(args.counts, vocab, args.order, args.oov), args.counts, args.smoothing
             ).stream()
+        elif job is not None:
+            counts = stack.enter_context(stream_blocks(args.texts, vocab, args.order, args.oov, memory, job))
         else:
             counts = stack.enter_context(
                 stream_text(list(map(Path, args.texts)), vocab, args.order, args.oov, memory, args.tmp)
@@ -150,24 +148,6 @@ def _train_here(
 
     sums = sum_fields(found.model, args.out, args.format)
     return _Trained(counts.stats, found.discounts, found.left_over, found.sharing, sums, write)
-
-
-def _train_shards(
-    args: argparse.Namespace, job: Job, vocab: Vocabulary | GrowingVocabulary, min_counts: list[float], memory: int
-) -> _Trained:
-    from mdi.lm.sharded_train import train_sharded
-    from mdi.lm.vocabulary import Vocabulary
-
-    if args.counts or args.counts_out:
-        raise MdiError("--counts or --counts-out with a model in shards; expected text, and the model alone")
-    fixed = vocab if isinstance(vocab, Vocabulary) else None
-    job = replace(job, memory=job.memory or parse_size("memory", args.memory))
-    found = train_sharded(args.texts, job, args.order, fixed, args.smoothing, min_counts, args.oov, memory)
-    _say_text(found.stats, len(found.model.vocab), args)
-    _check(found.discounts, found.worst)
-    sums = gap_fields(found.written, "arpa")
-    write = partial(found.model.write, args.out)
-    return _Trained(found.stats, found.discounts, found.left_over, found.sharing, sums, write)
 
 
 def _check(discounts: list[Discount], worst: tuple[float, str]) -> None:
