@@ -31,10 +31,8 @@ VERBS = {
     "mix": "interpolate models linearly, weights tuned on development text",
     "prune": "drop the n-grams that matter least (relative entropy)",
     "ppl": "perplexity of texts under a model",
-    "convert": "turn a model into another form: ARPA, G.fst, Gr.fst (ngram FST), G.carpa",
-    "fst": "G.fst from a model, as Kaldi's arpa2fst makes it",
-    "graph": "HCLG.fst for the built-in acoustic model, from a lexicon and a language model",
-    "decode": "first-pass decoding of a Kaldi data folder to lattices",
+    "convert": "turn a model into another form: ARPA, G.fst, Gr.fst (ngram FST), G.carpa, k2",
+    "fst": "G.fst from a model, as Kaldi's arpa2fst makes it: convert --format fst",
     "rescore": "exchange the language model in lattices, exactly",
     "recordings": "adapt to each recording's own lattices, without transcripts, and rescore them",
     "vosk": "adapt or replace the models in a Vosk folder, decode with libvosk",
@@ -42,10 +40,10 @@ VERBS = {
     "check": "look a model over: format, closure, sums, what Kaldi would stumble on",
 }
 
-# Modules of the optional dependencies and who brings them: graphs, decoding and scoring need them, language models not.
-EXTRA_OF = dict.fromkeys(
-    ("pywrapfst", "kaldifst", "kaldi_decoder", "pocketsphinx", "kaldialign", "kaldiio", "soundfile"), "speech"
-) | {"vosk": "vosk"} | dict.fromkeys(("dask", "distributed", "dask_jobqueue"), "cluster")  # fmt: skip
+# Modules of the optional dependencies and who brings them: decoding and scoring need them, language models not.
+EXTRA_OF = {"kaldialign": "speech", "kaldiio": "vosk", "soundfile": "vosk", "vosk": "vosk"} | dict.fromkeys(
+    ("dask", "distributed", "dask_jobqueue"), "cluster"
+)
 
 
 def _parser(

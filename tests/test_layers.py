@@ -57,7 +57,7 @@ def test_kernels_know_nothing_else() -> None:
 
 def test_kernels_are_named_after_what_they_serve() -> None:
     modules = {path.stem for package in ("lm", "adaptation", "fst", "speech") for path in (ROOT / package).glob("*.py")}
-    shared = {"__init__", "memory", "determinize", "types"}
+    shared = {"__init__", "memory", "types"}
     assert {path.stem for path in (ROOT / "kernels").glob("*.py")} - shared <= modules
 
 
