@@ -7,6 +7,7 @@
 
 mdi_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 mdi_venv=${MDI_VENV:-$mdi_root/.venv}
+[[ $mdi_venv == /* ]] || mdi_venv=$PWD/$mdi_venv
 mdi_extra=${1:-}
 # sourced without an argument, it sees those of whoever sources it
 [[ ,$mdi_extra =~ ^(,(speech|text|openfst|vosk|dialogue|prompts|report|cluster|test))+$ ]] || mdi_extra=""
@@ -43,5 +44,6 @@ knows? Once it is installed, none is needed" >&2
   touch "$stamp"
 }
 
-mdi_setup || return 1 2> /dev/null || exit 1
+# in this package's own folder: Python looks for modules in the current one first, and what lies there is data
+(cd "$mdi_root" && mdi_setup) || return 1 2> /dev/null || exit 1
 export PATH="$mdi_venv/bin:$PATH"
