@@ -56,7 +56,6 @@ def test_importing_is_instant_and_pandas_waits() -> None:
     [
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, targets="smothed"), "targets='smothed'; expected ml or smoothed"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, oov="mpa"), "oov='mpa'; expected map, drop or error"),
-        (lambda bg: mdi.adapt(bg, IN_DOMAIN, solver="newton"), "solver='newton'; expected partition, gis, lbfgs or"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=-1), "sigma2=-1; expected a positive number"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=math.inf), "sigma2=inf"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=[1, 0]), "sigma2=0; expected a positive number"),

@@ -68,7 +68,7 @@ def check_vocabulary(path: Path, wrong: list[str]) -> set[str]:
 
 def check_audio(folder: DataFolder, wrong: list[str]) -> None:
     """Files that wav.scp names and that are not commands; utterances of segments."""
-    files = [where for where in folder.recordings().values() if not where.endswith("|")]
+    files = [source.path for source in folder.recordings().values() if source.command is None]
     if gone := [file for file in files if not Path(file).exists()]:
         wrong.append(
             f"{folder.path}/wav.scp: {len(gone):,} of {len(files):,} sound files are not there: {examples(gone)}"
@@ -178,8 +178,8 @@ def check(folder: Path) -> list[str]:
                 check_lattices(lattices, path / "text", wrong)
             if not (folder / "default.arpa.gz").exists():
                 wrong.append(f"{folder / 'default.arpa.gz'}: missing; expected the model that {lattices} was made with")
-        else:
-            needed = [path / "wav.scp", *([] if (folder / "vosk-model").exists() else [folder / "lexicon.txt"])]
+        elif not (path / "feats.scp").exists():  # with features a Kaldi recipe's own acoustic model decodes
+            needed = [path / "wav.scp", folder / "vosk-model"]
             wrong += [f"{where}: missing; expected it, or {lattices}" for where in needed if not where.exists()]
     return wrong
 

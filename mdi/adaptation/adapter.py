@@ -140,7 +140,6 @@ class Adapter:
         min_counts: Thresholds = "2",
         *,
         sigma2: Variances = None,
-        solver: str = "partition",
         tolerance: float = 1e-3,
         max_iters: int = 200,
         start: dict[str, float] | Adapted | Delta | None = None,
@@ -159,9 +158,7 @@ class Adapter:
             mu = start.mu_at([trie.ngrams(k, rows[k]) for k in range(1, len(rows))])
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
-        solution = problem.solve(
-            sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=mu, report=report
-        )
+        solution = problem.solve(sigma2=sigma2, tolerance=tolerance, max_iters=max_iters, start=mu, report=report)
         return Adapted(problem, replace(solution, mu=rounded(solution.mu)))
 
     def on_part(self) -> Adapter:
@@ -177,7 +174,6 @@ class Adapter:
         min_counts: Thresholds = "2",
         *,
         sigma2: Variances = None,
-        solver: str = "partition",
         tolerance: float = 1e-3,
         max_iters: int = 200,
         start: dict[str, float] | Delta | None = None,
@@ -186,7 +182,7 @@ class Adapter:
         """The adaptation without its model, as a delta to this background: `delta.apply(background)` gives what
         `adapt` would, `mdi.write_delta` keeps it."""
         adapted = self.on_part().adapt(
-            min_counts, sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=start,
+            min_counts, sigma2=sigma2, tolerance=tolerance, max_iters=max_iters, start=start,
             report=report,
         )  # fmt: skip
         return delta_of(adapted, identity(self.background), delta_fields(adapted))
@@ -203,7 +199,6 @@ class Adapter:
         sets: Sequence[Thresholds],
         *,
         sigma2: Variances = None,
-        solver: str = "partition",
         tolerance: float = 1e-3,
         max_iters: int = 200,
         report: Callable[[Step], None] | None = None,
@@ -217,7 +212,7 @@ class Adapter:
         last = None
         for name in sorted(size, key=lambda name: (size[name], name)):
             last = self.adapt(
-                name, sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=last, report=report,
+                name, sigma2=sigma2, tolerance=tolerance, max_iters=max_iters, start=last, report=report,
                 ground=ground,
             )  # fmt: skip
             yield last
@@ -255,7 +250,6 @@ def adapt(
     targets: str | NgramModel = "ml",
     history: NgramModel | None = None,
     oov: str = "map",
-    solver: str = "partition",
     tolerance: float = 1e-3,
     max_iters: int = 200,
     start: dict[str, float] | Adapted | Delta | None = None,
@@ -270,20 +264,17 @@ def adapt(
     variance of a Gaussian prior on lambda, one for all or one per order; with thresholds of 1 and a variance of 1 this
     is what we recommend if there is no development text. `targets`: "ml" (relative frequencies), "smoothed" (those of a
     Kneser-Ney model of the text), or a model. `history`: a model that gives p~(h) instead of the text. `oov`: "map",
-    "drop" or "error", for words that the background lacks. `solver`: "partition", "gis", "lbfgs" or "paper" (which
-    diverges). `tolerance`: L1 distance between targets and marginals to stop at; a solver that does not get there in
-    `max_iters` iterations gives a `ConvergenceWarning` and a model that is valid. `start`: an earlier result on the
-    same text, a delta of any text, or lambda by n-gram. `threads`: results do not depend on it. `cluster`: a Dask
-    client whose workers do the work, each on some shards of the background; `shards`: a folder for its arrays that all
-    workers see.
+    "drop" or "error", for words that the background lacks. `tolerance`: L1 distance between targets and marginals to
+    stop at; a solver that does not get there in `max_iters` iterations gives a `ConvergenceWarning` and a model that is
+    valid. `start`: an earlier result on the same text, a delta of any text, or lambda by n-gram. `threads`: results do
+    not depend on it. `cluster`: a Dask client whose workers do the work, each on some shards of the background;
+    `shards`: a folder for its arrays that all workers see.
     """
     with at_work(_job_of(cluster, shards)):
         kept = isinstance(background, NgramModel) or isinstance(start, Adapted)
         kind = Adapter if kept else OneAdaptation
         adapter = kind(background, text, oov=oov, targets=targets, history=history, threads=threads)
-        return adapter.adapt(
-            min_counts, sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=start
-        )
+        return adapter.adapt(min_counts, sigma2=sigma2, tolerance=tolerance, max_iters=max_iters, start=start)
 
 
 def _job_of(client: Client | None, folder: str | os.PathLike | None) -> Job | None:

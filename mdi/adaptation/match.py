@@ -29,7 +29,6 @@ def match(
     *,
     history: NgramModel | None = None,
     oov: str = "map",
-    solver: str = "partition",
     tolerance: float = 1e-3,
     max_iters: int = 200,
     threads: int = 2,
@@ -69,5 +68,5 @@ def match(
     problem = Problem(
         "all", whole, rows, rows, target, count, dual, dual.marginals(cells), p_tilde.events, dropped, keep
     )
-    solution = problem.solve(solver=solver, tolerance=tolerance, max_iters=max_iters, report=report)
+    solution = problem.solve(tolerance=tolerance, max_iters=max_iters, report=report)
     return Adapted(problem, solution)

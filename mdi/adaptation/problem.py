@@ -89,7 +89,6 @@ class Problem:
         self,
         *,
         sigma2: Variances = None,
-        solver: str = "partition",
         tolerance: float = 1e-3,
         max_iters: int = 200,
         start: Array | None = None,
@@ -97,7 +96,7 @@ class Problem:
     ) -> Solution:
         """Parameters at which the marginals meet their targets: see `mdi.adaptation.solver.solve`. `start` is mu."""
         found = solve(
-            self.dual, self.target, solver=solver, tolerance=tolerance, max_iters=max_iters, events=self.events,
+            self.dual, self.target, tolerance=tolerance, max_iters=max_iters, events=self.events,
             sigma2=variances(sigma2, self.constraints), start=start, report=report,
         )  # fmt: skip
         if not found.converged:

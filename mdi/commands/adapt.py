@@ -50,7 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="factor of the counts of --counts and --lattices, before thresholds; below 1: trust less (1)")  # fmt: skip
     add("--sigma2", metavar="V[-V-V]",
         help="variance of a Gaussian prior on lambda, for all orders or by order; 1 suits most (no prior)")  # fmt: skip
-    add("--solver", choices=("partition", "gis", "lbfgs", "paper"), default="partition", help="(partition)")
     add("--init", metavar="TSV", help="start from the lambdas of an earlier --constraints-out")
     add("--delta", metavar="OUT.delta", help="write the adaptation as a small file, and no model")
     add("--start", metavar="A.delta", help="start from an earlier adaptation of the same background")
@@ -164,8 +163,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
     # a model is written while the next one is solved
     with ThreadPoolExecutor(1) as pool, shared.watched(args) as report:
         solving = {
-            "sigma2": sigma2, "solver": args.solver, "tolerance": args.tolerance, "max_iters": args.max_iters,
-            "report": report,
+            "sigma2": sigma2, "tolerance": args.tolerance, "max_iters": args.max_iters, "report": report,
         }  # fmt: skip
         if len(sets) > 1:
             results = adapter.sweep(sets, **solving)
