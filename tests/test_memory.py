@@ -1,4 +1,4 @@
-"""Models that are used up give the same as models that are kept, and in less memory."""
+"""What is made in place is what is made of models that are kept, and in less memory."""
 
 from __future__ import annotations
 
