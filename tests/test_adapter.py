@@ -114,7 +114,7 @@ def test_words_that_the_background_forbids_are_reported(tmp_path: Path) -> None:
 
 def test_counts_do_instead_of_text(tmp_path: Path) -> None:
     background = read_arpa(BACKGROUND)
-    counts = count_text([IN_DOMAIN], background.vocab, 3)
+    counts = count_text(IN_DOMAIN, background.vocab, 3)
     write_counts(counts, str(tmp_path / "counts.gz"))
     again = read_counts(str(tmp_path / "counts.gz"), background.vocab, 3)
     a, b = (adapt(background, source, "5-3-2") for source in (IN_DOMAIN, again))
@@ -124,7 +124,7 @@ def test_counts_do_instead_of_text(tmp_path: Path) -> None:
 def test_scaled_counts_change_nothing_but_the_thresholds(tmp_path: Path) -> None:
     """Fractional counts: a third of every count, thresholds a third too."""
     background = read_arpa(BACKGROUND)
-    counts = count_text([IN_DOMAIN], background.vocab, 3)
+    counts = count_text(IN_DOMAIN, background.vocab, 3)
     lines = tmp_path / "thirds"
     write_counts(counts, str(tmp_path / "counts"))
     with open(lines, "w") as out:
@@ -234,7 +234,7 @@ def test_oov_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Mapped to <unk> they are events; dropped they are none, and break the n-grams around them."""
     background = read_arpa(BACKGROUND)
     (tmp_path / "t").write_text("w000 oov w001\nw000 w001\n")
-    mapped, dropped = (count_text([str(tmp_path / "t")], background.vocab, 3, oov) for oov in ("map", "drop"))
+    mapped, dropped = (count_text(tmp_path / "t", background.vocab, 3, oov) for oov in ("map", "drop"))
     assert mapped.count[1].sum() == 9  # two sentences: 5 words, 2 <s>, 2 </s>
     assert dropped.count[1].sum() == 8
     ids = background.vocab.ids(["w000", "w001"])[None, :]

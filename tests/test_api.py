@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import inspect
 import math
+import pkgutil
+import re
 import subprocess
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
 import mdi
+from mdi.adaptation.solver import SOLVERS
+from mdi.fst.formats import FORMATS
+from mdi.lm.estimate import SMOOTHING
 
 DATA = Path(__file__).parent / "data"
 BACKGROUND = DATA / "kaldi" / "bg.kn.arpa.gz"
@@ -29,6 +36,19 @@ def background() -> mdi.NgramModel:
 def test_the_tutorial_runs_as_it_stands() -> None:
     assert doctest.testmod(mdi).failed == 0
     assert doctest.testmod(mdi).attempted > 10
+
+
+def test_tables_and_formulas_of_the_documentation_are_whole() -> None:
+    """What has been wrapped as if it were prose is no table and no formula any more."""
+    tables = {"mdi.lm.estimate": SMOOTHING, "mdi.adaptation.solver": tuple(SOLVERS), "mdi.fst.formats": FORMATS}
+    for module, names in tables.items():
+        doc = inspect.getdoc(importlib.import_module(module)) or ""
+        assert set(names) <= set(re.findall(r"^    (\S+)  ", doc, re.MULTILINE)), module
+    for found in pkgutil.walk_packages(mdi.__path__, "mdi."):
+        if found.name in ("mdi.__main__", "mdi.kernels"):
+            continue
+        doc = inspect.getdoc(importlib.import_module(found.name)) or ""
+        assert not re.findall(r"^    .* [-+*/=]$", doc, re.MULTILINE), found.name  # a formula that goes on elsewhere
 
 
 def test_names_and_signatures() -> None:
@@ -67,8 +87,10 @@ def test_importing_is_instant_and_pandas_waits() -> None:
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, max_iters=-3), "max_iters=-3"),
         (lambda bg: mdi.adapt(bg, 17), "17 as text; expected a file"),
         (lambda bg: mdi.adapt(17, IN_DOMAIN), "background=17; expected a model"),
-        (lambda bg: mdi.adapt(bg, ["w001 w002", str(IN_DOMAIN)]), "files and sentences in one text"),
-        (lambda bg: mdi.adapt(bg, ["nowhere.txt"]), "nowhere.txt: no such file"),
+        (lambda bg: mdi.adapt(bg, ["w001 w002", IN_DOMAIN]), "files and sentences in one text"),
+        (lambda bg: mdi.adapt(bg, Path("nowhere.txt")), "nowhere.txt: No such file"),
+        (lambda bg: mdi.adapt(bg, ["w001", math.nan]), "nan as a sentence; expected a string"),
+        (lambda bg: mdi.adapt(bg, pandas.DataFrame({"text": ["w001"]})), "a table as text; expected"),
         (lambda bg: mdi.adapt(bg, [["w001", "w 2"]]), "'w 2' in the sentence"),
         (lambda bg: mdi.adapt(bg, []), "no text; expected a file"),
         (lambda bg: mdi.adapt(bg, mdi.count_text(IN_DOMAIN)), "over other words than the background"),
@@ -113,9 +135,18 @@ def test_sentences_do_instead_of_files(background: mdi.NgramModel, tmp_path: Pat
     sentences = ["w001 w002 w003", "w002 w002", "w003 w001 w001"]
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in sentences))
     by_file = mdi.count_text(tmp_path / "text", background.vocab)
-    for text in (sentences, [line.split() for line in sentences], (line for line in sentences)):
+    columns = (pandas.Series(sentences, index=[7, 8, 9]), np.array(sentences), (line for line in sentences))
+    for text in (sentences, [line.split() for line in sentences], *columns):
         counts = mdi.count_text(text, background.vocab)
         assert [c.tolist() for c in counts.count] == [c.tolist() for c in by_file.count]
+    (tmp_path / "text").write_text("w001 w002\nw003\n")  # an utterance of one word is a sentence, not a file
+    by_file = mdi.count_text(tmp_path / "text", background.vocab)
+    counts = mdi.count_text(["w001 w002", "w003"], background.vocab)
+    assert [c.tolist() for c in counts.count] == [c.tolist() for c in by_file.count]
+    with pytest.warns(FutureWarning, match="taken as files"):  # until the next release
+        assert mdi.count_text([str(tmp_path / "text")], background.vocab).stats.sentences == 2
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in sentences))
+    by_file = mdi.count_text(tmp_path / "text", background.vocab)
     by_file_ppl = mdi.perplexity(background, tmp_path / "text").ppl
     assert mdi.perplexity(background, sentences).ppl == pytest.approx(by_file_ppl, rel=1e-12)
     assert repr(by_file).startswith("<Counts of 3 sentences, 8 words")

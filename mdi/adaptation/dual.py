@@ -5,8 +5,8 @@ and the events that share it form a *cell*; events without any form the slack ce
 all events of a cell have c(hw) = exp(mu_i), so the cells' targets r_i (target_i less those of the constraints right
 below it) and marginals R_i give
 
-    D(mu) = sum_i lam_i target_i - sum_h p~(h) log Z(h) = sum_i mu_i r_i - sum_h p~(h) log Z(h),      dD/dmu_i = r_i -
-    R_i.
+    D(mu) = sum_i lam_i target_i - sum_h p~(h) log Z(h) = sum_i mu_i r_i - sum_h p~(h) log Z(h)
+    dD/dmu_i = r_i - R_i
 
 Upwards (Sigma_L, the paper's section 3.2), with rows(h) the explicit hw:
 

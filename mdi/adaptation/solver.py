@@ -1,13 +1,13 @@
 """Maximises a concave dual whose features are disjoint cells. Knows nothing of n-grams.
 
-`partition`  full iterative scaling on the cells, mu_i += log(r_i / R_i): the features are disjoint, so GIS' constant
-is 1 and
-             the full step is monotone. The slack cell is scaled too (subtracting its step from all others, which
-             changes nothing else) and Anderson acceleration extrapolates over the last steps; a step that lowers D is
-             taken back.
-`gis`        the paper's update in lam, divided by the constant that it needs: the number of constraints that fire at
-once. `paper`      the paper's update as printed, without the constant. Diverges; kept so that this can be shown.
-`lbfgs`      SciPy's L-BFGS-B in lam, variables scaled by sqrt(target).
+    partition  full iterative scaling on the cells, mu_i += log(r_i / R_i): the features are disjoint, so GIS' constant
+               is 1 and the full step is monotone. The slack cell is scaled too (subtracting its step from all others,
+               which changes nothing else) and Anderson acceleration extrapolates over the last steps; a step that
+               lowers D is taken back.
+    gis        the paper's update in lam, divided by the constant that it needs: the number of constraints that fire at
+               once.
+    paper      the paper's update as printed, without the constant. Diverges; kept so that this can be shown.
+    lbfgs      SciPy's L-BFGS-B in lam, variables scaled by sqrt(target).
 
 All maximise D(mu) - sum_i lam_i^2 / (2 sigma2_i N) if there is a Gaussian prior with variances sigma2_i on lambda (N:
 number of in-domain events).
