@@ -3,7 +3,7 @@
 Adapt a background model to in-domain text, and write it with a certificate of what it is:
 
     import mdi
-    adapted = mdi.adapt("background.arpa.gz", "in-domain.txt", min_counts=1, sigma2=1)
+    adapted = mdi.adapt("background.arpa.gz", "in-domain.txt")
     mdi.write_arpa(adapted, "adapted.arpa.gz")
 
 Everything below runs as it stands. A model of general text, made on the spot:
@@ -19,7 +19,7 @@ Everything below runs as it stands. A model of general text, made on the spot:
 In the domain, dogs are what people talk about:
 
 >>> in_domain = ["the dog sat on the mat", "the dog saw a dog", "a dog sat on the dog"] * 10
->>> adapted = mdi.adapt(background, in_domain, min_counts=1, sigma2=1)
+>>> adapted = mdi.adapt(background, in_domain)
 >>> round(background.prob("dog", "the"), 2), round(adapted.model.prob("dog", "the"), 2)
 (0.15, 0.7)
 >>> print(adapted.moved(3)[["ngram", "before", "after"]].round(3).to_string(index=False))

@@ -45,9 +45,9 @@ MODELS = [
 ]
 ADAPTING = [
     "mix --tune dev.txt in.arpa.gz bg.arpa.gz mix.arpa.gz",
-    "adapt --min-counts 2-2-2,3-3-3 --ppl dev.txt --constraints-out lam.{}.tsv.gz bg.arpa.gz in.txt mdi.{}.arpa.gz",
-    "adapt --min-counts 1 --sigma2 1 bg.arpa.gz in.txt prior.arpa.gz",
-    "adapt --shards 2 bg.arpa.gz in.txt shards.arpa.gz",
+    "adapt --min-counts 2,3 --sigma2 none --ppl dev.txt --constraints-out lam.{}.tsv.gz bg.arpa.gz in.txt mdi.{}.arpa",
+    "adapt bg.arpa.gz in.txt prior.arpa.gz",
+    "adapt --min-counts 2 --sigma2 none --shards 2 bg.arpa.gz in.txt shards.arpa.gz",
     "tune --max-settings 2 --mix-with in.arpa.gz bg.arpa.gz in.txt dev.txt best.arpa.gz",
 ]
 USING = [

@@ -131,6 +131,23 @@ def test_what_is_meant_is_accepted(background: mdi.NgramModel, tmp_path: Path) -
     assert mdi.perplexity(BACKGROUND, DEVELOPMENT).ppl == mdi.perplexity(background, DEVELOPMENT).ppl
 
 
+def test_the_default_is_what_we_recommend(background: mdi.NgramModel, tmp_path: Path) -> None:
+    """From Python, for models and deltas, and on the command line: all n-grams, under a prior of variance 1."""
+    from mdi.cli import main
+
+    recommended = mdi.adapt(background, IN_DOMAIN, 1, sigma2=1)
+    assert mdi.adapt(background, IN_DOMAIN).model == recommended.model
+    adapter = mdi.Adapter(background, IN_DOMAIN)
+    assert adapter.adapt().model == recommended.model
+    assert adapter.delta().apply(background) == recommended.model
+    assert next(iter(adapter.sweep([1]))).model == recommended.model
+    assert mdi.adapt(background, IN_DOMAIN, "2", sigma2=None).model != mdi.adapt(background, IN_DOMAIN, "2").model
+    options = {"default": [], "said": ["--min-counts", "1", "--sigma2", "1"], "none": ["--sigma2", "none"]}
+    for name, said in options.items():
+        assert main(["adapt", *said, str(BACKGROUND), str(IN_DOMAIN), str(tmp_path / name)]) == 0
+    assert (tmp_path / "default").read_bytes() == (tmp_path / "said").read_bytes() != (tmp_path / "none").read_bytes()
+
+
 def test_sentences_do_instead_of_files(background: mdi.NgramModel, tmp_path: Path) -> None:
     sentences = ["w001 w002 w003", "w002 w002", "w003 w001 w001"]
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in sentences))
@@ -173,7 +190,7 @@ def test_probabilities_of_single_words(background: mdi.NgramModel) -> None:
 
 
 def test_tables(background: mdi.NgramModel) -> None:
-    adapted = mdi.adapt(background, IN_DOMAIN, "5-3-2")
+    adapted = mdi.adapt(background, IN_DOMAIN, "5-3-2", sigma2=None)
     table = adapted.constraints()
     assert list(table.columns) == ["ngram", "order", "count", "target", "before", "after", "lambda"]
     assert len(table) == adapted.problem.constraints.total
@@ -197,9 +214,9 @@ def test_a_sweep_as_a_table(background: mdi.NgramModel) -> None:
     from mdi.adaptation.table import sweep_table
 
     adapter = mdi.Adapter(background, IN_DOMAIN)
-    table = sweep_table(adapter.sweep(["2-2-2", (5, 3, 2)]), {"dev": DEVELOPMENT})
+    table = sweep_table(adapter.sweep(["2-2-2", (5, 3, 2)], sigma2=None), {"dev": DEVELOPMENT})
     assert table["min_counts"].tolist() == ["5-3-2", "2-2-2"]
-    single = mdi.perplexity(adapter.adapt("2-2-2").model, DEVELOPMENT).ppl
+    single = mdi.perplexity(adapter.adapt("2-2-2", sigma2=None).model, DEVELOPMENT).ppl
     assert table["dev"].iloc[1] == pytest.approx(single, rel=1e-3)
 
 

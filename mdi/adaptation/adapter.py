@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 TARGETS = ("ml", "smoothed")
+# What we recommend where there is no development text: every n-gram of the text, under a prior (see RESULTS.md).
+MIN_COUNTS, SIGMA2 = "1", 1.0
 Ground = ExtendedBackground | ShardedGround
 
 
@@ -155,9 +157,9 @@ class Adapter:
 
     def adapt(
         self,
-        min_counts: Thresholds = "2",
+        min_counts: Thresholds = MIN_COUNTS,
         *,
-        sigma2: Variances = None,
+        sigma2: Variances = SIGMA2,
         solver: str = "partition",
         tolerance: float = 1e-3,
         max_iters: int = 200,
@@ -209,9 +211,9 @@ class Adapter:
 
     def delta(
         self,
-        min_counts: Thresholds = "2",
+        min_counts: Thresholds = MIN_COUNTS,
         *,
-        sigma2: Variances = None,
+        sigma2: Variances = SIGMA2,
         solver: str = "partition",
         tolerance: float = 1e-3,
         max_iters: int = 200,
@@ -237,7 +239,7 @@ class Adapter:
         self,
         sets: Sequence[Thresholds],
         *,
-        sigma2: Variances = None,
+        sigma2: Variances = SIGMA2,
         solver: str = "partition",
         tolerance: float = 1e-3,
         max_iters: int = 200,
@@ -264,9 +266,9 @@ class Adapter:
 def adapt(
     background: NgramModel | ShardedModel | str | os.PathLike,
     text: TextLike | Counts,
-    min_counts: Thresholds = "2",
+    min_counts: Thresholds = MIN_COUNTS,
     *,
-    sigma2: Variances = None,
+    sigma2: Variances = SIGMA2,
     targets: str | NgramModel = "ml",
     history: NgramModel | None = None,
     oov: str = "map",
@@ -280,17 +282,44 @@ def adapt(
 ) -> Adapted:
     """Adapts a background model so that it meets the marginals of in-domain text and stays closest to itself in KL.
 
-    `background`: a model, or the file of one. `text`: a file, files, sentences, or counts over its vocabulary.
-    `min_counts`: constrain the n-grams seen so often, by order: "5-3-2", (5, 3, 2) or 2 for all orders. `sigma2`:
-    variance of a Gaussian prior on lambda, one for all or one per order; with thresholds of 1 and a variance of 1 this
-    is what we recommend if there is no development text. `targets`: "ml" (relative frequencies), "smoothed" (those of a
-    Kneser-Ney model of the text), or a model. `history`: a model that gives p~(h) instead of the text. `oov`: "map",
-    "drop" or "error", for words that the background lacks. `solver`: "partition", "gis", "lbfgs" or "paper" (which
-    diverges). `tolerance`: L1 distance between targets and marginals to stop at; a solver that does not get there in
-    `max_iters` iterations gives a `ConvergenceWarning` and a model that is valid. `start`: an earlier result on the
-    same text, a delta of any text, or lambda by n-gram. `threads`: results do not depend on it. `cluster`: a Dask
-    client whose workers hold the background, cut into shards, and do the work; `shards`: an empty folder for these that
-    all workers see. The result is then to be written: `mdi.write_arpa`.
+    The defaults, all n-grams of the text under a prior of variance 1, are what we recommend without development text;
+    with some, see `tune`. The paper has thresholds such as "5-3-2" and no prior, `sigma2=None`.
+
+    Parameters
+    ----------
+    background
+        A model, or the file of one in any form that `load` reads.
+    text
+        A file, sentences (a list or column of strings), a list of paths, or counts over the background's vocabulary.
+    min_counts
+        Constrain the n-grams seen so often, by order: "5-3-2", (5, 3, 2), or 2 for all orders.
+    sigma2
+        Variance of a Gaussian prior on lambda, one for all or one per order; None for no prior.
+    targets
+        "ml" (relative frequencies), "smoothed" (those of a Kneser-Ney model of the text), or a model.
+    history
+        A model that gives p~(h) instead of the text.
+    oov
+        Words that the background lacks: "map" to <unk>, "drop" with the n-grams around them, "error".
+    solver
+        "partition", "gis", "lbfgs" or "paper" (which diverges).
+    tolerance
+        L1 distance between targets and marginals to stop at.
+    max_iters
+        A solver that does not get there in so many iterations gives a `ConvergenceWarning` and a valid model.
+    start
+        An earlier result on the same text, a delta of any text, or lambda by n-gram.
+    threads
+        Results do not depend on it.
+    cluster
+        A Dask client whose workers hold the background, cut into shards, and do the work.
+    shards
+        With `cluster`: an empty folder for the shards that all workers see.
+
+    Returns
+    -------
+    Adapted
+        The model (`.model`), its constraints as tables, and how the solver came there. `mdi.save` writes it.
     """
     if cluster is not None:
         background, text = _in_shards(background, text, oov, cluster, shards)

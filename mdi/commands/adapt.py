@@ -6,10 +6,11 @@
     mdi adapt [options] --lattices LATTICES --words words.txt BACKGROUND [TEXT...] OUT
 
 Among all models that have the in-domain marginals of the chosen n-grams, the result is the closest to the background.
-It is written with a certificate, OUT.json. A sweep over several thresholds is one job: with --min-counts
-2-2-2,5-3-2,6-4-3 the output's name must contain {}, which becomes the thresholds; the background is read once, and each
-set starts from the last solution. --lattices takes what mdi counts does, also n-best lists, ctm and Vosk's JSON: the
-model adapts to what a recogniser believes, beside TEXT or without any.
+It is written with a certificate, OUT.json. Without options all n-grams of the text are constraints, under a Gaussian
+prior: what we recommend where there is no development text (with some, see mdi tune). A sweep over several thresholds
+is one job: with --min-counts 2-2-2,5-3-2,6-4-3 the output's name must contain {}, which becomes the thresholds; the
+background is read once, and each set starts from the last solution. --lattices takes what mdi counts does, also n-best
+lists, ctm and Vosk's JSON: the model adapts to what a recogniser believes, beside TEXT or without any.
 
 With --cluster, or --memory alone, the background, an ARPA file, is cut into shards, on workers or on disk, and no
 process holds it whole; the result is the same, byte for byte. After a failure the same command goes on from the last
@@ -42,16 +43,18 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="background, in-domain text(s), output")
     add = parser.add_argument
-    add("--min-counts", default="2", metavar="N-N-N[,...]",
-        help="constrain n-grams seen so often, by order: 5-3-2; the last repeats; several: a sweep (2)")  # fmt: skip
+    add("--min-counts", default="1", metavar="N-N-N[,...]",
+        help="constrain n-grams seen so often, by order: 5-3-2; the last repeats; several: a sweep (1)")  # fmt: skip
     add("--targets", choices=("ml", "smoothed"), default="ml",
         help="marginals: relative frequencies or Kneser-Ney's (ml)")  # fmt: skip
     add("--targets-lm", metavar="LM", help="marginals of this model instead")
     add("--lattices", metavar="IN", action="append", help="adapt to expected counts of these; may be repeated")
     add("--count-weight", type=float, default=1.0, metavar="W",
         help="factor of the counts of --counts and --lattices, before thresholds; below 1: trust less (1)")  # fmt: skip
-    add("--sigma2", metavar="V[-V-V]",
-        help="variance of a Gaussian prior on lambda, for all orders or by order; 1 suits most (no prior)")  # fmt: skip
+    add("--sigma2", type=lambda text: None if text == "none" else text, default="1", metavar="V[-V-V]|none",
+        help="variance of a Gaussian prior on lambda, for all orders or by order; none: no prior. Whatever the "
+             "thresholds it is 1: no default depends on another option, and a prior has helped with all of them. The "
+             "paper's sweep is --min-counts 2-2-2,5-3-2,6-4-3 --sigma2 none (1)")  # fmt: skip
     add("--solver", choices=("partition", "gis", "lbfgs", "paper"), default="partition", help="(partition)")
     add("--init", metavar="TSV", help="start from the lambdas of an earlier --constraints-out")
     add("--delta", metavar="OUT.delta", help="write the adaptation as a small file, and no model")
