@@ -42,7 +42,7 @@ VERBS = {
 
 # Modules of the optional dependencies and who brings them: graphs, decoding and scoring need them, language models not.
 EXTRA_OF = dict.fromkeys(
-    ("pywrapfst", "kaldifst", "kaldi_decoder", "pocketsphinx", "kaldialign", "kaldiio"), "speech"
+    ("pywrapfst", "kaldifst", "kaldi_decoder", "pocketsphinx", "kaldialign", "kaldiio", "soundfile"), "speech"
 ) | {"vosk": "vosk"} | dict.fromkeys(("dask", "distributed", "dask_jobqueue"), "cluster")  # fmt: skip
 
 

@@ -2,6 +2,9 @@
 
 Work comes as calls of one function, one for each shard, of small arguments; what is large lies in files that everybody
 sees (mdi/lm/shards.py), so a call whose worker has died is simply made again by another one.
+
+Whoever can talk to a Dask scheduler or to a worker can run code there. Those that are started here speak TLS with a key
+that is made for the job and that nobody else has, and show nothing by HTTP.
 """
 
 from __future__ import annotations
@@ -11,22 +14,23 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mdi.errors import MdiError, OptionError
-from mdi.files import read_plain
+from mdi.files import read_plain, scratch_folder, writing
 from mdi.progress import Progress, detail, say
 from mdi.threads import THREADS
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-KINDS = "local:N, tcp://host:port, slurm:CONF or sge:CONF"
+KINDS = "local:N, tcp://host:port, tls://host:port, slurm:CONF or sge:CONF"
+_ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.%]+\]|[^\s/:@\[\]]+):([0-9]{1,5})")
 # How long a batch system may take to start the first worker, and how long nobody may be left to work.
 PATIENCE = 600
 LOOK = 5  # seconds after which somebody looks whether they are
 FETCH = 60  # seconds for a result, which is small, to get here
+ANSWER = 10  # seconds for a scheduler to answer
 AGAIN = "Started again, the same command goes on from here"
 
 
@@ -202,37 +206,48 @@ def _explained(label: str) -> Iterator[None]:
 @contextlib.contextmanager
 def connected(spec: str | None, memory: int | None = None, log: str | None = None) -> Iterator[Runner]:
     """Workers as --cluster names them, `KINDS`; None is this process. Those that are started here are stopped at the
-    end. `memory`: bytes for each worker of local:N. `log`: file for what the workers have to say."""
+    end. `memory`: bytes for each worker of local:N. `log`: file for what the workers have to say, in a folder that all
+    of them see."""
     if spec is None:
         yield Here()
         return
     kind, _, rest = spec.partition(":")
     if kind not in ("local", "tcp", "tls", "slurm", "sge"):
         raise OptionError("cluster", spec, KINDS)
+    if kind == "local" and not re.fullmatch(r"[1-9][0-9]{0,3}", rest):
+        raise OptionError("cluster", spec, "a number of worker processes, such as local:4")
+    if kind in ("tcp", "tls"):
+        found = _ADDRESS.fullmatch(spec)
+        if not found or not 0 < int(found[3]) < 1 << 16:
+            raise OptionError("cluster", spec, f"the address of a scheduler, such as {kind}://node7:8786")
     from distributed import Client
 
     with contextlib.ExitStack() as stack:
         if kind == "local":
-            if not re.fullmatch(r"[1-9][0-9]{0,3}", rest):
-                raise OptionError("cluster", spec, "a number of worker processes, such as local:4")
             place: Any = stack.enter_context(_local(int(rest), memory))
         elif kind in ("tcp", "tls"):
+            _check_scheduler(spec)
             place = spec
         else:
-            place = stack.enter_context(_queue(kind, rest))
+            place = stack.enter_context(_queue(kind, rest, os.path.dirname(os.path.abspath(log or "log"))))
         try:
-            client = stack.enter_context(Client(place, timeout=30, set_as_default=False, direct_to_workers=True))
+            client = stack.enter_context(
+                Client(place, timeout=2 * ANSWER, set_as_default=False, direct_to_workers=True)
+            )
+        except (OSError, TimeoutError, ValueError) as error:
+            raise _no_scheduler(spec, error) from error
+        try:
             client.wait_for_workers(1, timeout=PATIENCE)
         except (OSError, TimeoutError) as error:
             raise MdiError(
-                f"--cluster {spec}: no scheduler, or no worker after {PATIENCE} s ({error}); expected a running one. "
-                f"See the queue and the logs of its jobs"
+                f"--cluster {spec}: no worker after {PATIENCE} s ({error}); expected at least one. See the queue and "
+                f"the logs of its jobs"
             ) from error
         if kind in ("slurm", "sge"):
             with contextlib.suppress(TimeoutError):  # some may have to wait for long: begin with those that are there
                 client.wait_for_workers(len(place.worker_spec), timeout=60)
         runner = OnDask(client)
-        say(f"Dask: {runner.workers} workers at {client.scheduler.address}, dashboard {client.dashboard_link}")
+        say(f"Dask: {runner.workers} workers at {client.scheduler.address}")
         try:
             yield runner
         finally:
@@ -240,49 +255,103 @@ def connected(spec: str | None, memory: int | None = None, log: str | None = Non
                 _keep_logs(client, log)
 
 
+def _no_scheduler(spec: str, error: BaseException) -> MdiError:
+    why = (str(error) or type(error).__name__).splitlines()[0]
+    return MdiError(
+        f"--cluster {spec}: no Dask scheduler answers there ({why}); expected a running one. Start it (dask "
+        f"scheduler), and give the address that it prints"
+    )
+
+
+def _check_scheduler(address: str) -> None:
+    """Refuses what does not answer as Dask does: a client would try for a long time, or choke on the answer."""
+    import asyncio
+
+    from distributed import Security
+    from distributed.comm import connect
+
+    async def greet() -> None:
+        comm = await connect(address, timeout=ANSWER, **security.get_connection_args("client"))
+        comm.abort()
+
+    security = Security()
+    if address.startswith("tls:") and not security.tls_ca_file:
+        raise MdiError(
+            f"--cluster {address}: no certificates; expected them in Dask's settings (distributed.comm.tls, or "
+            f"DASK_DISTRIBUTED__COMM__TLS__CA_FILE and its like)"
+        )
+    try:
+        asyncio.run(asyncio.wait_for(greet(), 2 * ANSWER))
+    except Exception as error:  # bytes of another protocol fail in any way
+        raise _no_scheduler(address, error) from error
+
+
+# A dashboard would show everybody what is computed, and from which files.
+_NOTHING_BY_HTTP = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+
+
 @contextlib.contextmanager
 def _local(workers: int, memory: int | None) -> Iterator[Any]:
     import logging
 
     from dask.config import set as configured
-    from distributed import LocalCluster
+    from distributed import LocalCluster, Security
 
     settings = {
+        **_NOTHING_BY_HTTP,
         # a worker that was killed is started again, however long that takes on a busy machine
         "distributed.deploy.lost-worker-timeout": "1h",
-        # Dask has the C library give back every 64 KB at once, and take them again for the next array
-        "distributed.nanny.pre-spawn-environ": {"MALLOC_TRIM_THRESHOLD_": 1 << 26, "MALLOC_MMAP_THRESHOLD_": 1 << 22},
+        "distributed.nanny.pre-spawn-environ": {
+            # Dask has the C library give back every 64 KB at once, and take them again for the next array
+            "MALLOC_TRIM_THRESHOLD_": 1 << 26,
+            "MALLOC_MMAP_THRESHOLD_": 1 << 22,
+            # a new Python looks for modules in the current folder first, and what lies there is data (not in 3.10)
+            "PYTHONSAFEPATH": 1,
+        },
         # what a shard needs is known beforehand, and files in memory are no reason to stop: only too much is too much
         "distributed.worker.memory.target": False,
         "distributed.worker.memory.spill": False,
         "distributed.worker.memory.pause": False,
     }
-    with configured(settings), LocalCluster(
-        n_workers=workers, threads_per_worker=1, memory_limit=memory or 0, dashboard_address="127.0.0.1:0",
-        silence_logs=logging.ERROR, host="127.0.0.1",
+    # a folder of its own: Dask's would be in the folder for everybody's temporary files, under a name that is known
+    with configured(settings), scratch_folder("mdi-dask-") as scratch, LocalCluster(
+        n_workers=workers, threads_per_worker=1, memory_limit=memory or 0, silence_logs=logging.ERROR, host="127.0.0.1",
+        security=Security.temporary(), dashboard_address="127.0.0.1:0", scheduler_kwargs={"dashboard": False},
+        local_directory=scratch,
     ) as cluster:  # fmt: skip
         yield cluster
 
 
 @contextlib.contextmanager
-def _queue(kind: str, conf: str) -> Iterator[Any]:
+def _queue(kind: str, conf: str, shared: str) -> Iterator[Any]:
     """Workers that a batch system starts. The file has the settings of dask-jobqueue's SLURMCluster or SGECluster, and
-    `workers`, how many jobs."""
+    `workers`, how many jobs. The key of the job lies in `shared` while it runs, for its owner alone to read."""
+    from dask.config import set as configured
     from dask_jobqueue import SGECluster, SLURMCluster
 
     settings = queue_settings(conf, kind)
     workers = settings.pop("workers")
-    try:
-        cluster = (SLURMCluster if kind == "slurm" else SGECluster)(**settings)
-    except (TypeError, ValueError) as error:
-        raise MdiError(f"{conf}: {error}; expected settings of dask-jobqueue, as in local/conf/{kind}.yaml") from error
-    with cluster:
+    prologue = ["export PYTHONSAFEPATH=1", *(settings.get("job_script_prologue") or [])]
+    scheduler = {"dashboard": False, "dashboard_address": "127.0.0.1:0"} | (settings.get("scheduler_options") or {})
+    settings |= {"job_script_prologue": prologue, "scheduler_options": scheduler}
+    with configured(_NOTHING_BY_HTTP), scratch_folder(".mdi-key-", shared) as keys:
         try:
-            cluster.scale(jobs=workers)
-            cluster.sync(cluster._correct_state)  # submits them now, so that an error of the queue is one here
-        except (RuntimeError, OSError) as error:
-            raise MdiError(f"{conf}: the queue took no job: {error}") from error
-        yield cluster
+            mine = {"security": True, "shared_temp_directory": keys}
+            cluster = (SLURMCluster if kind == "slurm" else SGECluster)(**mine | settings)
+        except (TypeError, ValueError) as error:
+            raise MdiError(
+                f"{conf}: {error}; expected settings of dask-jobqueue, as in local/conf/{kind}.yaml"
+            ) from error
+        with cluster:
+            try:
+                cluster.scale(jobs=workers)
+                cluster.sync(cluster._correct_state)  # submits them now, so that an error of the queue is one here
+            except (RuntimeError, OSError) as error:
+                raise MdiError(f"{conf}: the queue took no job: {error}") from error
+            yield cluster
+        for value in vars(cluster).values():  # its files with parts of the key; it forgets to close them
+            if hasattr(value, "delete") and hasattr(value, "close"):
+                value.close()
 
 
 def queue_settings(conf: str, kind: str) -> dict[str, Any]:
@@ -306,4 +375,5 @@ def _keep_logs(client: Client, path: str) -> None:
         logs = client.get_worker_logs()
         lines = [f"{address} {level} {text}\n" for address, log in logs.items() for level, text in reversed(log)]
         if lines:
-            Path(path).write_text("".join(lines))
+            with writing(path) as stream:
+                stream.write("".join(lines).encode(errors="replace"))

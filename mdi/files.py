@@ -103,6 +103,30 @@ def read_plain(path: str, most: int = 1 << 31) -> bytes:
         raise MdiError(f"{path}: {error.strerror or error}") from error
 
 
+def open_regular(path: str) -> BinaryIO:
+    """A stream of a file whose name was found in another file: a pipe or a device would wait, or do something."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            check_regular(path)
+    except OSError as error:
+        raise MdiError(f"{path}: {error.strerror or error}") from error
+    return os.fdopen(handle, "rb")
+
+
+def check_regular(path: str) -> None:
+    """Refuses what is no file, and no link to one."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        what = f"a link to '{os.readlink(path)}', which leads nowhere" if os.path.islink(path) else error.strerror
+        raise MdiError(f"{path}: {what}; expected a file") from error
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "no regular file"
+        raise MdiError(f"{path}: is {what}; expected a file")
+
+
 def read_json(path: str | Path) -> dict[str, Any]:
     """A file that a program has written for programs: a certificate, the record of a decoding."""
     try:

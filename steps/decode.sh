@@ -15,7 +15,7 @@ beam=12  # search beam
 lattice_beam=6  # beam of the lattices
 acwt=0.1  # acoustic scale of the search
 n_best=100  # vosk: so many sequences
-allow_pipes=true  # run the commands that wav.scp has for recordings, in a shell; false: refuse them
+allow_pipes=false  # run the commands that wav.scp has for recordings, in a shell: for data that you trust
 cmd=run.pl  # kaldi, mdi: run.pl, queue.pl, slurm.pl with options
 decode_script=steps/decode.sh  # kaldi: in the recipe, such as steps/nnet3/decode.sh
 decode_opts=""  # kaldi: further options of that script
@@ -25,8 +25,8 @@ need_arguments 3
 graph=$(absolute "${arguments[0]}") data=$(absolute "${arguments[1]}") folder=$(absolute "${arguments[2]}")
 [[ $backend == vosk ]] || need_files "$graph/HCLG.fst" "$graph/words.txt"
 log_to "$folder/log/decode.log"
-if [[ $backend == kaldi && $allow_pipes == false ]] && grep -lE '\|[[:space:]]*$' "$data"/*.scp; then
-  fail "$data: commands in place of files, in the tables above; expected files only, as --allow-pipes is false"
+if [[ $backend == kaldi && $allow_pipes == false ]] && grep -lE '\|[[:space:]]*(\[[^]]*\])?[[:space:]]*$' "$data"/*.scp; then
+  fail "$data: commands in place of files, in the tables above; expected files only, as --allow-pipes is false (Kaldi's programs run them)"
 fi
 
 case $backend in

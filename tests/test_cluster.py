@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import pytest
 from random_models import random_model, random_text, write_model, write_text
 
 import mdi
+from mdi import cluster
 from mdi.cli import main
 from mdi.cluster import OnDask, connected, nbytes
 from mdi.errors import MdiError, OptionError
@@ -29,7 +32,11 @@ pytest.importorskip("distributed")
 @pytest.fixture(scope="module")
 def client():
     with connected("local:2") as runner:
-        yield runner.client
+        # who is to join by its address needs its key
+        tls = runner.client.security.get_tls_config_for_role("client")
+        names = {"ca-file": "ca_file", "client.cert": "cert", "client.key": "key"}
+        with dask.config.set({f"distributed.comm.tls.{setting}": tls[name] for setting, name in names.items()}):
+            yield runner.client
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +87,7 @@ def test_verbs_on_a_scheduler(client, files, tmp_path: Path, capsys) -> None:
     assert (tmp_path / "many.arpa.workers.log").exists()
     assert not (tmp_path / "many.arpa.shards").exists()
     said = capsys.readouterr()
-    assert "dashboard http" in said.err
+    assert "Dask: 2 workers at tls://127.0.0.1:" in said.err
     assert main(["ppl", str(out), text]) == 0
     one = capsys.readouterr().out
     assert f"ppl= {said.out.split()[2]} " in one
@@ -224,14 +231,147 @@ def test_a_full_disk(client, files, tmp_path: Path, capsys) -> None:
 
 
 def test_places_that_are_none(tmp_path: Path) -> None:
-    for spec in ("locale:2", "local:0", "local", "local:many"):
+    for spec in (
+        "locale:2", "local:0", "local", "local:many", "tcp:foo", "tcp://", "tcp://here", "tcp://here:0", "tcp://:8786",
+        "tcp://here:99999", "tls://here:port", "tcp://a@here:8786", "tcp://here:8786/path", "http://here:8786", "",
+    ):  # fmt: skip
         with pytest.raises(OptionError), connected(spec):
             pass
+    with (
+        dask.config.set({"distributed.comm.tls.ca-file": None}),
+        pytest.raises(MdiError, match="no certificates; expected them in Dask's settings"),
+        connected("tls://here:1"),
+    ):
+        pass
     with pytest.raises(MdiError, match=r"as in local/conf/slurm\.yaml"), connected("slurm:/nowhere.yaml"):
         pass
     (tmp_path / "odd.yaml").write_text("queue: main\n")
     with pytest.raises(MdiError, match="no 'workers: N'"), connected(f"sge:{tmp_path}/odd.yaml"):
         pass
+
+
+def _serve(answer: bytes | None) -> tuple[socket.socket, str]:
+    """A port that answers whoever comes with these bytes, and then no more; None: never."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                one, _ = listening.accept()
+                kept.append(one)
+                if answer is not None:
+                    one.sendall(answer)
+
+    kept: list[socket.socket] = []
+    threading.Thread(target=serve, daemon=True).start()
+    return listening, f"tcp://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    "answer", [None, b"HTTP/1.0 400 Bad request\r\n\r\n", b"\0" * 64, b"\xff" * 64, b"SSH-2.0-OpenSSH_9.2\r\n"]
+)
+def test_what_is_no_scheduler_is_named_soon(answer, tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(cluster, "ANSWER", 2)
+    listening, address = _serve(answer)
+    begun = time.monotonic()
+    (tmp_path / "text").write_text("a b\n")
+    with listening:
+        assert main(["train", "--cluster", address, str(tmp_path / "text"), str(tmp_path / "out.arpa")]) == 1
+    assert time.monotonic() - begun < 15
+    assert f"--cluster {address}: no Dask scheduler answers there" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]
+
+
+def test_a_port_that_nobody_listens_on(tmp_path: Path, capsys) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    begun = time.monotonic()
+    (tmp_path / "text").write_text("a b\n")
+    address = f"tcp://127.0.0.1:{port}"
+    assert main(["train", "--cluster", address, str(tmp_path / "text"), str(tmp_path / "out.arpa")]) == 1
+    assert time.monotonic() - begun < 30
+    assert "no Dask scheduler answers there" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]
+
+
+def test_nobody_else_can_talk_to_the_workers(client, tmp_path: Path) -> None:
+    """Whoever can reach a scheduler or a worker, without the key of the job or with another, runs nothing there."""
+    from distributed import Client, Security
+
+    places = [client.scheduler.address, *client.nthreads()]
+    assert all(place.startswith("tls://127.0.0.1:") for place in places)
+    for security in (None, Security.temporary()):
+        for place in places:
+            address = place if security else place.replace("tls:", "tcp:")
+            with pytest.raises(OSError), Client(address, security=security, timeout=3) as other:
+                other.submit(os.mkdir, str(tmp_path / "ran")).result()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_nothing_is_shown_by_http(client) -> None:
+    import urllib.error
+    import urllib.request
+
+    port = client.scheduler_info()["services"]["dashboard"]
+    for page in ("", "status", "info/main/workers.html", "json/counts.json", "metrics", "api/v1"):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5)
+
+
+def test_workers_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    if sys.version_info < (3, 11):
+        pytest.skip("Python 3.10 has no way to say so")
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("multiprocessing", "numpy", "json", "distributed", "mdi", "struct", "runpy"):
+        (here / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').write({name!r})\n")
+    (tmp_path / "text").write_text("a b\nb a\n")
+    command = ["train", "--cluster", "local:1", "../text", "../out.arpa"]
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "mdi"), *command], cwd=here, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out.arpa").exists()
+    assert not (tmp_path / "ran").exists()
+
+
+SBATCH = """#!/bin/sh
+# a queue of one machine: the job runs at once, and its number is that of its process group
+cp "$1" {folder}/job.sh
+stat -c %a $(grep -oE '[^ ]*\\.dask-jobqueue[^ ]*' "$1") > {folder}/modes
+setsid bash {folder}/job.sh > {folder}/job.log 2>&1 &
+echo "Submitted batch job $!"
+"""
+
+
+def test_workers_of_a_queue_speak_tls(files, tmp_path: Path, monkeypatch) -> None:
+    """dask-jobqueue's own way: the key lies in files that only their owner reads, and that go with the job."""
+    folder, path, text = files
+    programs, work = tmp_path / "bin", tmp_path / "work"
+    programs.mkdir()
+    work.mkdir()
+    for name, script in (("sbatch", SBATCH.format(folder=tmp_path)), ("scancel", "#!/bin/sh\nkill -- -$1\n")):
+        (programs / name).write_text(script)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    conf = tmp_path / "slurm.yaml"
+    conf.write_text(
+        f"workers: 1\ncores: 1\nprocesses: 1\nmemory: 2GB\npython: {sys.executable}\ninterface: lo\n"
+        f"local_directory: {tmp_path}\n"
+    )
+    out = work / "many.arpa"
+    command = ["adapt", "--min-counts", "1", "--sigma2", "1", "--cluster", f"slurm:{conf}", path, text, str(out)]
+    assert main(command) == 0
+    assert out.read_bytes() == (folder / "one.arpa").read_bytes()
+    job = (tmp_path / "job.sh").read_text()
+    assert "tls://127.0.0.1:" in job
+    assert "tcp://" not in job
+    assert "PRIVATE KEY" not in job
+    assert (tmp_path / "modes").read_text().split() == ["600", "600", "600"]
+    assert sorted(one.name for one in work.iterdir() if not one.name.endswith(".log")) == [
+        "many.arpa",
+        "many.arpa.json",
+    ]
 
 
 def test_bytes_are_counted() -> None:

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from mdi.errors import MdiError
-from mdi.speech.data import DataFolder, Segment, Sound, fields, read_text
+from mdi.speech import sound as sound_module
+from mdi.speech.data import DataFolder, Segment, fields, read_text
+from mdi.speech.rxfilename import Source
+from mdi.speech.sound import Sound
 
 
 @pytest.fixture
@@ -36,7 +39,10 @@ def test_a_folder_is_read(folder):
     assert data.text() == {"utt1": ["a", "b"], "utt2": ["c\u3000d", "e"], "utt3": []}
     assert data.speakers() == {"utt1": "one", "utt2": "one", "utt3": "two"}
     assert data.utterances_of_speakers() == {"one": ["utt1", "utt2"], "two": ["utt3"]}
-    assert data.recordings() == {"long": f"{folder}/long.wav", "short": f"cat {folder}/short.wav |"}
+    assert data.recordings() == {
+        "long": Source(f"{folder}/long.wav"),
+        "short": Source(command=f"cat {folder}/short.wav "),
+    }
     assert data.segments()["utt2"] == Segment("long", 0.5, -1.0)
     assert data.utterances() == ["utt1", "utt2", "utt3"]
     (folder / "text").unlink()
@@ -49,12 +55,10 @@ def test_a_folder_is_read(folder):
 
 
 def test_utterances_are_cut_out_of_recordings_that_are_read_once(folder, monkeypatch):
-    import kaldiio
-
     read = []
-    load = kaldiio.load_mat
-    monkeypatch.setattr(kaldiio, "load_mat", lambda name: (read.append(name), load(name))[1])
-    sound = Sound(DataFolder(folder))
+    load = sound_module.read_sound
+    monkeypatch.setattr(sound_module, "read_sound", lambda *of: (read.append(of), load(*of))[1])
+    sound = Sound(DataFolder(folder), allow_pipes=True)
     assert sound.samples("utt1").tolist() == list(range(8000))
     assert sound.samples("utt2").tolist() == list(range(8000, 16_000))
     assert sound.samples("utt3").tolist() == list(range(4000))

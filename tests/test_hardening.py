@@ -24,8 +24,9 @@ from mdi.lm import cache
 from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import count_text, read_counts
 from mdi.lm.estimate import estimate
-from mdi.speech.data import DataFolder, Segment, Sound
+from mdi.speech.data import DataFolder, Segment
 from mdi.speech.lattice_files import read_lattices
+from mdi.speech.sound import Sound
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(__file__).parent / "data" / "hardening"
@@ -621,7 +622,7 @@ def test_run_sh_refuses_commands_in_wav_scp(tmp_path):
             env=environment,
         )  # fmt: skip
         assert done.returncode == 1
-        assert "as --allow-pipes is false" in done.stderr, done.stderr
+        assert "--allow-pipes" in done.stderr, done.stderr
     text = (ROOT / "utils" / "experiment.sh").read_text() + (ROOT / "utils" / "kaldi_recipe.sh").read_text()
     assert text.count('--allow-pipes "$allow_pipes"') == text.count('"$steps/decode.sh"') == 3
     assert not (tmp_path / "ran").exists()

@@ -25,7 +25,7 @@ from mdi.speech.expected_counts import expected_counts
 from mdi.speech.lattice import best_path, n_best
 from mdi.speech.lattice_files import read_lattices
 from mdi.speech.rescore import EXACT, lattice_model
-from mdi.speech.vosk import CERTIFICATE, VoskFolder, changed, find_vosk_folder
+from mdi.speech.vosk import CERTIFICATE, SMALL, VoskFolder, changed, find_vosk_folder
 from mdi.speech.vosk_decode import (
     ACOUSTIC_FACTOR,
     GRAPH_SCALE,
@@ -79,6 +79,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_dynamic_graph_gets_another_model(dynamic, tmp_path, capsys):
+    (dynamic / "am" / "final.mdl").write_bytes(bytes(SMALL + 1))
     before = files(dynamic)
     assert main(["vosk", "adapt", "--ppl", DEV, str(dynamic), TEXT, str(tmp_path / "out")]) == 0
     place, text, old, new = capsys.readouterr().out.rstrip("\n").split("\t")
@@ -504,3 +505,187 @@ def test_it_goes_on_with_the_second_decoding(dynamic, tmp_path, capfd):
     assert (out / CERTIFICATE).stat().st_mtime_ns > when
     assert main([*command, "--dev", DEV, str(out)]) == 1
     assert "--recordings is for adapt, and without --dev" in capfd.readouterr().err
+
+
+# ---- a folder may come from anybody
+
+
+def test_a_link_under_a_name_that_is_written_is_not_followed(dynamic, tmp_path):
+    diary = tmp_path / "diary"
+    diary.write_text("secret")
+    for name in ("unknown_words.txt", CERTIFICATE, "rescore/G.fst"):
+        (dynamic / name).parent.mkdir(exist_ok=True)
+        (dynamic / name).symlink_to(diary)
+    large = str(DATA / "kaldi" / "bg.kn.arpa.gz")
+    assert main(["vosk", "adapt", "--large", large, str(dynamic), TEXT, str(tmp_path / "out")]) == 0
+    assert diary.read_text() == "secret"
+    assert diary.stat().st_nlink == 1
+    assert not any(path.is_symlink() for path in (tmp_path / "out").rglob("*"))
+
+
+def test_folders_share_no_file_that_is_written(dynamic, tmp_path):
+    """One adaptation after the other: each has its own words, settings and certificate."""
+    first, second, text = tmp_path / "first", tmp_path / "second", tmp_path / "text"
+    known = gzip.decompress(Path(TEXT).read_bytes()).decode()
+    for source, word, out in ((dynamic, "floda", first), (first, "zilch", second)):
+        text.write_text(f"{known}{word}\n")
+        assert main(["vosk", "adapt", "--lattice-beam", "7", str(source), str(text), str(out)]) == 0
+    assert "floda" in (first / "unknown_words.txt").read_text()
+    assert "zilch" in (second / "unknown_words.txt").read_text()
+    assert "zilch" not in (first / "unknown_words.txt").read_text()
+    (second / "conf" / "model.conf").write_text("edited")
+    assert (first / "conf" / "model.conf").read_text() == "--beam=10.0\n--lattice-beam=7\n"
+    assert (dynamic / "conf" / "model.conf").read_text() == CONF
+
+
+def test_only_what_libvosk_reads_is_taken_over(dynamic, tmp_path):
+    """Whatever else is in a folder, links to itself too, is no concern of ours."""
+    (dynamic / "a").symlink_to(".")
+    (dynamic / "b").symlink_to(".")
+    (dynamic / "gone").symlink_to(tmp_path / "nowhere")
+    (dynamic / "secret").write_text("secret")
+    os.mkfifo(dynamic / "graph" / "oov.int")
+    shutil.copy(WORDS, dynamic / "graph" / "words.txt")
+    assert main(["vosk", "adapt", str(dynamic), TEXT, str(tmp_path / "out")]) == 0
+    assert set(files(tmp_path / "out")) == {
+        "am/final.mdl", "conf/model.conf", "graph/Gr.fst", "graph/HCLr.fst", "graph/words.txt", CERTIFICATE,
+        "unknown_words.txt",
+    }  # fmt: skip
+    with changed(find_vosk_folder(str(dynamic)), 3.0) as made:
+        assert {path.name for path in made.path.iterdir()} == {"am", "conf", "graph"}
+
+
+def test_a_folder_of_links_is_copied(dynamic, tmp_path):
+    """As the caches of model hubs have them. What lies elsewhere is not ours to link to."""
+    linked, out = tmp_path / "linked", tmp_path / "out"
+    (dynamic / "am" / "final.mdl").write_bytes(bytes(SMALL + 1))
+    shutil.copytree(dynamic, linked, copy_function=os.symlink)
+    assert main(["vosk", "adapt", str(linked), TEXT, str(out)]) == 0
+    assert (out / "am" / "final.mdl").read_bytes() == bytes(SMALL + 1)
+    assert (dynamic / "am" / "final.mdl").stat().st_nlink == 1
+    assert not any(path.is_symlink() for path in out.rglob("*"))
+
+
+@pytest.mark.parametrize("verb", ["adapt", "put", "decode"])
+@pytest.mark.parametrize("kind", ["pipe", "loop", "dangling", "folder"])
+@pytest.mark.parametrize("name", ["graph/Gr.fst", "graph/words.txt", "conf/model.conf", "am/final.mdl"])
+def test_what_is_no_file_is_refused_before_any_work(verb, kind, name, dynamic, tmp_path, capsys):
+    path = dynamic / name
+    path.unlink(missing_ok=True)
+    make = {"pipe": os.mkfifo, "loop": lambda path: path.symlink_to(path.name), "folder": os.mkdir,
+            "dangling": lambda path: path.symlink_to("nowhere")}  # fmt: skip
+    make[kind](path)
+    before = sorted(tmp_path.rglob("*"))
+    given = {"adapt": TEXT, "put": str(DATA / "kaldi" / "bg.kn.arpa.gz"), "decode": str(tmp_path)}[verb]
+    assert main(["vosk", verb, str(dynamic), given, str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().err
+    assert str(path) in said or "no am/final.mdl" in said
+    assert said.count("\n") == 1
+    assert len(said) < 500
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_within_the_model_or_around_it_is_refused(dynamic, tmp_path, capsys):
+    around = tmp_path / "around"
+    (around / "model").parent.mkdir()
+    shutil.move(dynamic, around / "model")
+    (around / CERTIFICATE).write_text("{}")
+    for out in (around / "model" / "out", around / "model" / "graph" / "out", around):
+        assert main(["vosk", "adapt", str(around / "model"), TEXT, str(out)]) == 1
+        assert "lies within" in capsys.readouterr().err
+    (tmp_path / "link").symlink_to(around)
+    assert main(["vosk", "adapt", str(around / "model"), TEXT, str(tmp_path / "link")]) == 1
+    assert "is a link" in capsys.readouterr().err
+    assert (around / "model" / "graph" / "Gr.fst").exists()
+
+
+def test_modes_follow_the_umask(dynamic, tmp_path):
+    for path in (dynamic, *dynamic.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    old = os.umask(0o077)
+    try:
+        assert main(["vosk", "adapt", "--lattice-beam", "7", str(dynamic), TEXT, str(tmp_path / "out")]) == 0
+    finally:
+        os.umask(old)
+    for path in (tmp_path / "out", *(tmp_path / "out").rglob("*")):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_two_tables_of_words_that_disagree(dynamic, tmp_path, capsys):
+    """libvosk prints words by words.txt, which the language model's own table must not contradict."""
+    table = dynamic / "graph" / "words.txt"
+    rows = [line.split() for line in WORDS.read_text().splitlines()]
+    inside = read_symbols(str(dynamic / "graph" / "Gr.fst"))
+    table.write_text("".join(f"{word} {number}\n" for word, number in rows))
+    assert main(["vosk", "adapt", str(dynamic), TEXT, str(tmp_path / "out")]) == 0
+    one, other = (word for word, _ in rows[5:7])
+    numbers = dict(rows) | {one: dict(rows)[other], other: dict(rows)[one]}
+    table.write_text("".join(f"{word} {number}\n" for word, number in numbers.items()))
+    capsys.readouterr()
+    assert main(["vosk", "adapt", str(dynamic), TEXT, str(tmp_path / "other")]) == 1
+    said = capsys.readouterr().err
+    assert f"the number {inside.ids[one]} means '{other}' here and '{one}' in " in said
+    assert not (tmp_path / "other").exists()
+
+
+def hostile_recordings(tmp_path: Path) -> Path:
+    data = tmp_path / "hostile"
+    data.mkdir()
+    (data / "wav.scp").write_text(f"u1 touch {tmp_path}/ran |\n")
+    return data
+
+
+def test_recordings_run_no_commands_unless_asked_for(dynamic, tmp_path, capfd):
+    data = hostile_recordings(tmp_path)
+    for options in ([], ["--allow-pipes", "false"]):
+        for command in (
+            ["decode", *options, str(dynamic), str(data), str(tmp_path / "out")],
+            ["adapt", *options, "--recordings", str(data), str(dynamic), str(tmp_path / "out")],
+        ):
+            assert main(["vosk", *command]) == 1
+            assert "recording u1 is a command" in capfd.readouterr().err
+            assert not (tmp_path / "ran").exists()
+
+
+def test_every_option_of_a_decoding_reaches_it(dynamic, tmp_path, monkeypatch):
+    """adapt --recordings starts another process, which must decode as it was told."""
+    import argparse
+
+    from mdi import process
+    from mdi.commands import vosk as command
+
+    given = {"nj": "3", "allow_pipes": "true", "n_best": "7", "lattice_beam": "9.5"}
+    started = []
+    monkeypatch.setattr(process, "run_mdi", lambda arguments: started.append(arguments) or 1)
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    (group,) = (group for group in parser._action_groups if "decode, adapt" in str(group.title))
+    assert {action.dest for action in group._group_actions} == set(given)  # a new option must be tried here
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        data = ["--recordings", str(recordings(tmp_path / name)), str(dynamic), str(tmp_path / "out")]
+        assert main(["vosk", "adapt", option, value, *data]) == 1
+        told = parser.parse_intermixed_args(started[-1][1:])
+        assert str(getattr(told, name)).lower() == value
+        assert told.action == "decode"
+        assert told.files == [str(dynamic), str(tmp_path / name), str(tmp_path / "out.decoded" / "before")]
+
+
+def test_modules_in_the_current_folder_are_not_imported(dynamic, tmp_path):
+    """What lies where somebody works is data, even if its name is that of a module."""
+    import subprocess
+    import sys
+
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("vosk", "numpy", "json", "kaldialign", "mdi", "distributed", "soundfile", "signal"):
+        (here / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').write({name!r})\n")
+    data = recordings(tmp_path / "data")
+    mdi = str(Path(sys.executable).parent / "mdi")
+    done = subprocess.run(
+        [mdi, "vosk", "adapt", "--recordings", str(data), str(dynamic), str(tmp_path / "out")],
+        cwd=here, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "libvosk cannot load this model" in done.stderr
+    assert not (tmp_path / "ran").exists()

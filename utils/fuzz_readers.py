@@ -210,13 +210,14 @@ def _speech(folder: Path) -> dict[str, Reader]:
 
     from mdi.fst.openfst import from_bytes
     from mdi.speech.acoustic import read_acoustic_model
-    from mdi.speech.data import DataFolder, Sound, read_ctm, read_rows, read_text
+    from mdi.speech.data import DataFolder, read_ctm, read_rows, read_text
     from mdi.speech.decode import load_graph
     from mdi.speech.expected_counts import expected_counts
     from mdi.speech.lattice import best_path, n_best
     from mdi.speech.lattice_files import read_lattices, to_binary
     from mdi.speech.lexicon import read_lexicon
     from mdi.speech.sclite import read_report
+    from mdi.speech.sound import Sound
 
     words, data = str(folder / "words.txt"), folder / "data"
     (folder / "lat").write_bytes(LATTICE)

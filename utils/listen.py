@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdi.errors import MdiError
-from mdi.speech.acoustic import SAMPLE_RATE
-from mdi.speech.data import DataFolder, Sound, read_text
+from mdi.speech.data import DataFolder, read_text
 from mdi.speech.score import best_point
+from mdi.speech.sound import SAMPLE_RATE, Sound
 from mdi.speech.wer import align
 
 SHOWN = 12
@@ -64,9 +64,12 @@ def examples(data: Path, systems: dict[str, Path]) -> tuple[list[Example], int, 
 def _sound(data: Path) -> Sound | None:
     """Not of pipes: a report runs no commands."""
     folder = DataFolder(data)
-    if not folder.has("wav.scp") or any("|" in entry for entry in folder.recordings().values()):
+    if not folder.has("wav.scp"):
         return None
-    return Sound(folder)
+    try:
+        return Sound(folder, allow_pipes=False)
+    except MdiError:
+        return None
 
 
 def _player(sound: Sound | None, utterance: str) -> str:

@@ -22,7 +22,7 @@ needed_extra() {
 lacking_packages() {
   local modules=(mdi pandas tqdm matplotlib jinja2 tabulate)
   [[ $1 != *text* && $1 != *demo* ]] || modules+=(num2words)
-  [[ $1 != *speech* && $1 != *demo* ]] || modules+=(pywrapfst kaldifst kaldi_decoder pocketsphinx kaldialign kaldiio)
+  [[ $1 != *speech* && $1 != *demo* ]] || modules+=(pywrapfst kaldifst kaldi_decoder pocketsphinx kaldialign kaldiio soundfile)
   [[ $1 != *demo* ]] || modules+=(ttspico)
   [[ $1 != *dialogue* && $1 != *prompts* ]] || modules+=(vosk soundfile num2words kaldialign kaldiio)
   [[ $1 != *prompts* ]] || modules+=(G722)

@@ -1,8 +1,8 @@
 """Decodes a Kaldi data folder (wav.scp, text or utt2spk, segments if there are) to lattices lat.1.gz ... lat.N.gz.
 
 The speech is 16 kHz, one channel. A decoding that was stopped goes on with the utterances that are missing. As in
-Kaldi, a line of wav.scp that ends in '|' is a command, which is run in a shell: decode only data that you trust, or
-with --allow-pipes false.
+Kaldi, a line of wav.scp that ends in "|" is a command; for data that you trust it is run in a shell
+with --allow-pipes true.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--text", type=boolean, default=False, metavar="true|false", help="write text, not binary (false)"
     )
     parser.add_argument(
-        "--allow-pipes", type=boolean, default=True, metavar="true|false",
-        help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (true)",
+        "--allow-pipes", type=boolean, default=False, metavar="true|false",
+        help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (false)",
     )  # fmt: skip
     parser.add_argument(
         "--job",

@@ -97,8 +97,10 @@ def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str 
     about["sources"] = [source_of(path) for path in inputs]
     name = out.replace("{}", "sweep")
     with (
+        connected(
+            args.cluster, size, f"{name}.workers.log"
+        ) as runner,  # first: where it fails there is nothing to keep
         job_folder(args.shards_dir or f"{name}.shards", about) as folder,
-        connected(args.cluster, size, f"{name}.workers.log") as runner,
     ):
         yield Job(folder, runner, size, args.shards)
         if runner.exchanged:

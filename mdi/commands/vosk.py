@@ -10,7 +10,8 @@ adapt: a model with a dynamic graph (graph/Gr.fst) gets another Gr.fst, and what
 static graph (HCLG.fst) cannot be changed: rescore/G.carpa is adapted, or made if --first-pass gives the model that the
 graph was made with. With --dev thresholds, prior and mixture weights are searched as by mdi tune; without it they are
 --min-counts 1 --sigma2 1. OUT_DIR has a certificate, mdi.json, and the words of the text that the model cannot
-recognise, unknown_words.txt; files that stay the same are links to those of MODEL_DIR.
+recognise, unknown_words.txt. Of MODEL_DIR it has what libvosk reads: large files as links, small ones as
+copies.
 
 adapt --recordings: no transcripts are needed. DATA_DIR is decoded, the model is adapted to expected counts of what was
 recognised (words with their confidences, or --n-best), beside TEXT if there is some, and DATA_DIR is decoded again.
@@ -19,9 +20,9 @@ OUT_DIR.decoded/ has both decodings, before/ and after/; where DATA_DIR has refe
 --delta takes files of mdi adapt --delta whose background is a language model of MODEL_DIR (or LM): put writes a folder
 with the adapted model, decode uses it for the while.
 
-decode: 16 kHz, one channel. A decoding that was stopped goes on with the utterances that are missing. As in Kaldi, a
-line of wav.scp that ends in '|' is a command, which is run in a shell: decode only data that you trust, or with
---allow-pipes false. With --n-best the words are those of the best path, otherwise those of least expected error (both
+decode: 16 kHz, one channel. A decoding that was stopped goes on with the utterances that are missing. A line of wav.scp
+that ends in '|' is a command, as in Kaldi; with --allow-pipes true, for data that you trust, it is run in a shell.
+With --n-best the words are those of the best path, otherwise those of least expected error (both
 are libvosk's); lat.1.gz is for mdi rescore and mdi score, an LM weight of 10 being the one that decoded.
 """
 
@@ -48,12 +49,27 @@ _Plan = tuple[dict[str, Path], dict[str, Path | str]]
 RESCORING_BEAM = 6.0
 
 
+# Options of a decoding. adapt --recordings hands every one of them on to the decodings that it starts.
+_DECODING: dict[str, dict[str, Any]] = {
+    "nj": {"type": int, "default": 1, "metavar": "N", "help": "threads (1)"},
+    "allow_pipes": {
+        "type": boolean, "default": False, "metavar": "true|false",
+        "help": "run the commands that wav.scp has for recordings, in a shell; false: refuse them (false)",
+    },
+    "n_best": {
+        "type": int, "default": 0, "metavar": "N",
+        "help": "also the N best sequences of each utterance, with scores, as a list and as lattices (0)",
+    },
+    "lattice_beam": {
+        "type": float, "metavar": "B",
+        "help": "of the lattices (the model's; adapt: at least 6 where lattices are rescored)",
+    },
+}  # fmt: skip
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("adapt", "put", "decode"))
     parser.add_argument("files", metavar="FILE", nargs="+", help="see above")
-    parser.add_argument(
-        "--lattice-beam", type=float, metavar="B", help="(the model's; adapt: at least 6 where lattices are rescored)"
-    )
     add = parser.add_argument_group("adapt").add_argument
     add("--dev", metavar="TEXT", help="development text: search for the best model on it, as mdi tune does")
     add("--max-settings", type=int, default=32, metavar="N", help="end that search after so many settings (32)")
@@ -70,12 +86,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("put, decode").add_argument
     add("--delta", metavar="A.delta", action="append", default=[],
         help="adapt a model of the folder, or LM, with this file; may be repeated")  # fmt: skip
-    add = parser.add_argument_group("decode, adapt --recordings").add_argument
-    add("--nj", type=int, default=1, metavar="N", help="threads (1)")
-    add("--allow-pipes", type=boolean, default=True, metavar="true|false",
-        help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (true)")  # fmt: skip
-    add("--n-best", type=int, default=0, metavar="N",
-        help="also the N best sequences of each utterance, with scores, as a list and as lattices (0)")  # fmt: skip
+    group = parser.add_argument_group("decode, adapt --recordings")
+    for name, settings in _DECODING.items():
+        group.add_argument(f"--{name.replace('_', '-')}", **settings)
 
 
 def run(args: argparse.Namespace) -> int | None:
@@ -157,7 +170,7 @@ def _adapt_folder(
         own = source.read(path) if source.path in path.parents else _read(str(path), source)
         say(f"{path}: {' / '.join(f'{n:,}' for n in own.trie.counts)} n-grams")
         unknown = unknown or (_unknown_words(texts, own) if texts else [])
-        made, model_fields, good = _adapted(args, str(path), own, texts, heard)
+        made, model_fields, good = _adapted(args, str(path), f"{args.files[-1]}/{place}", own, texts, heard)
         converged &= good
         before = {text: perplexity(own, text) for text in reported}
         after = {text: perplexity(made, text) for text in reported}
@@ -190,16 +203,15 @@ def _decodings(args: argparse.Namespace) -> tuple[Path, Path]:
 def _decoded(args: argparse.Namespace, model: str, name: str) -> None:
     """Decodes the recordings in a process of its own: libvosk hangs beside another OpenFst, which writing models may
     have loaded."""
-    import subprocess
-    import sys
+    from mdi.process import run_mdi
 
     out = _decodings(args)[name == "after"]
     out.parent.mkdir(exist_ok=True)
-    beam = args.lattice_beam or (RESCORING_BEAM if args.n_best else None)
-    options = ["--nj", str(args.nj), "--n-best", str(args.n_best)]
-    options += ["--lattice-beam", str(beam)] if beam else []
-    command = [sys.executable, "-m", "mdi", "vosk", "decode", *options, model, args.recordings, str(out)]
-    if code := subprocess.run(command).returncode:
+    settings = {option: getattr(args, option) for option in _DECODING}
+    if settings["lattice_beam"] is None and args.n_best:
+        settings["lattice_beam"] = RESCORING_BEAM
+    options = [f"--{option.replace('_', '-')}={value}" for option, value in settings.items() if value is not None]
+    if code := run_mdi(["vosk", "decode", *options, "--", model, args.recordings, str(out)]):
         raise MdiError(f"{out}: decoding ended with code {code}; see above")
 
 
@@ -279,18 +291,20 @@ def _write(
 ) -> None:  # fmt: skip
     """The folder with these models in their places, and its certificate."""
     from mdi.certificate import write_certificate
+    from mdi.files import writing
+    from mdi.lm.vocabulary import to_bytes
     from mdi.speech.vosk import exchange_lm, new_folder
 
     out = Path(args.files[-1])
     beam = args.lattice_beam
     if beam is None and any(place.endswith("G.carpa") for place in models):
         beam = max(source.lattice_beam or 0.0, RESCORING_BEAM)
-    with new_folder(source, out, beam) as folder:
+    with new_folder(source, out, models, beam) as folder:
         for place, model in models.items():
-            exchange_lm(folder, folder.path / place, model)
+            exchange_lm(source, folder.path / place, model)
         if unknown is not None:
-            rows = "".join(f"{word} {n}\n" for word, n in unknown)
-            (folder.path / "unknown_words.txt").write_bytes(rows.encode("utf-8", "surrogateescape"))
+            with writing(str(folder.path / "unknown_words.txt")) as stream:
+                stream.write(to_bytes("".join(f"{word} {n}\n" for word, n in unknown)))
         content |= {
             "command": f"vosk {args.action}", "model": args.files[0], "exchanged": sorted(models),
             "large": args.large, "first_pass": args.first_pass, "lattice_beam": beam,
@@ -367,7 +381,7 @@ def _counts(args: argparse.Namespace, own: NgramModel, texts: list[str], heard: 
 
 
 def _adapted(
-    args: argparse.Namespace, path: str, own: NgramModel, texts: list[str], heard: list[Recognised]
+    args: argparse.Namespace, path: str, out: str, own: NgramModel, texts: list[str], heard: list[Recognised]
 ) -> tuple[NgramModel, dict[str, Any], bool]:
     """(the model, fields for the certificate, whether it converged)"""
     from mdi.adaptation.adapter import adapt
@@ -378,9 +392,9 @@ def _adapted(
     sources = _counts(args, own, texts, heard) if heard else list(map(Path, texts))
     if args.dev:
         tuned = tune(own, sources, args.dev, max_order=own.order, max_settings=args.max_settings, threads=args.threads)
-        fields = shared.checked_fields(tuned.adapted, path)
+        fields = shared.checked_fields(tuned.adapted, out)
         fields |= {
-            **shared.sum_fields(tuned.model, path, "ngram"), "ngrams": tuned.model.trie.counts,
+            **shared.sum_fields(tuned.model, out, "ngram"), "ngrams": tuned.model.trie.counts,
             "setting": str(tuned.setting),
             "weights": tuned.weights, "development_ppl": tuned.development.ppl,
             "interpolation_ppl": tuned.interpolation, "ended": tuned.ended,
@@ -388,11 +402,11 @@ def _adapted(
         parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
         say(f"chosen of {len(tuned.trials)} settings: {tuned.setting}; mixed: {parts}; plain interpolation would have "
             f"development perplexity {tuned.interpolation:.2f}, this one {tuned.development.ppl:.2f}")  # fmt: skip
-        return tuned.model, fields, shared.say_result(tuned.adapted, path)
+        return tuned.model, fields, shared.say_result(tuned.adapted, out)
     sigma2 = shared.parse_variances(args.sigma2)
     adapted = adapt(own, sources, args.min_counts, sigma2=sigma2, threads=args.threads)
-    fields = shared.checked_fields(adapted, path) | shared.sum_fields(adapted.model, path, "ngram")
-    return adapted.model, fields, shared.say_result(adapted, path)
+    fields = shared.checked_fields(adapted, out) | shared.sum_fields(adapted.model, out, "ngram")
+    return adapted.model, fields, shared.say_result(adapted, out)
 
 
 def _unknown_words(texts: list[str], own: NgramModel) -> list[tuple[str, int]]:
@@ -451,7 +465,7 @@ def _decode(args: argparse.Namespace) -> None:
     )
     models = _own_adapted(args, source) if args.delta else {}
     with changed(source, args.lattice_beam, models) as folder:
-        factor = decode(folder, data, utterances, out, args.n_best, args.nj)
+        factor = decode(folder, data, utterances, out, args.n_best, args.nj, args.allow_pipes)
         found = read_results(out)
         results = [found[utterance] for utterance in utterances]
         write_outputs(folder, results, out, args.n_best)

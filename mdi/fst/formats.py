@@ -186,10 +186,10 @@ def _new_table(vocab: Vocabulary) -> SymbolTable:
 
 def _unknown(symbols: SymbolTable) -> int | None:
     """The label of a lang folder's unknown word, oov.int beside words.txt, as utils/build_const_arpa_lm.sh has it."""
+    path = Path(symbols.path).parent / "oov.int"
     try:
-        text = (Path(symbols.path).parent / "oov.int").read_text()
-        return int(text)
-    except (FileNotFoundError, ValueError):
+        return int(path.read_text()) if path.is_file() else None  # a pipe would wait
+    except ValueError:
         return None
 
 

@@ -13,16 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from mdi.errors import MdiError
 from mdi.files import read_lines
 from mdi.lm.vocabulary import to_str
-from mdi.speech.acoustic import SAMPLE_RATE
+from mdi.speech.rxfilename import Source, parse_rxfilename
 
 Words = list[str]
-# A segment may end so many seconds after its recording, as in Kaldi's extract-segments.
-OVERSHOOT = 0.5
 _BLANKS = re.compile(rb"[ \t]+")
 
 
@@ -162,23 +158,26 @@ class DataFolder:
         path = self.path / "spk2utt"
         return {name: row.fields for name, row in read_rows(path, "speaker").items()} if path.exists() else {}
 
-    def recordings(self) -> dict[str, str]:
-        """wav.scp: the file of each recording, or the command that prints it and ends in '|'."""
+    def recordings(self) -> dict[str, Source]:
+        """wav.scp: the file of each recording, or the command that prints it."""
         path = self.path / "wav.scp"
         found = {}
         for name, row in read_rows(path, "recording").items():
             if not row.rest:
                 raise MdiError(f"{path}:{row.number}: {name} has no file; expected 'name file' or 'name command |'")
-            found[name] = to_str(row.rest)
+            try:
+                found[name] = parse_rxfilename(to_str(row.rest))
+            except MdiError as error:
+                raise MdiError(f"{path}:{row.number}: recording {name}: {error}") from error
         return found
 
     def check_no_pipes(self) -> None:
-        """Refuses a wav.scp with commands, for --allow-pipes false."""
+        """Refuses a wav.scp with commands."""
         for name, source in self.recordings().items():
-            if source.rstrip().endswith("|"):
+            if source.command is not None:
                 raise MdiError(
-                    f"{self.path / 'wav.scp'}: recording {name} is a command, '{source[:80]}'; expected files only, as "
-                    f"--allow-pipes is false"
+                    f"{self.path / 'wav.scp'}: recording {name} is a command, '{source.command[:80]} |'; expected a "
+                    f"file. If you trust all of this table, --allow-pipes true runs its commands in a shell"
                 )
 
     def segments(self) -> dict[str, Segment]:
@@ -195,50 +194,3 @@ class DataFolder:
                     f"{path}:{row.number}: no recording {found[name].recording} in {self.path / 'wav.scp'}; add it"
                 )
         return found
-
-
-class Sound:
-    """The samples of the utterances of a folder: 16 kHz, one channel, 16 bits. A recording is read once for the
-    utterances that follow each other in it."""
-
-    def __init__(self, folder: DataFolder) -> None:
-        self.folder, self.recordings, self.segments = folder, folder.recordings(), folder.segments()
-        self.last: tuple[str, np.ndarray] = ("", np.zeros(0, np.int16))
-
-    def samples(self, utterance: str) -> np.ndarray:
-        where = self.folder.path / "wav.scp"
-        if utterance not in self.segments:
-            raise MdiError(f"{where}: no utterance {utterance}; expected every utterance of text or utt2spk")
-        segment = self.segments[utterance]
-        if self.last[0] != segment.recording:
-            self.last = segment.recording, self._read(segment.recording, utterance)
-        seconds = len(self.last[1]) / SAMPLE_RATE
-        if segment.begin >= seconds or segment.end > seconds + OVERSHOOT:
-            raise MdiError(
-                f"{self.folder.path / 'segments'}: utterance {utterance} is from {segment.begin:g} to {segment.end:g} "
-                f"s of recording {segment.recording}, which has {seconds:.2f} s; mend the line, or give the whole "
-                f"recording"
-            )
-        begin = int(segment.begin * SAMPLE_RATE)
-        return self.last[1][begin : None if segment.end == -1 else int(segment.end * SAMPLE_RATE)]
-
-    def _read(self, recording: str, utterance: str) -> np.ndarray:
-        import warnings
-
-        import kaldiio
-
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what it warns of is an error below
-                entry = kaldiio.load_mat(self.recordings[recording])
-        except Exception as error:  # a broken file or pipe shows in a dozen ways
-            what = " ".join(str(error).split()) or "no data"
-            raise MdiError(f"{self.folder.path / 'wav.scp'}: utterance {utterance} cannot be read: {what}") from error
-        rate, samples = entry if isinstance(entry, tuple) else (0, np.zeros((0, 0)))
-        if rate != SAMPLE_RATE or samples.ndim != 1 or samples.dtype != np.int16:
-            found = f"{rate} Hz, {1 if samples.ndim == 1 else samples.shape[-1]} channels, {samples.dtype}"
-            raise MdiError(
-                f"utterance {utterance}: {found}; expected 16000 Hz, one channel, int16 (run: sox IN -r 16000 -c 1 "
-                f"-b 16 OUT)"
-            )
-        return samples

@@ -19,9 +19,10 @@ from mdi.kernels.determinize import collect_frames, determinize
 from mdi.kernels.lattice import LatticeArcs, LatticeFinals
 from mdi.progress import Progress
 from mdi.speech.acoustic import FRAMES_A_SECOND, Scorer
-from mdi.speech.data import DataFolder, Sound
+from mdi.speech.data import DataFolder
 from mdi.speech.lattice import Lattice, finals_at, scaled, taken, tidy
 from mdi.speech.lattice_files import lattice_writer, parse_fst, read_lattices, to_binary
+from mdi.speech.sound import Sound
 
 # A lattice that needs more is cut short: it comes from an utterance that the model does not understand at all.
 MAX_ROOM = 1 << 21
@@ -190,7 +191,7 @@ def run_job(job: Job) -> Times:
     if job.archive.exists():
         job.part.unlink(missing_ok=True)
         return Times()
-    sound = Sound(DataFolder(Path(job.data)))
+    sound = Sound(DataFolder(Path(job.data)), allow_pipes=True)
     recognizer = Recognizer(job.graph, job.n_senones, job.options)
     progress = (
         Progress("decoding", len(job.utterances), "utterances") if job.number == 1 else None

@@ -5,27 +5,49 @@ static    HCLG.fst, which cannot be changed
 rescore/  if it is there: lattices get the scores of G.carpa instead of those of G.fst, the model that decoded
 
 What decodes lies in graph/, in folders of an older kind at the top.
+
+A folder may come from anybody. Of its files only those that libvosk reads are looked at or taken over, and each must be
+a regular file, or a link to one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from mdi.errors import MdiError
-from mdi.files import exchange_folder, scratch_folder
-from mdi.fst.formats import read_lm, write_lm
-from mdi.fst.symbols import SymbolTable, read_symbols
+from mdi.files import check_regular, exchange_folder, read_plain, scratch_folder, writing
+from mdi.fst.formats import read_lm, words_for, write_lm
+from mdi.fst.symbols import DISAMBIGUATION, EPSILON, SymbolTable, read_symbols
 from mdi.lm.model import NgramModel
+from mdi.lm.vocabulary import BOS, EOS, to_bytes, to_str
 from mdi.progress import shown_as
 
 CERTIFICATE = "mdi.json"
 _BEAM = re.compile(r"^--lattice-beam=(.*)$", re.MULTILINE)
+# What libvosk reads (its model.cc), in folders of both kinds.
+_READ_BY_LIBVOSK = (
+    *(f"ivector/{name}" for name in (
+        "final.ie", "final.dubm", "final.mat", "global_cmvn.stats", "online_cmvn.conf", "splice.conf"
+    )),
+    "rescore/G.carpa", "rescore/G.fst", "rnnlm/word_feats.txt", "rnnlm/feat_embedding.final.mat",
+    "rnnlm/special_symbol_opts.conf", "rnnlm/final.raw",
+)  # fmt: skip
+_GRAPH = ("HCLG.fst", "HCLr.fst", "Gr.fst", "disambig_tid.int", "words.txt")
+_CONF = ("mfcc.conf", "fbank.conf", "pitch.conf")
+NEWER = (
+    *_READ_BY_LIBVOSK, "am/final.mdl", "am/global_cmvn.stats", "conf/model.conf", *(f"conf/{name}" for name in _CONF),
+    *(f"graph/{name}" for name in _GRAPH), "graph/phones/word_boundary.int",
+)  # fmt: skip
+OLDER = (*_READ_BY_LIBVOSK, "final.mdl", "global_cmvn.stats", *_CONF, *_GRAPH, "word_boundary.int")
+# A file of at most so many bytes is copied: whoever edits the new folder's settings must not edit the old one's.
+SMALL = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -33,8 +55,17 @@ class VoskFolder:
     path: Path
 
     @property
+    def newer(self) -> bool:
+        return (self.path / "am" / "final.mdl").exists()
+
+    @property
+    def files(self) -> list[str]:
+        """What there is of all that libvosk reads."""
+        return [name for name in (NEWER if self.newer else OLDER) if os.path.lexists(self.path / name)]
+
+    @property
     def graph(self) -> Path:
-        return self.path / "graph" if (self.path / "am" / "final.mdl").exists() else self.path
+        return self.path / "graph" if self.newer else self.path
 
     @property
     def dynamic(self) -> bool:
@@ -73,12 +104,15 @@ class VoskFolder:
 
     @property
     def conf(self) -> Path:
-        return self.path / ("conf/model.conf" if (self.path / "am" / "final.mdl").exists() else "mfcc.conf")
+        return self.path / ("conf/model.conf" if self.newer else "mfcc.conf")
+
+    def settings(self) -> str:
+        return to_str(read_plain(str(self.conf))) if self.conf.exists() else ""
 
     @property
     def lattice_beam(self) -> float | None:
         """As its settings have it."""
-        found = _BEAM.search(self.conf.read_text(errors="surrogateescape")) if self.conf.exists() else None
+        found = _BEAM.search(self.settings())
         if not found:
             return None
         try:
@@ -104,25 +138,43 @@ def find_vosk_folder(path: str) -> VoskFolder:
     folder = VoskFolder(Path(path))
     if not folder.path.is_dir():
         raise MdiError(f"{path}: no such folder; expected a Vosk model, such as vosk-model-small-en-us-0.15, unpacked")
+    for name in folder.files:
+        check_regular(str(folder.path / name))
     if not any((folder.path / name).exists() for name in ("am/final.mdl", "final.mdl")):
         raise MdiError(f"{path}: no am/final.mdl; expected a Vosk model. Is the model in a folder within this one?")
     if folder.dynamic and not folder.first_pass.exists():
         raise MdiError(f"{folder.first_pass}: not there, though HCLr.fst is; unpack the model again")
     if not folder.dynamic and not (folder.graph / "HCLG.fst").exists():
         raise MdiError(f"{folder.graph}: neither HCLr.fst and Gr.fst nor HCLG.fst; unpack the model again")
+    _check_tables(folder)
     return folder
 
 
+def _check_tables(folder: VoskFolder) -> None:
+    """Refuses two tables of words that disagree: libvosk would print other words than those that it has decoded."""
+    if folder.words == folder.first_pass or not folder.dynamic or words_for(None, str(folder.first_pass)) is None:
+        return
+    outside, inside = read_symbols(str(folder.words)), read_symbols(str(folder.first_pass))
+    for number, word in sorted(inside.words.items()):
+        if word not in (BOS, EOS, EPSILON, DISAMBIGUATION) and outside.words.get(number) != word:
+            other = f"'{outside.words[number]}'" if number in outside.words else "nothing"
+            raise MdiError(
+                f"{folder.words}: the number {number} means {other} here and '{word}' in {folder.first_pass}; expected "
+                f"one table. Unpack the model again, or remove words.txt"
+            )
+
+
 @contextmanager
-def new_folder(source: VoskFolder, out: Path, lattice_beam: float | None = None) -> Iterator[VoskFolder]:
-    """A folder under a temporary name with the files of `source`, as links where the file system has them, into which
-    others are written; it gets the name `out` when all is done. What was made here before is replaced, nothing else."""
+def new_folder(
+    source: VoskFolder, out: Path, places: Iterable[str], lattice_beam: float | None = None
+) -> Iterator[VoskFolder]:
+    """A folder under a temporary name with the files of `source` but for `places`, into which models are to be written;
+    large files are links where the file system has them. It gets the name `out` when all is done. What was made here
+    before is replaced, nothing else."""
     check_new_folder(out, source)
     with scratch_folder(f".{out.name}.", str(out.parent)) as scratch:
         made = VoskFolder(Path(scratch) / "model")
-        shutil.copytree(source.path, made.path, copy_function=_link_or_copy)
-        if lattice_beam is not None:
-            exchange_beam(made, lattice_beam)
+        _take_over(VoskFolder(source.path.resolve()), made, places, lattice_beam, _link_or_copy)
         with shown_as(str(made.path), str(out)):
             yield made
         exchange_folder(str(made.path), str(out))
@@ -132,38 +184,56 @@ def check_new_folder(out: Path, source: VoskFolder) -> None:
     """Refuses, before any work is done, a folder that cannot be made or is somebody else's."""
     if not out.parent.is_dir():
         raise MdiError(f"{out}: the folder {out.parent} does not exist; make it first")
+    if out.is_symlink():
+        raise MdiError(f"{out}: is a link; name the folder itself, which will be replaced")
     if out.exists() and out.resolve() == source.path.resolve():
         raise MdiError(f"{out}: is also the model that is adapted; name another folder")
+    for inner, outer in ((out, source.path), (source.path, out)):
+        if outer.resolve() in inner.resolve().parents:
+            raise MdiError(f"{out}: {inner} lies within {outer}; name a folder beside the model")
     if out.exists() and not (out / CERTIFICATE).exists():
         raise MdiError(f"{out}: exists, and was not made by mdi vosk; remove it, or name another folder")
 
 
-def _link_or_copy(source: str, target: str) -> None:
-    try:
-        os.link(os.path.realpath(source), target)  # no links to links: what is written later would go through them
-    except OSError:  # another file system, or one without links
-        shutil.copy2(source, target)
+def _take_over(
+    source: VoskFolder, made: VoskFolder, places: Iterable[str], beam: float | None, put: Callable[[Path, Path], None]
+) -> None:
+    """The files of `source`, as `put` puts them there, but for those that are written anew: nothing that is written is
+    ever a link."""
+    made.path.mkdir()
+    written = {*places, *([str(source.conf.relative_to(source.path))] if beam is not None else [])}
+    for name in source.files:
+        (made.path / name).parent.mkdir(parents=True, exist_ok=True)
+        if name not in written:
+            put(source.path / name, made.path / name)
+    if beam is not None:
+        conf = made.path / source.conf.relative_to(source.path)
+        conf.parent.mkdir(exist_ok=True)
+        with writing(str(conf)) as stream:
+            stream.write(to_bytes(_with_beam(source.settings(), beam)))
 
 
-def exchange_lm(folder: VoskFolder, path: Path, model: NgramModel) -> None:
-    """Writes a model to its place in the folder, in the form that libvosk reads there. Words keep their numbers."""
+def _link_or_copy(source: Path, target: Path) -> None:
+    """A link only to what lies in the model's own folder: what its links lead to is somebody else's."""
+    if os.path.realpath(source) == str(source) and source.stat().st_size > SMALL:
+        with contextlib.suppress(OSError):  # another file system, one without links, another's file
+            os.link(source, target)
+            return
+    shutil.copyfile(source, target)
+
+
+def exchange_lm(source: VoskFolder, path: Path, model: NgramModel) -> None:
+    """Writes a model to its place in a new folder, in the form that libvosk reads there. Words keep the numbers that
+    they have in the folder that it is made from."""
     form = {"Gr.fst": "ngram", "G.fst": "fst", "G.carpa": "carpa"}[path.name]
     path.parent.mkdir(exist_ok=True)
-    # the file may be a link to that of the source, which also has the numbers: it is replaced, never written into
-    words = folder.words.resolve()
-    if path.is_symlink():
-        path.unlink()
-    write_lm(model, str(path), form, str(words))
+    write_lm(model, str(path), form, str(source.words))
 
 
-def exchange_beam(folder: VoskFolder, beam: float) -> None:
+def _with_beam(settings: str, beam: float) -> str:
     """Lattices of this beam, whatever the model's settings say."""
-    text = folder.conf.read_text(errors="surrogateescape") if folder.conf.exists() else ""
     line = f"--lattice-beam={beam:g}"
-    text = _BEAM.sub(line, text) if _BEAM.search(text) else f"{text.rstrip()}\n{line}\n"
-    folder.conf.unlink(missing_ok=True)  # a link to that of the source
-    folder.conf.parent.mkdir(exist_ok=True)
-    folder.conf.write_text(text, errors="surrogateescape")
+    return _BEAM.sub(line, settings) if _BEAM.search(settings) else f"{settings.rstrip()}\n{line}\n"
 
 
 @contextmanager
@@ -175,10 +245,8 @@ def changed(
         yield folder
         return
     with scratch_folder("mdi-vosk-") as scratch:
-        made = VoskFolder(Path(scratch) / "model")
-        shutil.copytree(folder.path.resolve(), made.path, copy_function=os.symlink)
-        if beam is not None:
-            exchange_beam(made, beam)
+        made, source = VoskFolder(Path(scratch) / "model"), VoskFolder(folder.path.resolve())
+        _take_over(source, made, models or (), beam, lambda path, target: target.symlink_to(path))
         for place, model in (models or {}).items():
-            exchange_lm(made, made.path / place, model)
+            exchange_lm(source, made.path / place, model)
         yield made

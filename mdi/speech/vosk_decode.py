@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 
 from mdi.errors import MdiError
-from mdi.files import writing
+from mdi.files import replacing, writing
 from mdi.fst.symbols import SymbolTable
 from mdi.kernels.lattice import LatticeArcs, LatticeFinals
 from mdi.lm.vocabulary import to_bytes
 from mdi.progress import Progress, say
-from mdi.speech.acoustic import SAMPLE_RATE
-from mdi.speech.data import DataFolder, Sound
+from mdi.speech.data import DataFolder
 from mdi.speech.lattice import Lattice
 from mdi.speech.lattice_files import lattice_writer
 from mdi.speech.rescore import CHEAPEST, EXACT, LatticeModel, add_model, lattice_model
+from mdi.speech.sound import SAMPLE_RATE, Sound
 from mdi.speech.vosk import VoskFolder
 from mdi.speech.word_graph import Labels, WordGraph, from_confidences, from_paths
 
@@ -130,7 +130,8 @@ def read_results(folder: Path) -> dict[str, Recognised]:
         data = path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
-            path.write_bytes(whole)
+            with replacing(str(path)) as stream:
+                stream.write(whole)
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 one = parse_answer(json.loads(line))
@@ -174,7 +175,9 @@ def load_model(folder: VoskFolder) -> Any:
         ) from error
 
 
-def decode(folder: VoskFolder, data: DataFolder, utterances: list[str], out: Path, n_best: int, nj: int) -> float:
+def decode(
+    folder: VoskFolder, data: DataFolder, utterances: list[str], out: Path, n_best: int, nj: int, allow_pipes: bool
+) -> float:
     """Recognises what is missing, in `nj` threads (libvosk computes outside of Python); seconds per second of speech,
     of one thread."""
     there = read_results(out)
@@ -185,7 +188,7 @@ def decode(folder: VoskFolder, data: DataFolder, utterances: list[str], out: Pat
     lock, done, stop = threading.Lock(), [0, 0.0, 0.0], threading.Event()
 
     def work(number: int, progress: Progress) -> None:
-        sound, recognizer = Sound(data), _Recognizer(model, n_best)
+        sound, recognizer = Sound(data, allow_pipes), _Recognizer(model, n_best)
         with open(out / f"results.{number}.jsonl", "ab") as stream:
             for utterance in missing[number - 1 :: nj]:
                 if stop.is_set():
