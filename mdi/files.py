@@ -198,6 +198,7 @@ class _Batch(threading.local):
     def __init__(self) -> None:
         self.waiting: list[tuple[BinaryIO, str, str]] | None = None  # (stream, temporary name, where it goes)
         self.written: dict[str, dict[str, int | str]] = {}
+        self.discarded: set[str] = set()
 
 
 _batch = _Batch()
@@ -210,9 +211,12 @@ def together() -> Iterator[None]:
     if _batch.waiting is not None:
         yield
         return
-    _batch.waiting, _batch.written = [], {}
+    _batch.waiting, _batch.written, _batch.discarded = [], {}, set()
     try:
         yield
+        for path in _batch.discarded - {path for _, _, path in _batch.waiting}:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
         _rename([(name, path) for _, name, path in reversed(_batch.waiting)])
     finally:
         for raw, name, _ in _batch.waiting:
@@ -220,7 +224,14 @@ def together() -> Iterator[None]:
                 os.unlink(name)
             with contextlib.suppress(OSError):
                 raw.close()
-        _batch.waiting, _batch.written = None, {}
+        _batch.waiting, _batch.written, _batch.discarded = None, {}, set()
+
+
+def discard(path: str) -> None:
+    """What is written inside the same `together` makes this file obsolete: it goes just before that appears, unless
+    it is among it."""
+    with together():
+        _batch.discarded.add(os.path.realpath(path))
 
 
 def written(path: str) -> dict[str, int | str] | None:

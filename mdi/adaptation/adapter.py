@@ -21,7 +21,6 @@ from mdi.adaptation.solver import Step
 from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import make_folder
-from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.identity import identity
 from mdi.lm.model import NgramModel
@@ -30,6 +29,7 @@ from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
 from mdi.lm.trie import NONE, Array
 from mdi.memory import give_back
+from mdi.model_files import load
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -356,5 +356,5 @@ def as_model(model: NgramModel | str | os.PathLike, role: str) -> NgramModel:
     if isinstance(model, NgramModel):
         return model
     if isinstance(model, str | os.PathLike):
-        return read_arpa(os.fspath(model))
+        return load(model)
     raise MdiError(f"{role}={model!r}; expected a model, or the file of one")

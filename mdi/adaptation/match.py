@@ -15,11 +15,11 @@ from mdi.adaptation.dual import Dual
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import Problem, model_marginals, onto
 from mdi.adaptation.solver import Step
-from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.text import TextLike
 from mdi.lm.trie import NONE, locate
+from mdi.model_files import load
 
 
 def match(
@@ -42,7 +42,7 @@ def match(
     The result has exactly the rows of `small`; if that is a pruned model, what closes its trie meanwhile is no
     constraint, so it stays what backing off gives and can go again. Parameters: see `adapt`.
     """
-    small = read_arpa(os.fspath(small), closed=False) if isinstance(small, str | os.PathLike) else small
+    small = load(small, closed=False) if isinstance(small, str | os.PathLike) else small
     large = onto(as_model(large, "large"), small.vocab, "the large model")
     if history is not None:
         history = onto(history, small.vocab, "the model that gives the histories")

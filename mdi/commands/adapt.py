@@ -27,7 +27,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from mdi.certificate import certificate_of, write_certificate
+from mdi.certificate import certificate_of
 from mdi.commands import options as shared
 from mdi.commands.counts import add_lattice_arguments
 from mdi.errors import MdiError, check_positive
@@ -114,8 +114,8 @@ def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str
     from mdi.adaptation.table import read_lambda, write_constraints
     from mdi.files import together
     from mdi.lm.identity import identity
-    from mdi.lm.model import NgramModel
     from mdi.lm.normalise import check_gap, check_normalised
+    from mdi.model_files import checked_fields, sum_fields
 
     background_path, *texts = args.files if args.delta else args.files[:-1]
     sets, sigma2 = list(named), shared.parse_variances(args.sigma2)
@@ -150,41 +150,33 @@ def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str
 
     def write(adapted: Adapted, seconds: float) -> str:
         """Writes a model and what belongs to it; returns the lines about its perplexities."""
-        begun = time.monotonic()
+        started = time.monotonic() - seconds
         thresholds = adapted.problem.min_counts
         model_path, table = named[thresholds]
-        fields = shared.checked_fields(adapted, model_path)
-        why = f": {adapted.solution.message}"
-        model: NgramModel | ShardedModel
-        if isinstance(adapted, ShardedAdapted):
-            model = adapted.sharded
-            fields |= shared.gap_fields(adapted.worst_sum(), "arpa", why)
-        else:
-            model = adapted.whole
-            fields |= shared.sum_fields(model, model_path, args.format, why)
+        model = adapted.sharded if isinstance(adapted, ShardedAdapted) else adapted.whole
         if args.delta:
             made = {**inputs, "sigma2": args.sigma2, "count_weight": args.count_weight, "mdi": __version__}
+            fields = checked_fields(adapted, model_path)
+            fields |= sum_fields(adapted.whole, model_path, args.format, f": {adapted.solution.message}")
             about = {name: value for name, value in fields.items() if name not in ("steps", "ngrams")}
             delta = delta_of(adapted, identified, about, made)
             model = delta.apply(background) if args.ppl else model
-        fields["perplexity"] = _perplexities(model, args.ppl)
+        ppl = _perplexities(model, args.ppl)
         with together():
             if args.delta:
                 write_delta(delta, model_path)
             else:
-                if isinstance(model, NgramModel):
-                    shared.write_model(model, model_path, args, [background_path], adapted.problem.keep)
-                else:
-                    model.write(model_path)
                 chosen = {**shared.options_of(args), "min_counts": thresholds}
-                seconds += time.monotonic() - begun
-                write_certificate(model_path, {"command": "adapt", **inputs, "options": chosen, **fields}, seconds)
+                about = {"command": "adapt", **inputs, "options": chosen}
+                shared.save_model(
+                    adapted, model_path, args, [background_path], about, started, more={"perplexity": ppl}
+                )
             if table:
                 write_constraints(adapted, table)
-        if not isinstance(model, NgramModel):
-            model.remove()
+        if isinstance(adapted, ShardedAdapted):
+            adapted.sharded.remove()
         shared.say_result(adapted, model_path, bool(args.delta))
-        return "".join(f"{thresholds}\t{path}\t{found['ppl']:.7g}\n" for path, found in fields["perplexity"].items())
+        return "".join(f"{thresholds}\t{path}\t{found['ppl']:.7g}\n" for path, found in ppl.items())
 
     converged = True
     # a model is written while the next one is solved

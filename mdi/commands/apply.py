@@ -12,8 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from mdi.certificate import write_certificate
-from mdi.commands.options import add_model_arguments, check_model_output, read_model, sum_fields, write_model
+from mdi.commands.options import add_model_arguments, check_model_output, read_model, save_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from mdi.adaptation.delta import read_delta
-    from mdi.files import together
     from mdi.progress import say
 
     started = time.monotonic()
@@ -34,12 +32,7 @@ def run(args: argparse.Namespace) -> None:
     background = read_model(args.background, args)
     delta.check(background, args.delta, args.background)
     model = delta.apply(background)
-    sums = {"ngrams": model.trie.counts, **sum_fields(model, args.out, args.format)}
-    fields = {**delta.certificate, **sums, "min_counts": delta.min_counts, "made": delta.made}
-    with together():
-        write_model(model, args.out, args, [args.background])
-        write_certificate(
-            args.out, {"command": "apply", "background": args.background, "delta": args.delta, **fields},
-            time.monotonic() - started,
-        )  # fmt: skip
+    made = {"ngrams": model.trie.counts, "min_counts": delta.min_counts, "made": delta.made}
+    about = {"command": "apply", "background": args.background, "delta": args.delta, **delta.certificate, **made}
+    save_model(model, args.out, args, [args.background], about, started)
     say(f"{args.delta}: {delta.constraints.total:,} constraints, {sum(model.trie.counts):,} n-grams -> {args.out}")

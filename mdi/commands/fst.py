@@ -26,7 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from mdi.certificate import discard_certificate
     from mdi.errors import MdiError
+    from mdi.files import together
     from mdi.fst.grammar import grammar, write_text
     from mdi.fst.symbols import check_dropped, read_symbols
     from mdi.lm.model import first_orders
@@ -40,8 +42,10 @@ def run(args: argparse.Namespace) -> None:
     result = grammar(first_orders(model, args.max_order or model.order), symbols, args.disambig_symbol)
     if result.dropped:
         say(f"mdi fst: {check_dropped(result, args.lm, symbols, args.max_dropped)}; dropped")
-    if args.format == "k2":
-        write_text(result.arcs, args.out)
-    else:
-        result.write(args.out)
+    with together():
+        discard_certificate(args.out)
+        if args.format == "k2":
+            write_text(result.arcs, args.out)
+        else:
+            result.write(args.out)
     say(f"mdi fst: {result.fst.n_states:,} states, {result.n_arcs:,} arcs in {args.out}")

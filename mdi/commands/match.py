@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import time
 
-from mdi.certificate import write_certificate
 from mdi.commands import options as shared
 from mdi.errors import MdiError
 
@@ -24,7 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mdi.adaptation.match import match
-    from mdi.files import together
     from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import check_normalised
 
@@ -51,11 +49,7 @@ def run(args: argparse.Namespace) -> int:
             small, large, counts, history=shared.read_history(args), threads=args.threads, tolerance=args.tolerance,
             max_iters=args.max_iters, report=report,
         )  # fmt: skip
-    fields = shared.checked_fields(adapted, out)
-    fields |= shared.sum_fields(adapted.whole, out, args.format, f": {adapted.solution.message}")
     inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts}
-    fields = {"command": "match", **inputs, **shared.text_fields(counts), "options": shared.options_of(args), **fields}
-    with together():
-        shared.write_model(adapted.whole, out, args, [small_path, large_path], adapted.problem.keep)
-        write_certificate(out, fields, time.monotonic() - started)
+    about = {"command": "match", **inputs, **shared.text_fields(counts), "options": shared.options_of(args)}
+    shared.save_model(adapted, out, args, [small_path, large_path], about, started)
     return 0 if shared.say_result(adapted, out) else 1

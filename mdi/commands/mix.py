@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdi.certificate import write_certificate
 from mdi.cli import boolean
 from mdi.commands.options import (
     add_cluster_arguments,
     add_model_arguments,
     check_model_output,
-    gap_fields,
     read_model,
+    save_model,
     sharding,
-    sum_fields,
     warn_of_unknown,
-    write_model,
 )
 
 if TYPE_CHECKING:
@@ -106,18 +103,15 @@ class _Mixed:
             self.fields["development"] = result.as_dict()
             say(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
 
-    def finish(self, weights: Array, write: Callable[[], list[int]], sums: dict[str, Any]) -> None:
-        """`write` writes the model and returns its n-grams by order."""
-        from mdi.files import together
+    def about(self, weights: Array) -> dict[str, Any]:
+        """What the certificate says first."""
+        return {**self.fields, "weights": weights}
+
+    def say(self, weights: Array, counts: list[int]) -> None:
         from mdi.progress import say
 
-        out = self.args.out
-        with together():
-            counts = write()
-            self.fields |= {"weights": weights, "ngrams": counts, **sums}
-            write_certificate(out, self.fields, time.monotonic() - self.started)
         parts = ", ".join(f"{weight:.6f} {path}" for weight, path in zip(weights, self.names, strict=True))
-        say(f"{out}: {' / '.join(f'{n:,}' for n in counts)} n-grams = {parts}")
+        say(f"{self.args.out}: {' / '.join(f'{n:,}' for n in counts)} n-grams = {parts}")
 
 
 def _mix_here(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
@@ -139,14 +133,9 @@ def _mix_here(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
     model = mix(models, weights, spend=True)
     del models
     checked_sum(model)
-    sums = sum_fields(model, args.out, args.format)
     mixed.score(with_suffixes(model))
-
-    def write() -> list[int]:
-        write_model(model, args.out, args, args.lms)
-        return model.trie.counts
-
-    mixed.finish(weights, write, sums)
+    fields = save_model(model, args.out, args, args.lms, mixed.about(weights), mixed.started)
+    mixed.say(weights, fields["ngrams"])
 
 
 def _mix_shards(args: argparse.Namespace, job: Job, mixed: _Mixed, weights: Array) -> None:
@@ -154,6 +143,7 @@ def _mix_shards(args: argparse.Namespace, job: Job, mixed: _Mixed, weights: Arra
     from mdi.lm.mix import mix_sharded
     from mdi.lm.normalise import check_sum, warn_of_gap
     from mdi.lm.sharded import build_shards, cut_files
+    from mdi.model_files import save_checked
 
     if args.delta:
         raise MdiError("--delta with models in shards; expected none: mix the model that mdi apply writes")
@@ -165,9 +155,9 @@ def _mix_shards(args: argparse.Namespace, job: Job, mixed: _Mixed, weights: Arra
     weights = mixed.tune(models, weights)
     found, worst, rounded = mix_sharded(models, weights, "mixed")
     check_sum(worst)
-    sums = gap_fields(rounded, "arpa")
     mixed.score(found)
-    mixed.finish(weights, lambda: found.write(args.out), sums)
+    fields = save_checked(args.out, "arpa", rounded, found.write, mixed.about(weights), None, mixed.started)
+    mixed.say(weights, fields["ngrams"])
 
 
 def _numbers(text: str) -> list[float]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mdi.lm.text import TextStats
     from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
+    from mdi.model_files import Saved
 
 # A higher share of words outside the vocabulary than this makes perplexities look better than they are.
 MUCH_UNKNOWN = 0.05
@@ -113,9 +114,9 @@ _FREE = ("cluster", "threads", "verbose", "estimate", "memory", "shards_dir")
 
 def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> NgramModel:
     """A model in any form: see `mdi convert`."""
-    from mdi.fst.formats import read_lm
+    from mdi.model_files import load
 
-    return read_lm(path, args.words, closed=closed)
+    return load(path, args.words, closed=closed)
 
 
 def check_outputs(args: argparse.Namespace, *named: str, beside: Iterable[str] = (), folder: str = "") -> None:
@@ -147,14 +148,19 @@ def check_model_output(path: str, args: argparse.Namespace, sources: list[str], 
     check_form(path, args.format, words_for(args.words, *sources))
 
 
-def write_model(
-    model: NgramModel, path: str, args: argparse.Namespace, sources: list[str], keep: list[Array] | None = None
-) -> None:
-    """Writes a model in the form of --format or of its name, with the numbers of --words or of a source that has a
-    table of words inside."""
-    from mdi.fst.formats import words_for, write_lm
+def save_model(
+    model: Saved, path: str, args: argparse.Namespace, sources: list[str], about: dict[str, Any], started: float,
+    *, more: dict[str, Any] | None = None, keep: list[Array] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Saves what a verb has made, in the form of --format or of its name, with the numbers of --words or of a source
+    that has a table of words inside."""
+    from mdi.fst.formats import words_for
+    from mdi.model_files import save
 
-    write_lm(model, path, args.format, words_for(args.words, *sources), keep=keep)
+    return save(
+        model, path, words=words_for(args.words, *sources), format=args.format, about=about, more=more, keep=keep,
+        started=started,
+    )  # fmt: skip
 
 
 def same_settings(record: Path, settings: dict[str, Any], holds: str) -> None:
@@ -303,47 +309,16 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def sum_fields(
-    model: NgramModel, out: str, form: str | None = None, why: str = "", keep: list[Array] | None = None
-) -> dict[str, Any]:
-    """How far from one the probabilities sum to in the file that will be written, after its digits are rounded; an
-    error where that is no model. `keep`: what is written of a model whose trie is closed."""
-    from mdi.fst.formats import format_of, reader_of
-    from mdi.lm.model import with_suffixes
-    from mdi.lm.normalise import worst_sum
+def sum_fields(model: NgramModel, out: str, form: str | None = None) -> dict[str, Any]:
+    from mdi import model_files
 
-    form = form or format_of(out)
-    return gap_fields(worst_sum(with_suffixes(model), reader_of(form), keep), form, why)
-
-
-def gap_fields(worst: tuple[float, str], form: str, why: str = "") -> dict[str, Any]:
-    """The same where the largest gap, and the history that has it, are known."""
-    from mdi.lm.normalise import MAX_OUTPUT_GAP
-
-    gap, where = worst
-    if not gap <= MAX_OUTPUT_GAP[form == "arpa"]:
-        raise MdiError(
-            f"the model would sum to one only within {gap:.2g} (after {where}){why}. Nothing was written; raise "
-            f"--min-counts, use --targets smoothed or --sigma2, or look the input over with mdi check"
-        )
-    return {"worst_sum_gap": gap, "worst_sum_history": where}
+    return model_files.sum_fields(model, out, form)
 
 
 def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
-    """The certificate's fields; an error where they could not be computed."""
-    from mdi.adaptation.problem import MAX_ROUNDING
-    from mdi.adaptation.table import certificate
+    from mdi import model_files
 
-    for reason, number in adapted.problem.dropped.reasons.items():
-        say(f"{out}: dropped {number:,} constraints, {reason}")
-    fields = certificate(adapted)
-    if not fields["rounding_error"] <= MAX_ROUNDING:
-        raise MdiError(
-            f"the marginals are known only within {fields['rounding_error']:.2g}: back-off weights, or the scales that "
-            f"such targets ask for, are so large that rounding leaves no digits ({adapted.solution.message}). Nothing "
-            f"was written; use --sigma2, raise --min-counts, or prune the background (mdi prune)"
-        )
-    return fields
+    return model_files.checked_fields(adapted, out)
 
 
 def say_result(adapted: Adapted, out: str, delta: bool = False) -> bool:

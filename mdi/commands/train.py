@@ -23,16 +23,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mdi.certificate import write_certificate
 from mdi.commands.options import (
     add_cluster_arguments,
     add_model_arguments,
     check_model_output,
-    gap_fields,
     parse_size,
+    save_model,
     sharding,
-    sum_fields,
-    write_model,
 )
 from mdi.errors import MdiError, examples
 from mdi.progress import say
@@ -72,7 +69,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.files import together
     from mdi.lm.estimate import default_min_counts
     from mdi.lm.text import SPECIAL
     from mdi.lm.thresholds import parse_thresholds
@@ -96,30 +92,26 @@ def run(args: argparse.Namespace) -> None:
             done = _train_here(args, vocab, min_counts, memory)
         else:
             done = _train_shards(args, job, vocab, min_counts, memory)
-        with together():
-            ngrams = done.write()
-            write_certificate(args.out, {
-                "command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab,
-                "order": args.order, "smoothing": args.smoothing, "min_counts": min_counts,
-                "sentences": done.stats.sentences, "words": done.stats.words, "oov": done.stats.oov,
-                "oov_handling": args.oov if args.vocab else None, "ngrams": ngrams,
-                "discounts": [discount.as_dict() for discount in done.discounts],
-                "left_over": {"probability": done.left_over, "words": done.sharing},
-                **done.sums,
-            }, time.monotonic() - started)  # fmt: skip
-    counts = ", ".join(f"{n:,}" for n in ngrams)
-    say(f"mdi train: {counts} n-grams; sums to one within {done.sums['worst_sum_gap']:.1g} -> {args.out}")
+        fields = done.save({
+            "command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab,
+            "order": args.order, "smoothing": args.smoothing, "min_counts": min_counts,
+            "sentences": done.stats.sentences, "words": done.stats.words, "oov": done.stats.oov,
+            "oov_handling": args.oov if args.vocab else None, "ngrams": None,
+            "discounts": [discount.as_dict() for discount in done.discounts],
+            "left_over": {"probability": done.left_over, "words": done.sharing},
+        }, started)  # fmt: skip
+    counts = ", ".join(f"{n:,}" for n in fields["ngrams"])
+    say(f"mdi train: {counts} n-grams; sums to one within {fields['worst_sum_gap']:.1g} -> {args.out}")
 
 
 class _Trained(NamedTuple):
-    """What there is to say about a model that is ready; `write` writes it and returns its n-grams by order."""
+    """What there is to say about a model that is ready; `save` writes it, with this in its certificate."""
 
     stats: TextStats
     discounts: list[Discount]
     left_over: float
     sharing: int
-    sums: dict[str, Any]
-    write: Callable[[], list[int]]
+    save: Callable[[dict[str, Any], float], dict[str, Any]]
 
 
 def _train_here(
@@ -144,12 +136,8 @@ def _train_here(
         found = estimate(counts, args.smoothing, min_counts)
     _check(found.discounts, worst_sum(found.model))
 
-    def write() -> list[int]:
-        write_model(found.model, args.out, args, [])
-        return found.model.trie.counts
-
-    sums = sum_fields(found.model, args.out, args.format)
-    return _Trained(counts.stats, found.discounts, found.left_over, found.sharing, sums, write)
+    save = partial(save_model, found.model, args.out, args, [])
+    return _Trained(counts.stats, found.discounts, found.left_over, found.sharing, save)
 
 
 def _train_shards(
@@ -157,6 +145,7 @@ def _train_shards(
 ) -> _Trained:
     from mdi.lm.sharded_train import train_sharded
     from mdi.lm.vocabulary import Vocabulary
+    from mdi.model_files import save_checked
 
     if args.counts or args.counts_out:
         raise MdiError("--counts or --counts-out with a model in shards; expected text, and the model alone")
@@ -165,9 +154,11 @@ def _train_shards(
     found = train_sharded(args.texts, job, args.order, fixed, args.smoothing, min_counts, args.oov, memory)
     _say_text(found.stats, len(found.model.vocab), args)
     _check(found.discounts, found.worst)
-    sums = gap_fields(found.written, "arpa")
-    write = partial(found.model.write, args.out)
-    return _Trained(found.stats, found.discounts, found.left_over, found.sharing, sums, write)
+
+    def save(about: dict[str, Any], started: float) -> dict[str, Any]:
+        return save_checked(args.out, "arpa", found.written, found.model.write, about, None, started)
+
+    return _Trained(found.stats, found.discounts, found.left_over, found.sharing, save)
 
 
 def _check(discounts: list[Discount], worst: tuple[float, str]) -> None:

@@ -16,7 +16,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdi.certificate import write_certificate
 from mdi.commands import options as shared
 from mdi.errors import MdiError
 from mdi.progress import Progress, detail, say, set_verbose
@@ -87,9 +86,7 @@ def run(args: argparse.Namespace) -> int:
         threads=args.threads, report=watch,
     )  # fmt: skip
     bar.close()
-    fields = shared.checked_fields(tuned.adapted, out)
     checked_sum(tuned.model)
-    fields |= {"ngrams": tuned.model.trie.counts, **shared.sum_fields(tuned.model, out, args.format)}
     ppl = tuned.development.ppl
     choice = {
         "min_counts": tuned.setting.min_counts, "sigma2": tuned.setting.sigma2, "mixed": list(tuned.weights),
@@ -98,10 +95,10 @@ def run(args: argparse.Namespace) -> int:
         "ended": tuned.ended,
     }  # fmt: skip
     inputs = {"background": background_path, "in_domain": args.counts or texts, "development": development_path}
-    fields = {"command": "tune", **inputs, **shared.text_fields(counts), "choice": choice, **fields}
+    about = {"command": "tune", **inputs, **shared.text_fields(counts), "choice": choice}
+    sources, more = [background_path, *args.mix_with], {"options": shared.options_of(args)}
     with together():
-        shared.write_model(tuned.model, out, args, [background_path, *args.mix_with])
-        write_certificate(out, {**fields, "options": shared.options_of(args)}, time.monotonic() - started)
+        shared.save_model(tuned, out, args, sources, about, started, more=more)
         _write_search(tuned, out)
     parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
     say(f"search: {len(tuned.trials)} settings; ended: {tuned.ended.replace('max_settings', '--max-settings')}")

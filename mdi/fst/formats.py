@@ -18,8 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
+from mdi.certificate import discard_certificate
 from mdi.errors import MdiError
-from mdi.files import first_bytes, read_bytes, writing
+from mdi.files import first_bytes, read_bytes, together, writing
 from mdi.fst.backoff_fst import BackoffFst, backoff_fst, read_backoff_fst
 from mdi.fst.const_arpa import begins_const_arpa, const_arpa, read_const_arpa, write_const_arpa
 from mdi.fst.ngram_fst import read_ngram_fst, write_ngram_fst
@@ -142,7 +143,8 @@ def write_lm(
 
     Labels are those of `words` (words.txt, or an FST that holds its table); G.carpa needs it, the FSTs make a table and
     hold it where it is not given. n-grams with a word outside it are dropped, a model that loses more than the share
-    `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see write_arpa.
+    `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see write_arpa. As
+    there, nothing is checked or certified: that is `mdi.save`.
     """
     model = model if isinstance(model, NgramModel) else model.model
     path, words = os.fspath(path), None if words is None else os.fspath(words)
@@ -152,6 +154,15 @@ def write_lm(
     if form == "arpa":
         write_arpa(model, path, keep)
         return
+    with together():
+        _write_numbered(model, path, form, words, keep, max_dropped)
+        discard_certificate(path)
+
+
+def _write_numbered(
+    model: NgramModel, path: str, form: str, words: str | None, keep: list[Array] | None, max_dropped: float
+) -> None:
+    """In a form that has numbers for words."""
     if keep is not None:
         model = without(model, keep)
     check_form(path, form, words)

@@ -17,8 +17,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from mdi.certificate import discard_certificate
 from mdi.errors import MdiError
-from mdi.files import read_ahead, read_chunks, writing_blocks
+from mdi.files import read_ahead, read_chunks, together, writing_blocks
 from mdi.kernels import arpa as kernels
 from mdi.kernels import trie as trie_kernels
 from mdi.kernels.text import LINE_ROOM, line_bounds
@@ -146,10 +147,26 @@ class _Lines:
 
 
 def read_arpa(path: str | os.PathLike, *, quiet: bool = False, closed: bool = True) -> NgramModel:
-    """Reads a model and closes its trie. Probabilities are those of the file; `<s>` is never predicted.
+    """Reads a model in ARPA form and closes its trie. Probabilities are those of the file; `<s>` is never predicted.
 
-    With `closed` false the n-grams are the file's own, and suffixes that were pruned away stay missing (-1 in the
-    trie). With MDI_CACHE set, what has been read before is loaded from there: see mdi/lm/cache.py.
+    With MDI_CACHE set, what has been read before is loaded from there: see mdi/lm/cache.py.
+
+    Parameters
+    ----------
+    path
+        The file, plain or gzipped; "-" is standard input.
+    quiet
+        Whether nothing is said of suffixes that were added.
+    closed
+        Otherwise the n-grams are the file's own, and suffixes that were pruned away stay missing (-1 in the trie).
+
+    Returns
+    -------
+    NgramModel
+
+    See Also
+    --------
+    load : reads any form.
     """
     path = os.fspath(path)
     kept = cache.cache_file(path, closed)
@@ -539,9 +556,24 @@ def write_arpa(model: NgramModel | HasModel, path: str | os.PathLike, keep: list
     """Writes a model, or that of an adaptation: seven significant digits, as SRILM does, in SRILM's order, gzipped if
     the name ends in .gz.
 
-    With `keep` only the rows whose flags are set; those left out must be what backing off gives.
+    Nothing is checked or certified, as `mdi.save` does it; the certificate of another model that was there goes.
+
+    Parameters
+    ----------
+    model
+        A model, or what `adapt`, `match` or `tune` gives.
+    path
+        The file; "-" is standard output.
+    keep
+        Flags by order of the rows to be written, where not all are; the others must be what backing off gives.
     """
     path = os.fspath(path)
+    with together():
+        _write_arpa(model, path, keep)
+        discard_certificate(path)
+
+
+def _write_arpa(model: NgramModel | HasModel, path: str, keep: list[Array] | None) -> None:
     if not isinstance(model, NgramModel):
         if hasattr(model, "write"):  # in shards
             return model.write(path)

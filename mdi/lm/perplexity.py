@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mdi.kernels.perplexity import score_tokens
-from mdi.lm.arpa import read_arpa
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.text import Text, TextLike, TextStats
 from mdi.lm.trie import Array
@@ -164,14 +163,29 @@ def perplexity(
     oov: str = "map",
     each: Callable[[Sentence], None] | None = None,
 ) -> Perplexity:
-    """Perplexity of a text (a file, files, or sentences) under a model, or the ARPA file of one.
+    """Perplexity of a text under a model.
 
-    `each` is called with every sentence.
+    Parameters
+    ----------
+    model
+        A model, or the file of one in any form that `load` reads.
+    text
+        A file, sentences (a list or column of strings), or a list of paths.
+    oov
+        Words outside the vocabulary are scored as <unk> where the model has one ("map"), skipped ("drop"), or an error
+        ("error").
+    each
+        Called with every sentence.
 
-    `oov`: words outside the vocabulary are scored as <unk> where the model has one ("map"), skipped ("drop"), or an
-    error ("error").
+    Returns
+    -------
+    Perplexity
+        `.ppl` and `.ppl1` as SRILM has them, `.ppl_without_oov` as KenLM has it, and what they were computed from.
     """
-    model = read_arpa(model) if isinstance(model, str | os.PathLike) else model
+    if isinstance(model, str | os.PathLike):
+        from mdi.model_files import load  # which knows forms that this package does not
+
+        model = load(model)
     source = Text(text, model.vocab, oov)
     model = with_suffixes(model) if isinstance(model, NgramModel) else model
     return perplexity_of(model, source, source.stats, each, source.oov == "map")
