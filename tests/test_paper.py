@@ -299,7 +299,7 @@ def test_section_3_3_marginals_by_the_adjoint(toy: Toy) -> None:
     G["a"] = F(2, 10) / Z["a"] + G["<s> a"] * BOW["<s> a"]
     G["b"] = F(1, 10) / Z["b"] + G["a b"] * BOW["a b"]
     G[""] = sum((G[w] * BOW[w] for w in ("<s>", "a", "b")), start=F(0))
-    assert G == {"<s> a": F(4, 35), "a b": F(3, 25), "<s>": F(4, 15), "a": F(13, 70), "b": F(4, 25), "": F(73, 175)}
+    assert {"<s> a": F(4, 35), "a b": F(3, 25), "<s>": F(4, 15), "a": F(13, 70), "b": F(4, 25), "": F(73, 175)} == G
     # the cell "b": all that backs off to p(b), without what "a b" takes: 2 (73/175 1/4 - 13/70 2/3 1/4)
     cell = 2 * (G[""] * p("b", "") - G["a"] * BOW["a"] * p("b", ""))
     assert cell == F(11, 75)
