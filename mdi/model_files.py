@@ -7,6 +7,7 @@ adaptation that rounding has left without digits.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -19,12 +20,13 @@ from mdi.fst.formats import format_of, read_lm, reader_of, write_lm
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.normalise import MAX_OUTPUT_GAP, worst_sum
 from mdi.lm.trie import Array
-from mdi.progress import say
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.tune import Tuned
     from mdi.lm.sharded import ShardedModel
+
+logger = logging.getLogger(__name__)
 
 # What can be saved.
 Saved: TypeAlias = "NgramModel | Adapted | Tuned | ShardedModel"
@@ -194,7 +196,7 @@ def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
     from mdi.adaptation.table import certificate
 
     for reason, number in adapted.problem.dropped.reasons.items():
-        say(f"{out}: dropped {number:,} constraints, {reason}")
+        logger.info(f"{out}: dropped {number:,} constraints, {reason}")
     fields = certificate(adapted)
     if not fields["rounding_error"] <= MAX_ROUNDING:
         raise MdiError(

@@ -386,6 +386,7 @@ def test_commands_of_wav_scp_are_refused_if_so_wished(tmp_path, capsys):
 # ---- caches
 
 
+@pytest.mark.usefixtures("shown")
 def test_a_cache_is_its_owners_and_its_arrays_are_looked_at(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MDI_CACHE", str(tmp_path))
     source = tmp_path / "m\udcff.arpa"  # a name that is not UTF-8

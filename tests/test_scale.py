@@ -122,6 +122,7 @@ def test_nothing_is_kept_unless_asked_for(cached, monkeypatch: pytest.MonkeyPatc
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.usefixtures("shown")
 def test_a_changed_source_is_read_again(cached, capsys: pytest.CaptureFixture) -> None:
     path, _ = cached
     read_arpa(path)
@@ -132,6 +133,7 @@ def test_a_changed_source_is_read_again(cached, capsys: pytest.CaptureFixture) -
     assert "made from another" not in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("shown")
 def test_a_damaged_or_foreign_file_is_never_used(cached, capsys: pytest.CaptureFixture) -> None:
     path, folder = cached
     first = read_arpa(path, quiet=True)

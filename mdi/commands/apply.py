@@ -10,9 +10,12 @@ Another background than that of the delta is refused. OUT.json has the delta's c
 from __future__ import annotations
 
 import argparse
+import logging
 import time
 
 from mdi.commands.options import add_model_arguments, check_model_output, read_model, save_model
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from mdi.adaptation.delta import read_delta
-    from mdi.progress import say
 
     started = time.monotonic()
     check_model_output(args.out, args, [args.background])
@@ -35,4 +37,6 @@ def run(args: argparse.Namespace) -> None:
     made = {"ngrams": model.trie.counts, "min_counts": delta.min_counts, "made": delta.made}
     about = {"command": "apply", "background": args.background, "delta": args.delta, **delta.certificate, **made}
     save_model(model, args.out, args, [args.background], about, started)
-    say(f"{args.delta}: {delta.constraints.total:,} constraints, {sum(model.trie.counts):,} n-grams -> {args.out}")
+    logger.info(
+        f"{args.delta}: {delta.constraints.total:,} constraints, {sum(model.trie.counts):,} n-grams -> {args.out}"
+    )

@@ -11,6 +11,9 @@ as the Gr.fst that OUT shall replace), or else those of IN if it has such a tabl
 from __future__ import annotations
 
 import argparse
+import logging
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,10 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from mdi.commands.options import check_outputs
     from mdi.fst.formats import read_lm, words_for, write_lm
-    from mdi.progress import say
 
     check_outputs(args, args.out)
     words = words_for(args.words, args.lm)
     model = read_lm(args.lm, args.words, closed=False)
     write_lm(model, args.out, args.format, words, max_dropped=args.max_dropped)
-    say(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams of order 1 to {model.order}")
+    logger.info(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams of order 1 to {model.order}")

@@ -9,8 +9,11 @@ kaldilm, which keeps the back-off weights of the longest ones that it reads, mak
 from __future__ import annotations
 
 import argparse
+import logging
 
 from mdi.commands.options import add_delta, check_outputs, read_adapted
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +35,6 @@ def run(args: argparse.Namespace) -> None:
     from mdi.fst.grammar import grammar, write_text
     from mdi.fst.symbols import check_dropped, read_symbols
     from mdi.lm.model import first_orders
-    from mdi.progress import say
 
     check_outputs(args, args.out)
     if args.max_order is not None and args.max_order < 1:
@@ -41,11 +43,11 @@ def run(args: argparse.Namespace) -> None:
     model = read_adapted(args.lm, args, closed=False)
     result = grammar(first_orders(model, args.max_order or model.order), symbols, args.disambig_symbol)
     if result.dropped:
-        say(f"mdi fst: {check_dropped(result, args.lm, symbols, args.max_dropped)}; dropped")
+        logger.info(f"mdi fst: {check_dropped(result, args.lm, symbols, args.max_dropped)}; dropped")
     with together():
         discard_certificate(args.out)
         if args.format == "k2":
             write_text(result.arcs, args.out)
         else:
             result.write(args.out)
-    say(f"mdi fst: {result.fst.n_states:,} states, {result.n_arcs:,} arcs in {args.out}")
+    logger.info(f"mdi fst: {result.fst.n_states:,} states, {result.n_arcs:,} arcs in {args.out}")

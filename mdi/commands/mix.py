@@ -8,6 +8,7 @@ where it is not known).
 from __future__ import annotations
 
 import argparse
+import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from mdi.lm.text import TextStats
     from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,22 +99,20 @@ class _Mixed:
 
     def score(self, model: NgramModel | ShardedModel) -> None:
         from mdi.lm.perplexity import perplexity_of
-        from mdi.progress import say
 
         if self.texts:
             result = perplexity_of(model, [self.ids], self.stats)
             self.fields["development"] = result.as_dict()
-            say(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
+            logger.info(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
 
     def about(self, weights: Array) -> dict[str, Any]:
         """What the certificate says first."""
         return {**self.fields, "weights": weights}
 
-    def say(self, weights: Array, counts: list[int]) -> None:
-        from mdi.progress import say
+    def report(self, weights: Array, counts: list[int]) -> None:
 
         parts = ", ".join(f"{weight:.6f} {path}" for weight, path in zip(weights, self.names, strict=True))
-        say(f"{self.args.out}: {' / '.join(f'{n:,}' for n in counts)} n-grams = {parts}")
+        logger.info(f"{self.args.out}: {' / '.join(f'{n:,}' for n in counts)} n-grams = {parts}")
 
 
 def _mix_here(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
@@ -135,7 +136,7 @@ def _mix_here(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
     checked_sum(model)
     mixed.score(with_suffixes(model))
     fields = save_model(model, args.out, args, args.lms, mixed.about(weights), mixed.started)
-    mixed.say(weights, fields["ngrams"])
+    mixed.report(weights, fields["ngrams"])
 
 
 def _mix_shards(args: argparse.Namespace, job: Job, mixed: _Mixed, weights: Array) -> None:
@@ -157,7 +158,7 @@ def _mix_shards(args: argparse.Namespace, job: Job, mixed: _Mixed, weights: Arra
     check_sum(worst)
     mixed.score(found)
     fields = save_checked(args.out, "arpa", rounded, found.write, mixed.about(weights), None, mixed.started)
-    mixed.say(weights, fields["ngrams"])
+    mixed.report(weights, fields["ngrams"])
 
 
 def _numbers(text: str) -> list[float]:
@@ -172,22 +173,23 @@ def _numbers(text: str) -> list[float]:
 def _describe(paths: list[str], orders: list[int], vocabs: list[Vocabulary]) -> None:
     """Says what the models do not have in common."""
     from mdi.errors import examples
-    from mdi.progress import say
 
     if len(set(orders)) > 1:
-        say(f"models of order {', '.join(map(str, orders))}: mixed at order {max(orders)}, the lower ones back off")
+        logger.info(
+            f"models of order {', '.join(map(str, orders))}: mixed at order {max(orders)}, the lower ones back off"
+        )
     names = [vocab.word(vocab.unk) if vocab.unk >= 0 else None for vocab in vocabs]
     first = next((name for name in names if name), None)
     for path, name in zip(paths, names, strict=True):
         if first and name is None:
-            say(f"{path}: no unknown word; {first} has probability 0 in it")
+            logger.info(f"{path}: no unknown word; {first} has probability 0 in it")
         elif name != first:
-            say(f"{path}: its unknown word {name} is taken as {first}")
+            logger.info(f"{path}: its unknown word {name} is taken as {first}")
     words = [set(vocab.words) - {name} for vocab, name in zip(vocabs, names, strict=True)]
     union = set().union(*words)
     for path, known in zip(paths, words, strict=True):
         if missing := sorted(union - known):
-            say(
+            logger.warning(
                 f"WARNING: {path}: lacks {len(missing):,} of {len(union):,} words, with probability 0 in it: "
                 f"{examples(missing)}. Build the models over one vocabulary (mdi vocab, mdi train --vocab)"
             )
@@ -199,7 +201,6 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
 
     from mdi.errors import MdiError, examples
     from mdi.lm.text import Text
-    from mdi.progress import say
 
     text = Text(list(map(Path, texts)), vocab)
     ids = np.concatenate(list(text))
@@ -211,7 +212,7 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
         )
     if stats.oov:
         how = "taken as the unknown word" if vocab.unk >= 0 else "passed over"
-        say(
+        logger.info(
             f"development text: {stats.oov:,} of {stats.words:,} words are in no model, {how}: "
             f"{examples(stats.oov_examples)}"
         )
@@ -226,7 +227,7 @@ def _tune(models: Sequence[NgramModel | ShardedModel], ids: Array) -> tuple[Arra
     from mdi.lm.mix import em_steps
     from mdi.lm.model import NgramModel, with_suffixes
     from mdi.lm.perplexity import token_probs
-    from mdi.progress import Progress, detail, say
+    from mdi.progress import Progress
 
     predicted = (ids >= 0) & (ids != models[0].vocab.bos)
     closed = (with_suffixes(model) if isinstance(model, NgramModel) else model for model in models)
@@ -236,8 +237,8 @@ def _tune(models: Sequence[NgramModel | ShardedModel], ids: Array) -> tuple[Arra
         for iteration, (weights, ppl) in enumerate(em_steps(probs), 1):
             shown = f"weights {' '.join(f'{w:.6f}' for w in weights)}, ppl {ppl:.6g}"
             progress.update(iteration, shown)
-            detail(f"iteration {iteration}, {shown}")
-    say(f"tuned in {iteration} iterations: {shown}")
+            logger.debug(f"iteration {iteration}, {shown}")
+    logger.info(f"tuned in {iteration} iterations: {shown}")
     return weights, {
         "iterations": iteration, "tokens": allowed, "zeroprobs": int(predicted.sum()) - allowed, "dynamic_ppl": ppl,
     }  # fmt: skip

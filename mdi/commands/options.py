@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mdi.cli import boolean
 from mdi.cluster import KINDS
 from mdi.errors import MdiError, OptionError, check_positive, examples
-from mdi.progress import Progress, detail, say, set_verbose
+from mdi.progress import Progress, set_verbose
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
     from mdi.model_files import Saved
+
+logger = logging.getLogger(__name__)
 
 # A higher share of words outside the vocabulary than this makes perplexities look better than they are.
 MUCH_UNKNOWN = 0.05
@@ -105,7 +108,7 @@ def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str 
     ):
         yield Job(folder, runner, size, args.shards)
         if runner.exchanged:
-            detail(f"{runner.exchanged / 1e6:.1f} MB sent to workers and back")
+            logger.debug(f"{runner.exchanged / 1e6:.1f} MB sent to workers and back")
 
 
 # Options that may change between tries.
@@ -232,7 +235,7 @@ def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary
     if stats.oov:
         done = "mapped to <unk>" if args.oov == "map" and vocab.unk >= 0 else "left out with the n-grams around them"
         note = f"; {stats.oov:,} words outside the vocabulary, such as {examples(stats.oov_examples)}: {done}"
-    say(f"in-domain: {stats.sentences:,} sentences, {stats.words:,} words{note}")
+    logger.info(f"in-domain: {stats.sentences:,} sentences, {stats.words:,} words{note}")
     warn_of_unknown("in-domain", stats.oov, stats.words)
     return counts
 
@@ -276,7 +279,7 @@ def read_adapted(path: str, args: argparse.Namespace, closed: bool = True) -> Ng
 def warn_of_unknown(name: str, oov: int, words: int) -> None:
     """<unk> is easy to predict: perplexities over vocabularies that leave much out are no good for comparisons."""
     if oov > MUCH_UNKNOWN * words:
-        say(
+        logger.warning(
             f"WARNING: {name}: {100 * oov / words:.1f}% of the words are outside the vocabulary. <unk> is easy to "
             f"predict, so perplexities look better than they are; do not compare them with those over another "
             f"vocabulary. Make one that has these words (mdi vocab) and build the models over it (mdi train --vocab)"
@@ -291,7 +294,7 @@ def watched(args: argparse.Namespace) -> Iterator[Callable[[Step], None]]:
 
         def report(step: Step) -> None:
             bar.update(step.iteration, f"L1 {step.l1:.3g}")
-            detail(f"iteration {step.iteration}: D {step.objective:.6f}, L1 {step.l1:.3g}, {step.seconds:.1f} s")
+            logger.debug(f"iteration {step.iteration}: D {step.objective:.6f}, L1 {step.l1:.3g}, {step.seconds:.1f} s")
 
         yield report
 
@@ -324,10 +327,12 @@ def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
 def say_result(adapted: Adapted, out: str, delta: bool = False) -> bool:
     """A line about the model or the delta; whether it converged."""
     size = "" if delta else f", {sum(adapted.counts):,} n-grams"
-    say(
+    logger.info(
         f"{adapted.solution.message}; {adapted.problem.constraints.total:,} constraints, KL to the background "
         f"{adapted.kl:.4f} nats per word{size} -> {out}"
     )
     if not adapted.solution.converged:
-        say(f"{out}: the solver did not converge; the model is valid, but some marginals are off (see the certificate)")
+        logger.info(
+            f"{out}: the solver did not converge; the model is valid, but some marginals are off (see the certificate)"
+        )
     return adapted.solution.converged

@@ -7,9 +7,12 @@ n-gram that stays begins with it. Back-off weights are computed again, so every 
 from __future__ import annotations
 
 import argparse
+import logging
 import time
 
 from mdi.commands.options import add_model_arguments, check_model_output, read_model, save_model
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from mdi.lm.normalise import checked_sum, warn_unless_normalised
     from mdi.lm.prune import mark_pruned, needs, threshold_for
-    from mdi.progress import say
 
     started = time.monotonic()
     check_model_output(args.out, args, [args.lm])
@@ -52,6 +54,6 @@ def run(args: argparse.Namespace) -> None:
     }  # fmt: skip
     save_model(pruned, args.out, args, [args.lm], about, started, keep=keep)
     whole, left = (" / ".join(f"{n:,}" for n in numbers) for numbers in (before, counts))
-    say(f"{args.out}: {left} n-grams of {whole}, threshold {threshold:.6g}")
+    logger.info(f"{args.out}: {left} n-grams of {whole}, threshold {threshold:.6g}")
     if pruned.order < len(before):
-        say(f"{args.out}: of order {pruned.order}, no longer n-gram is left")
+        logger.info(f"{args.out}: of order {pruned.order}, no longer n-gram is left")

@@ -15,6 +15,7 @@ goes on with what has been counted.
 from __future__ import annotations
 
 import argparse
+import logging
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -32,13 +33,14 @@ from mdi.commands.options import (
     sharding,
 )
 from mdi.errors import MdiError, examples
-from mdi.progress import say
 
 if TYPE_CHECKING:
     from mdi.lm.estimate import Discount
     from mdi.lm.sharded import Job
     from mdi.lm.text import TextStats
     from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary
+
+logger = logging.getLogger(__name__)
 
 # What Python, numba and the compiled kernels take before anything is counted.
 PROGRAM = 200 << 20
@@ -101,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
             "left_over": {"probability": done.left_over, "words": done.sharing},
         }, started)  # fmt: skip
     counts = ", ".join(f"{n:,}" for n in fields["ngrams"])
-    say(f"mdi train: {counts} n-grams; sums to one within {fields['worst_sum_gap']:.1g} -> {args.out}")
+    logger.info(f"mdi train: {counts} n-grams; sums to one within {fields['worst_sum_gap']:.1g} -> {args.out}")
 
 
 class _Trained(NamedTuple):
@@ -166,7 +168,7 @@ def _check(discounts: list[Discount], worst: tuple[float, str]) -> None:
     from mdi.lm.normalise import TOLERANCE
 
     for k, discount in enumerate(discounts, 1):
-        say(f"mdi train: {discount.describe(k)}")
+        logger.info(f"mdi train: {discount.describe(k)}")
     gap, where = worst
     if not gap <= TOLERANCE:
         raise MdiError(f"the model sums to one only within {gap:.2g} (after {where}); nothing was written")
@@ -177,4 +179,4 @@ def _say_text(stats: TextStats, vocabulary: int, args: argparse.Namespace) -> No
     if stats.oov:
         done = "mapped to <unk>" if args.oov == "map" else "left out with the n-grams around them"
         text += f"; {stats.oov:,} words outside it, such as {examples(stats.oov_examples)}: {done}"
-    say(text)
+    logger.info(text)

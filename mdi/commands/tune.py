@@ -12,16 +12,19 @@ OUT.search.svg show what was tried.
 from __future__ import annotations
 
 import argparse
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.commands import options as shared
 from mdi.errors import MdiError
-from mdi.progress import Progress, detail, say, set_verbose
+from mdi.progress import Progress, set_verbose
 
 if TYPE_CHECKING:
     from mdi.adaptation.tune import Trial, Tuned
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     def watch(trial: Trial) -> None:
         """One line that follows the search; a line for each setting that is better than all before, or with --verbose
         for every one."""
-        (say if trial.ppl_mixed < best[0] else detail)(_described(trial))
+        (logger.info if trial.ppl_mixed < best[0] else logger.debug)(_described(trial))
         best[0] = min(best[0], trial.ppl_mixed)
         bar.update(trial.number, f"best {best[0]:.2f}")
 
@@ -101,10 +104,10 @@ def run(args: argparse.Namespace) -> int:
         shared.save_model(tuned, out, args, sources, about, started, more=more)
         _write_search(tuned, out)
     parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
-    say(f"search: {len(tuned.trials)} settings; ended: {tuned.ended.replace('max_settings', '--max-settings')}")
-    say(f"chosen: {tuned.setting}; mixed: {parts}")
+    logger.info(f"search: {len(tuned.trials)} settings; ended: {tuned.ended.replace('max_settings', '--max-settings')}")
+    logger.info(f"chosen: {tuned.setting}; mixed: {parts}")
     alone = ", ".join(f"{value:.2f}" for value in tuned.in_domain.values())
-    say(
+    logger.info(
         f"development perplexity {ppl:.2f}; plain interpolation {tuned.interpolation:.2f} "
         f"({100 * (ppl / tuned.interpolation - 1):+.1f}%), in-domain model alone {alone}"
     )
@@ -130,7 +133,7 @@ def _write_search(tuned: Tuned, out: str) -> None:
     with writing(f"{out}.search.tsv") as stream:
         stream.write(table.to_csv(sep="\t", index=False, float_format="%.4f", lineterminator="\n").encode())
     if not charts.available():
-        say(f"no picture of the search, since matplotlib is not installed; to have it: {charts.HOW_TO_GET}")
+        logger.info(f"no picture of the search, since matplotlib is not installed; to have it: {charts.HOW_TO_GET}")
         return
     names = [name.rsplit("/", 1)[-1] for name in tuned.in_domain] if len(tuned.in_domain) > 1 else ["in-domain"]
     references = {f"{name} alone": ppl for name, ppl in zip(names, tuned.in_domain.values(), strict=True)}

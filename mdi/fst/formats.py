@@ -12,6 +12,7 @@ is part of other weights; where that matters it is said.
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
 from pathlib import Path
@@ -42,7 +43,8 @@ from mdi.lm.model import NgramModel, with_suffixes, without
 from mdi.lm.normalise import Reader
 from mdi.lm.trie import Array
 from mdi.lm.vocabulary import BOS, EOS, Vocabulary
-from mdi.progress import say
+
+logger = logging.getLogger(__name__)
 
 FORMATS = ("arpa", "fst", "opengrm", "ngram", "carpa")
 
@@ -84,7 +86,7 @@ def read_lm(
     whole = with_suffixes(model)
     added = sum(whole.trie.counts) - sum(model.trie.counts)
     if added and not quiet:
-        say(f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
+        logger.info(f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
             f"probabilities")  # fmt: skip
     return whole
 
@@ -174,20 +176,22 @@ def _write_numbered(
         made = const_arpa(model, symbols, _unknown(symbols))
         _check(made.dropped, model, label, path, symbols, max_dropped)
         write_const_arpa(made, path)
-        say(f"{path}: numbers of {words}, which whoever reads it needs too; costs have 32 bits")
+        logger.info(f"{path}: numbers of {words}, which whoever reads it needs too; costs have 32 bits")
         return
     labelled = by_label(model, label, markers_first=form == "ngram")
     fst: BackoffFst | VectorFst
     fst = backoff_fst(*labelled) if form == "ngram" else vector_fst(*labelled)
     _check(fst.dropped, model, label, path, symbols, max_dropped)
     if fst.merged:
-        say(f"{path}: {fst.merged:,} histories that nothing follows had a back-off weight, which is now part of the "
-            f"weights of what leads to them")  # fmt: skip
+        logger.info(
+            f"{path}: {fst.merged:,} histories that nothing follows had a back-off weight, which is now part of the "
+            f"weights of what leads to them"
+        )
     if isinstance(fst, BackoffFst):
         write_ngram_fst(fst, path, symbols.inside())
     else:
         _write_vector(fst, path, symbols, form == "opengrm", inside=words is None or form == "opengrm")
-    say(f"{path}: {fst.n_states:,} states, {fst.n_arcs:,} arcs with words; costs have 32 bits")
+    logger.info(f"{path}: {fst.n_states:,} states, {fst.n_arcs:,} arcs with words; costs have 32 bits")
 
 
 def _new_table(vocab: Vocabulary) -> SymbolTable:
@@ -210,7 +214,7 @@ def _check(dropped: int, model: NgramModel, label: Array, path: str, symbols: Sy
         outside[[model.vocab.bos, model.vocab.eos]] = False
         missing = [model.vocab.word(int(i)) for i in np.flatnonzero(outside)]
         lost = Dropped(dropped, sum(model.trie.counts), float(model.p[1][outside].sum()), missing)
-        say(f"{check_dropped(lost, path, symbols, max_dropped)}; dropped")
+        logger.warning(f"{check_dropped(lost, path, symbols, max_dropped)}; dropped")
 
 
 def _write_vector(fst: VectorFst, path: str, symbols: SymbolTable, plain: bool, inside: bool) -> None:

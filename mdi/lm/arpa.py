@@ -6,6 +6,7 @@ back-off columns, gzip under any name. Anything else is an error that names the 
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import threading
@@ -41,8 +42,10 @@ from mdi.lm.trie import (
 )
 from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, to_str
 from mdi.memory import give_back, let_go_of_compiler
-from mdi.progress import Progress, say
+from mdi.progress import Progress
 from mdi.threads import THREADS
+
+logger = logging.getLogger(__name__)
 
 # No n-gram line is shorter than "-1 a\n", and deflate packs at most about 1030 to 1.
 _SHORTEST_LINE, _DEFLATE_MOST, _USUAL_PACKING = 5, 1040, 2
@@ -179,7 +182,7 @@ def read_arpa(path: str | os.PathLike, *, quiet: bool = False, closed: bool = Tr
         whole = with_suffixes(model)
         added = sum(whole.trie.counts) - sum(model.trie.counts)
         if added and not quiet:
-            say(
+            logger.info(
                 f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
                 f"probabilities"
             )

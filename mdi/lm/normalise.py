@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +16,9 @@ from mdi.kernels.model import ModelLevel
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.trie import BLOCK, Array, Trie, blocks
 from mdi.lm.vocabulary import Vocabulary
-from mdi.progress import say
 from mdi.threads import each_in_threads, in_threads
+
+logger = logging.getLogger(__name__)
 
 # What is found in a file for the probabilities or weights that were written: see mdi/fst/formats.py.
 Reader = Callable[[Array], Array]
@@ -244,7 +246,7 @@ def warn_of_gap(path: str, worst: tuple[float, str]) -> None:
     """The same of a model of which the worst sum is known."""
     gap, where = worst
     if gap > SUM_WARNING:
-        say(f"{path}: the probabilities after {where} miss 1 by {gap:.3g}; the result is normalised again")
+        logger.warning(f"{path}: the probabilities after {where} miss 1 by {gap:.3g}; the result is normalised again")
 
 
 def check_normalised(path: str, model: NgramModel, renormalize: bool = False) -> None:
