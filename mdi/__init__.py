@@ -79,6 +79,9 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.adaptation.tune import tune as tune
     from mdi.errors import ConvergenceWarning as ConvergenceWarning
     from mdi.errors import MdiError as MdiError
+    from mdi.from_files import perplexity as perplexity
+    from mdi.from_files import word_table as word_table
+    from mdi.fst.formats import load as load
     from mdi.lm.arpa import read_arpa as read_arpa
     from mdi.lm.arpa import write_arpa as write_arpa
     from mdi.lm.check import check as check
@@ -87,12 +90,9 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.lm.mix import best_weights as best_weights
     from mdi.lm.mix import mix as mix
     from mdi.lm.model import NgramModel as NgramModel
-    from mdi.lm.perplexity import perplexity as perplexity
-    from mdi.lm.perplexity import word_table as word_table
     from mdi.lm.prune import prune as prune
     from mdi.lm.train import train as train
-    from mdi.model_files import load as load
-    from mdi.model_files import save as save
+    from mdi.saving import save as save
     from mdi.speech.expected_counts import expected_counts as expected_counts
     from mdi.speech.rescore import rescore as rescore
 
@@ -109,18 +109,18 @@ _MODULE_OF = {
     "check": "mdi.lm.check",
     "count_text": "mdi.lm.counts",
     "expected_counts": "mdi.speech.expected_counts",
-    "load": "mdi.model_files",
+    "load": "mdi.fst.formats",
     "match": "mdi.adaptation.match",
     "mix": "mdi.lm.mix",
-    "perplexity": "mdi.lm.perplexity",
+    "perplexity": "mdi.from_files",
     "prune": "mdi.lm.prune",
     "read_arpa": "mdi.lm.arpa",
     "read_delta": "mdi.adaptation.delta",
     "rescore": "mdi.speech.rescore",
-    "save": "mdi.model_files",
+    "save": "mdi.saving",
     "train": "mdi.lm.train",
     "tune": "mdi.adaptation.tune",
-    "word_table": "mdi.lm.perplexity",
+    "word_table": "mdi.from_files",
     "write_arpa": "mdi.lm.arpa",
     "write_delta": "mdi.adaptation.delta",
 }

@@ -11,10 +11,10 @@ BASE = {"errors", "files", "progress", "certificate", "charts", "cost", "cluster
 ALLOWED = {
     "kernels": set(),
     "lm": {"kernels"},
-    "adaptation": {"lm", "kernels"},
     "fst": {"lm", "kernels"},
+    "adaptation": {"fst", "lm", "kernels"},  # a background may be a file of any form
     "speech": {"fst", "lm", "kernels"},
-    "commands": {"speech", "fst", "adaptation", "lm", "kernels", "cli"},
+    "commands": {"speech", "saving", "fst", "adaptation", "lm", "kernels", "cli"},
 }
 
 

@@ -21,6 +21,7 @@ from mdi.adaptation.solver import Step
 from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import make_folder
+from mdi.fst.formats import load
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.identity import identity
 from mdi.lm.model import NgramModel
@@ -29,7 +30,6 @@ from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
 from mdi.lm.trie import NONE, Array
 from mdi.memory import give_back
-from mdi.model_files import load
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -15,11 +15,11 @@ from mdi.adaptation.dual import Dual
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import Problem, model_marginals, onto
 from mdi.adaptation.solver import Step
+from mdi.fst.formats import load
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.text import TextLike
 from mdi.lm.trie import NONE, locate
-from mdi.model_files import load
 
 
 def match(

@@ -115,7 +115,7 @@ def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str
     from mdi.files import together
     from mdi.lm.identity import identity
     from mdi.lm.normalise import check_gap, check_normalised
-    from mdi.model_files import checked_fields, sum_fields
+    from mdi.saving import checked_fields, sum_fields
 
     background_path, *texts = args.files if args.delta else args.files[:-1]
     sets, sigma2 = list(named), shared.parse_variances(args.sigma2)

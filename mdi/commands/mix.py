@@ -144,7 +144,7 @@ def _mix_shards(args: argparse.Namespace, job: Job, mixed: _Mixed, weights: Arra
     from mdi.lm.mix import mix_sharded
     from mdi.lm.normalise import check_sum, warn_of_gap
     from mdi.lm.sharded import build_shards, cut_files
-    from mdi.model_files import save_checked
+    from mdi.saving import save_checked
 
     if args.delta:
         raise MdiError("--delta with models in shards; expected none: mix the model that mdi apply writes")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mdi.lm.text import TextStats
     from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
-    from mdi.model_files import Saved
+    from mdi.saving import Saved
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ _FREE = ("cluster", "threads", "verbose", "estimate", "memory", "shards_dir")
 
 def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> NgramModel:
     """A model in any form: see `mdi convert`."""
-    from mdi.model_files import load
+    from mdi.fst.formats import load
 
     return load(path, args.words, closed=closed)
 
@@ -158,7 +158,7 @@ def save_model(
     """Saves what a verb has made, in the form of --format or of its name, with the numbers of --words or of a source
     that has a table of words inside."""
     from mdi.fst.formats import words_for
-    from mdi.model_files import save
+    from mdi.saving import save
 
     return save(
         model, path, words=words_for(args.words, *sources), format=args.format, about=about, more=more, keep=keep,
@@ -313,15 +313,15 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def sum_fields(model: NgramModel, out: str, form: str | None = None) -> dict[str, Any]:
-    from mdi import model_files
+    from mdi import saving
 
-    return model_files.sum_fields(model, out, form)
+    return saving.sum_fields(model, out, form)
 
 
 def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
-    from mdi import model_files
+    from mdi import saving
 
-    return model_files.checked_fields(adapted, out)
+    return saving.checked_fields(adapted, out)
 
 
 def say_result(adapted: Adapted, out: str, delta: bool = False) -> bool:

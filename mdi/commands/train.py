@@ -147,7 +147,7 @@ def _train_shards(
 ) -> _Trained:
     from mdi.lm.sharded_train import train_sharded
     from mdi.lm.vocabulary import Vocabulary
-    from mdi.model_files import save_checked
+    from mdi.saving import save_checked
 
     if args.counts or args.counts_out:
         raise MdiError("--counts or --counts-out with a model in shards; expected text, and the model alone")

@@ -61,13 +61,37 @@ def format_of(path: str) -> str:
     return "fst" if name.endswith(".fst") else "arpa"
 
 
-def read_lm(
+def load(
     path: str | os.PathLike, words: str | os.PathLike | None = None, *, closed: bool = True, quiet: bool = False
 ) -> NgramModel:
-    """Reads a model in any form, which is recognised by its content. `words` (words.txt, or an FST that holds its
-    table) is needed where the file has only numbers: for G.carpa, and for FSTs without a table inside.
+    """Reads a model in any form: ARPA, Kaldi's G.fst and G.carpa, Vosk's Gr.fst, OpenGrm's FSTs, plain or gzipped.
 
-    With `closed` false the n-grams are the file's own: see read_arpa.
+    Parameters
+    ----------
+    path
+        The file; what it holds is recognised by its content. "-" is standard input.
+    words
+        Kaldi's words.txt, or an FST that holds its table, for files that have only numbers: G.carpa, and FSTs without
+        a table inside.
+    closed
+        Whether suffixes that were pruned away are added with their backed-off probabilities, which changes none.
+        Otherwise the n-grams are the file's own.
+    quiet
+        Whether nothing is said of these.
+
+    Returns
+    -------
+    NgramModel
+
+    Raises
+    ------
+    MdiError
+        Where the file is damaged or is no model; it names file and line.
+
+    See Also
+    --------
+    save : writes what was read, or made from it.
+    read_arpa : the same for ARPA alone.
     """
     path, words = os.fspath(path), None if words is None else os.fspath(words)
     head = first_bytes(path)
@@ -89,6 +113,9 @@ def read_lm(
         logger.info(f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
             f"probabilities")  # fmt: skip
     return whole
+
+
+read_lm = load  # the old name
 
 
 def _table(path: str, words: str | None, why: str) -> SymbolTable:

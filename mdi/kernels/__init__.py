@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mdi import __version__
+import mdi
 
 HERE = Path(__file__).parent
 
@@ -30,7 +30,7 @@ def cache_folder(environment: Mapping[str, str]) -> str | None:
     home = environment.get("XDG_CACHE_HOME") or os.path.join(environment.get("HOME") or "/nonexistent", ".cache")
     folders = [environment.get("MDI_CACHE"), f"{home}/mdi", f"{tempfile.gettempdir()}/mdi-{os.getuid()}"]
     mine = next((folder for folder in folders if folder and _is_mine(folder)), None)
-    return mine and f"{mine}/kernels-{__version__}"
+    return mine and f"{mine}/kernels-{mdi.__version__}"
 
 
 def _is_mine(folder: str) -> bool:

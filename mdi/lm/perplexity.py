@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -157,35 +156,13 @@ def perplexity_of(
 
 
 def perplexity(
-    model: NgramModel | ShardedModel | str | os.PathLike,
+    model: NgramModel | ShardedModel,
     text: TextLike,
     *,
     oov: str = "map",
     each: Callable[[Sentence], None] | None = None,
 ) -> Perplexity:
-    """Perplexity of a text under a model.
-
-    Parameters
-    ----------
-    model
-        A model, or the file of one in any form that `load` reads.
-    text
-        A file, sentences (a list or column of strings), or a list of paths.
-    oov
-        Words outside the vocabulary are scored as <unk> where the model has one ("map"), skipped ("drop"), or an error
-        ("error").
-    each
-        Called with every sentence.
-
-    Returns
-    -------
-    Perplexity
-        `.ppl` and `.ppl1` as SRILM has them, `.ppl_without_oov` as KenLM has it, and what they were computed from.
-    """
-    if isinstance(model, str | os.PathLike):
-        from mdi.model_files import load  # which knows forms that this package does not
-
-        model = load(model)
+    """Perplexity of a text under a model: see `mdi.perplexity`, which takes the file of one too."""
     source = Text(text, model.vocab, oov)
     model = with_suffixes(model) if isinstance(model, NgramModel) else model
     return perplexity_of(model, source, source.stats, each, source.oov == "map")

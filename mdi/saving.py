@@ -1,8 +1,7 @@
-"""Models in files of any form: `load` reads one, `save` writes one that is a model, with a certificate of what it is.
+"""Saves a model in any form: checked, and with a certificate of what it is.
 
-Both know a file by its content or its name; see mdi/fst/formats.py for the forms. What `save` refuses would be no model
-to those who read it: probabilities that do not sum to one, after the rounding of the file, or marginals of an
-adaptation that rounding has left without digits.
+What is refused would be no model to those who read it: probabilities that do not sum to one, after the rounding of the
+file, or marginals of an adaptation that rounding has left without digits. mdi/fst/formats.py knows the forms.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mdi.certificate import write_certificate
 from mdi.errors import MdiError
 from mdi.files import together
-from mdi.fst.formats import format_of, read_lm, reader_of, write_lm
+from mdi.fst.formats import format_of, reader_of, write_lm
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.normalise import MAX_OUTPUT_GAP, worst_sum
 from mdi.lm.trie import Array
@@ -30,37 +29,6 @@ logger = logging.getLogger(__name__)
 
 # What can be saved.
 Saved: TypeAlias = "NgramModel | Adapted | Tuned | ShardedModel"
-
-
-def load(path: str | os.PathLike, words: str | os.PathLike | None = None, *, closed: bool = True) -> NgramModel:
-    """Reads a model in any form: ARPA, Kaldi's G.fst and G.carpa, Vosk's Gr.fst, OpenGrm's FSTs, plain or gzipped.
-
-    Parameters
-    ----------
-    path
-        The file; what it holds is recognised by its content. "-" is standard input.
-    words
-        Kaldi's words.txt, or an FST that holds its table, for files that have only numbers: G.carpa, and FSTs without
-        a table inside.
-    closed
-        Whether suffixes that were pruned away are added with their backed-off probabilities, which changes none.
-        Otherwise the n-grams are the file's own.
-
-    Returns
-    -------
-    NgramModel
-
-    Raises
-    ------
-    MdiError
-        Where the file is damaged or is no model; it names file and line.
-
-    See Also
-    --------
-    save : writes what was read, or made from it.
-    read_arpa : the same for ARPA alone.
-    """
-    return read_lm(path, words, closed=closed)
 
 
 def save(

@@ -142,7 +142,7 @@ def test_what_fails_while_writing_leaves_model_and_certificate(
     out = tmp_path / "lm.arpa"
     mdi.save(background, out)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    monkeypatch.setattr("mdi.model_files.write_certificate", lambda *_: 1 / 0)
+    monkeypatch.setattr("mdi.saving.write_certificate", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         mdi.save(adapted, out)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
