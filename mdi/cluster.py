@@ -275,7 +275,7 @@ def _check_scheduler(address: str) -> None:
         comm.abort()
 
     security = Security()
-    if address.startswith("tls:") and not security.tls_ca_file:
+    if address.startswith("tls:") and not security.get_tls_config_for_role("client")["ca_file"]:
         raise MdiError(
             f"--cluster {address}: no certificates; expected them in Dask's settings (distributed.comm.tls, or "
             f"DASK_DISTRIBUTED__COMM__TLS__CA_FILE and its like)"
@@ -287,7 +287,7 @@ def _check_scheduler(address: str) -> None:
 
 
 # A dashboard would show everybody what is computed, and from which files.
-_NOTHING_BY_HTTP = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+_NOTHING_BY_HTTP: dict[str, list] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 
 
 @contextlib.contextmanager

@@ -120,7 +120,7 @@ def check_regular(path: str) -> None:
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
-        what = f"a link to '{os.readlink(path)}', which leads nowhere" if os.path.islink(path) else error.strerror
+        what = f"a link to '{os.readlink(path)[:80]}', which leads nowhere" if os.path.islink(path) else error.strerror
         raise MdiError(f"{path}: {what}; expected a file") from error
     if not stat.S_ISREG(mode):
         what = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "no regular file"
@@ -506,7 +506,8 @@ def check_output(path: str, inputs: Iterable[str] = ()) -> None:
     if not folder.is_dir():
         raise MdiError(f"{path}: the folder {folder} does not exist; make it first")
     if Path(path).is_dir():
-        raise MdiError(f"{path}: is a folder; name a file in it")
+        what = f"a link to the folder {os.path.realpath(path)}" if os.path.islink(path) else "a folder"
+        raise MdiError(f"{path}: is {what}; name a file in it")
     if not os.access(path if is_stream(path) else folder, os.W_OK):
         raise MdiError(f"{path}: the {'file' if is_stream(path) else f'folder {folder}'} cannot be written")
     for source in inputs:

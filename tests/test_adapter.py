@@ -377,3 +377,26 @@ def test_an_estimate_does_nothing_else(verb: str, tmp_path: Path, capsys: pytest
     assert re.search(rf"{ngrams:,} n-grams, 7,272 words: about \d+ s and \d\.\d GB", capsys.readouterr().out)
     assert not list(tmp_path.iterdir())
     assert main([verb, "--estimate", "true", "nowhere.arpa", *more, out]) == 1
+
+
+@pytest.mark.parametrize("sigma2", ["5e-324", "1e-200", "1-1e-101", "0", "inf", "nan"])
+def test_variances_that_are_none(sigma2, tmp_path, capsys):
+    rng = np.random.default_rng(3)
+    background = write_model(random_model(rng, 3, 12, closed=True), tmp_path / "bg.arpa")
+    text = write_text(random_text(rng, 12, 60), tmp_path / "text")
+    assert main(["adapt", "--sigma2", sigma2, background, text, str(tmp_path / "out.arpa")]) == 1
+    said = capsys.readouterr().err
+    assert "--sigma2" in said
+    assert "Warning" not in said
+    assert not (tmp_path / "out.arpa").exists()
+
+
+def test_an_output_that_is_a_link_to_a_folder(tmp_path, capsys):
+    rng = np.random.default_rng(3)
+    background = write_model(random_model(rng, 3, 12, closed=True), tmp_path / "bg.arpa")
+    text = write_text(random_text(rng, 12, 60), tmp_path / "text")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "out.arpa").symlink_to("folder")
+    assert main(["adapt", background, text, str(tmp_path / "out.arpa")]) == 1
+    assert f"is a link to the folder {tmp_path / 'folder'}; name a file in it" in capsys.readouterr().err
+    assert not any((tmp_path / "folder").iterdir())

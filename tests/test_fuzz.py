@@ -3,6 +3,7 @@ found is here too."""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import math
@@ -12,22 +13,25 @@ import sys
 from pathlib import Path
 
 import estimate_cost
+import fuzz
 import numpy as np
 import prepare_corpus
 import pytest
 import report
 import results
 import validate_data
+from fuzz_readers import Reader
 
 from mdi.cluster import queue_settings
 from mdi.cost import count_words
 from mdi.errors import MdiError
 from mdi.lm.sharded import job_folder
 from mdi.lm.shards import Shard
+from mdi.lm.vocabulary import to_bytes
 from mdi.speech.expected_counts import expected_counts
 from mdi.speech.lattice_files import read_lattices, to_binary
 from mdi.speech.recordings import file_names
-from mdi.speech.vosk import VoskFolder, exchange_beam
+from mdi.speech.vosk import VoskFolder, with_beam
 from mdi.speech.vosk_decode import read_results
 
 FUZZ = Path(__file__).parent.parent / "utils" / "fuzz.py"
@@ -43,6 +47,40 @@ def test_readers_accept_or_refuse(tmp_path: Path) -> None:
     assert all(int(wrong) == 0 for *_, wrong in rows)
     assert sum(int(accepted) for _, _, accepted, _, _ in rows) > 100
     assert sum(int(refused) for _, _, _, refused, _ in rows) > 500
+
+
+def _unpickles(path: str) -> None:
+    import kaldiio
+
+    with contextlib.suppress(Exception):
+        kaldiio.load_mat(path)
+
+
+def _runs(path: str) -> None:
+    subprocess.run(["true"], check=True)
+
+
+def _writes(path: str) -> None:
+    (Path(path).parent.parent / "elsewhere").write_text("x")
+
+
+@pytest.mark.parametrize(
+    ("read", "what"),
+    [(_unpickles, "pickle.find_class"), (_runs, "subprocess.Popen"), (_writes, "writes"), (Path.read_bytes, "")],
+)
+def test_what_a_reader_does_beside_reading_is_seen(read, what, tmp_path: Path) -> None:
+    """As the reader of recordings once did."""
+    (tmp_path / "folder").mkdir()
+    hostile = [b"PKLcposix\nsystem\n(S'touch ran'\ntR."] * 50
+    reader = Reader(
+        lambda path: read(Path(path)) if read is Path.read_bytes else read(path), [b"text"], hostile=hostile
+    )
+    found = fuzz.batch("x", reader, range(60), tmp_path / "folder")
+    assert found.inputs == 60
+    if what:
+        assert any(what in wrong for wrong in found.wrong), found.wrong[:3]
+    else:
+        assert not found.wrong
 
 
 def test_what_is_no_reader_is_said() -> None:
@@ -126,8 +164,7 @@ def test_settings_of_a_vosk_model(tmp_path: Path) -> None:
     (tmp_path / "mfcc.conf").write_bytes(b"# \xff\n--lattice-beam=6..0\n")
     with pytest.raises(MdiError, match="expected a number, such as --lattice-beam"):
         assert VoskFolder(tmp_path).lattice_beam
-    exchange_beam(VoskFolder(tmp_path), 4.0)
-    assert (tmp_path / "mfcc.conf").read_bytes() == b"# \xff\n--lattice-beam=4\n"
+    assert to_bytes(with_beam(VoskFolder(tmp_path).settings(), 4.0)) == b"# \xff\n--lattice-beam=4\n"
 
 
 def test_what_is_asked_for_its_cost(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from random_models import random_model, write_model
 from mdi.cli import main
 from mdi.errors import MdiError
 from mdi.lm.arpa import read_arpa, write_arpa
-from mdi.lm.mix import em_steps, em_weights, mix, over_one_vocabulary
+from mdi.lm.mix import best_weights, em_steps, em_weights, mix, over_one_vocabulary
 from mdi.lm.model import with_suffixes
 from mdi.lm.normalise import worst_sum
 from mdi.lm.perplexity import perplexity, token_probs
@@ -177,20 +177,21 @@ def test_command_tunes_writes_and_certifies(tmp_path: Path, capsys: pytest.Captu
 def test_standard_output_and_words_without_probability(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch
 ) -> None:
-    """Weights tuned on </s> alone, as b has probability 0 in both models: 2/4 and 1/4 give all weight to the first."""
+    """b has probability 0 in both models; a and twice </s> have 1/2 each in the first, 3/4 and 1/4 in the second: all
+    weight is the first one's."""
     monkeypatch.chdir(tmp_path)
     for name, end, a in (("A", "-0.30103", "-0.30103"), ("B", "-0.60206", "-0.1249387")):
         text = ONE_UNK.format(unk="b").replace("-0.60206\tb", "-99\tb").replace("-0.60206\ta", f"{a}\ta")
         Path(name).write_text(text.replace("-0.30103\t</s>", f"{end}\t</s>"))
-    Path("text").write_text("b\n")
+    Path("text").write_text("b a\nb\n")
     assert main(["mix", "--tune", "text", "A", "B", "-"]) == 0
     said = capsys.readouterr()
     assert "1.000000 A, 0.000000 B" in said.err
-    assert "-0.30103\t</s>" in said.out
+    assert re.search(r"^-0\.30103\d*\t</s>$", said.out, re.MULTILINE)
     assert main(["mix", "--tune", "text", "A", "B", "OUT"]) == 0
     facts = json.loads(Path("OUT.json").read_text(), parse_constant=pytest.fail)
-    assert facts["tuning"]["zeroprobs"] == 1
-    assert facts["development"]["ppl1"] is None
+    assert facts["tuning"]["zeroprobs"] == 2
+    assert facts["development"]["ppl"] == pytest.approx(2.0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["A", "B", "OUT", "OUT.json", "text"]
 
 
@@ -290,3 +291,19 @@ def test_a_history_without_mass_to_back_off_with(tmp_path: Path) -> None:
     assert to_dict(mixed)[("a",)][1] == 0.0
     write_arpa(mixed, str(tmp_path / "out"))
     assert prob(to_dict(read_arpa(str(tmp_path / "out"))), ("a",), "c") == 0.0
+
+
+def test_a_development_text_that_no_model_allows(tmp_path, capsys):
+    """Ends of sentences alone, which have a probability, would give weights and a fine perplexity."""
+    lm, dev, out = tmp_path / "lm.arpa", tmp_path / "dev", tmp_path / "out.arpa"
+    lm.write_text("\\data\\\nngram 1=4\n\n\\1-grams:\n-99\t<s>\n-0.30103\t</s>\n-0.30103\ta\n-99\tb\n\n\\end\\\n")
+    command = ["mix", "--tune", str(dev), str(lm), str(lm), str(out)]
+    dev.write_text("b b\nb\n")
+    assert main(command) == 1
+    assert "all 3 words of the development text have probability 0 in every model" in capsys.readouterr().err
+    assert not out.exists()
+    with pytest.raises(MdiError, match="all 3 words"):
+        best_weights([read_arpa(str(lm))] * 2, dev)
+    dev.write_text("b b\na\n")
+    assert main(command) == 0
+    assert "WARNING: 2 of 5 tokens of the development text have probability 0" in capsys.readouterr().err

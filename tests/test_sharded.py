@@ -295,3 +295,18 @@ def test_what_is_wrong_with_a_file_is_said(line: str, message: str, tmp_path: Pa
     (tmp_path / "job").mkdir()
     with pytest.raises(MdiError, match=re.escape(message)):
         read_sharded(str(tmp_path / "a.arpa"), Job(str(tmp_path / "job"), n_shards=2))
+
+
+def test_too_little_memory_for_the_program_itself(tmp_path, capsys):
+    """The true reason, whatever the model; and a job that has begun nothing leaves nothing."""
+    rng = np.random.default_rng(3)
+    path = write_model(random_model(rng, 3, 12, closed=True), tmp_path / "bg.arpa")
+    text = write_text(random_text(rng, 12, 60), tmp_path / "text")
+    out = str(tmp_path / "out.arpa")
+    assert main(["adapt", "--memory", "300M", path, text, out]) == 1
+    assert "expected more than 300M, which the program itself takes" in capsys.readouterr().err
+    before = sorted(tmp_path.iterdir())
+    for where in ("tcp:foo", "tcp://127.0.0.1:1", "slurm:/nowhere.yaml"):
+        assert main(["adapt", "--cluster", where, path, text, str(tmp_path / "other.arpa")]) == 1
+    assert sorted(tmp_path.iterdir()) == before
+    assert {one.name for one in before} == {"bg.arpa", "text"}

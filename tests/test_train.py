@@ -293,3 +293,20 @@ def test_step_script_without_the_tools(tmp_path, backend, tool):
     assert failed.returncode == 1
     assert f"{tool} is not on PATH" in failed.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_a_full_disk_for_counts_is_named(tmp_path, capsys):
+    place = tmp_path / "small"
+    place.mkdir()
+    small = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(place)]
+    if shutil.which("mount") is None or subprocess.run(small, capture_output=True, check=False).returncode:
+        pytest.skip("mounting needs root")
+    (tmp_path / "text").write_text("".join(f"w{i % 977} w{i % 1009} w{i % 1013}\n" for i in range(100_000)))
+    try:
+        command = ["train", "--memory", "2M", "--tmp", str(place), str(tmp_path / "text"), str(tmp_path / "out.arpa")]
+        assert main(command) == 1
+        assert "cannot write counts: No space left on device; use another --tmp" in capsys.readouterr().err
+        assert not any(place.iterdir())
+        assert not (tmp_path / "out.arpa").exists()
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)

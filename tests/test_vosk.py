@@ -20,6 +20,7 @@ from mdi.errors import MdiError
 from mdi.fst.formats import read_lm, write_lm
 from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.lm.perplexity import perplexity
+from mdi.process import call_apart
 from mdi.speech.data import read_text
 from mdi.speech.expected_counts import expected_counts
 from mdi.speech.lattice import best_path, n_best
@@ -478,8 +479,8 @@ def test_a_model_is_adapted_to_what_it_recognises(dynamic, tmp_path, capfd, n_be
     data, out, decoded = recordings(tmp_path / "data"), tmp_path / "out", tmp_path / "out.decoded"
     answers = recognise(data, decoded / "before", n_best, 5)
     command = ["vosk", "adapt", "--n-best", str(n_best), "--recordings", str(data), "--ppl", DEV, str(dynamic)]
-    assert main([*command, str(out)]) == 1  # there is no sound to be decoded again
-    assert "out.decoded/after: decoding ended with code 1" in capfd.readouterr().err
+    assert main([*command, str(out)]) == 1  # there is no model to decode again with
+    assert f"{out}: libvosk cannot load this model" in capfd.readouterr().err
     own, listed = read_lm(str(dynamic / "graph" / "Gr.fst")), tmp_path / "x.json"
     listed.write_text("\n".join(map(json.dumps, answers)))
     by_hand = adapt(own, expected_counts(listed, own.vocab, own.order), 0.5, sigma2=1).model
@@ -648,27 +649,33 @@ def test_recordings_run_no_commands_unless_asked_for(dynamic, tmp_path, capfd):
 
 
 def test_every_option_of_a_decoding_reaches_it(dynamic, tmp_path, monkeypatch):
-    """adapt --recordings starts another process, which must decode as it was told."""
+    """adapt --recordings decodes as decode would: each option of both is tried here."""
     import argparse
 
-    from mdi import process
     from mdi.commands import vosk as command
+    from mdi.speech import vosk_decode
 
     given = {"nj": "3", "allow_pipes": "true", "n_best": "7", "lattice_beam": "9.5"}
-    started = []
-    monkeypatch.setattr(process, "run_mdi", lambda arguments: started.append(arguments) or 1)
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     (group,) = (group for group in parser._action_groups if "decode, adapt" in str(group.title))
-    assert {action.dest for action in group._group_actions} == set(given)  # a new option must be tried here
-    for name, value in given.items():
+    assert {action.dest for action in group._group_actions} == set(given)
+    told = {}
+
+    def apart(function, what, **arguments):
+        told.update(arguments, lattice_beam=VoskFolder(Path(arguments["folder"])).lattice_beam)
+        raise MdiError("enough")
+
+    monkeypatch.setattr(vosk_decode, "call_apart", apart)
+    data = recordings(tmp_path / "data")
+    for i, (name, value) in enumerate(given.items()):
         option = f"--{name.replace('_', '-')}"
-        data = ["--recordings", str(recordings(tmp_path / name)), str(dynamic), str(tmp_path / "out")]
-        assert main(["vosk", "adapt", option, value, *data]) == 1
-        told = parser.parse_intermixed_args(started[-1][1:])
-        assert str(getattr(told, name)).lower() == value
-        assert told.action == "decode"
-        assert told.files == [str(dynamic), str(tmp_path / name), str(tmp_path / "out.decoded" / "before")]
+        for number, call in enumerate(
+            (["adapt", "--recordings", str(data), str(dynamic)], ["decode", str(dynamic), str(data)])
+        ):
+            assert main(["vosk", *call[:1], option, value, *call[1:], str(tmp_path / f"out{i}.{number}")]) == 1
+            assert str(told[name]).lower() == value
+            assert told["data"] == str(data)
 
 
 def test_modules_in_the_current_folder_are_not_imported(dynamic, tmp_path):
@@ -689,3 +696,32 @@ def test_modules_in_the_current_folder_are_not_imported(dynamic, tmp_path):
     assert done.returncode == 1
     assert "libvosk cannot load this model" in done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        ("ctypes:string_at", {"ptr": 1}, "this: the process was ended by SIGSEGV"),  # reads where nothing is
+        ("os:_exit", {"status": 3}, "ended with code 3"),
+        ("mdi.speech.vosk:find_vosk_folder", {"path": "/nowhere"}, "/nowhere: no such folder"),
+        ("no_such_module:f", {}, "the package no_such_module is not installed"),
+    ],
+)
+def test_what_native_code_breaks_is_an_error(function, arguments, message):
+    """It breaks in a process of its own."""
+    with pytest.raises(MdiError, match=message):
+        call_apart(function, "this", **arguments)
+
+
+def test_a_process_of_its_own_answers():
+    assert call_apart("os.path:join", "joining", a="é") == "é"
+    assert call_apart("builtins:print", "printing") is None  # what is printed is no answer
+
+
+def test_a_decoding_that_failed_on_its_data_goes_on_with_mended_data(dynamic, tmp_path, capsys):
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    for lines in ("u1 a.wav\n", "u1 a.wav\nu2 b.wav\n"):
+        (data / "wav.scp").write_text(lines)
+        assert main(["vosk", "decode", str(dynamic), str(data), str(out)]) == 1
+        assert "libvosk cannot load this model" in capsys.readouterr().err  # and not: holds another decoding

@@ -5,8 +5,9 @@
 
 Small valid files of every kind are changed at random: bytes, numbers, fields and lines, checksums made good again. A
 reader may accept one or refuse it with a message. Everything else is wrong: another exception, a warning, a crash, more
-than TIME seconds, a file that is left behind, more than MEMORY bytes of addresses, or more memory in use than RATIO
-times the size of the file (FLOOR bytes are free, for buffers whose size is fixed). Inputs are a function of the reader
+than TIME seconds, a file that is left behind or made elsewhere, a process that is started, a pickle that is opened, a
+connection, more than MEMORY bytes of addresses, or more memory in use than RATIO times the size of the file (FLOOR
+bytes are free, for buffers whose size is fixed). Inputs are a function of the reader
 and a number: --first tries the same ones again, --keep saves those that went wrong. Prints a table; exit code 1 if
 anything went wrong.
 """
@@ -32,6 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fuzz_readers import ROOT, Reader, readers
+from fuzz_watch import Watch
 
 MEMORY, TIME, BATCH = 512 << 20, 20, 1000
 RATIO, FLOOR = 50, 16 << 20
@@ -43,17 +45,8 @@ TOKENS = (
 TOKENS += b" 18446744073709551616 999999999999999999999999999999 1.5 1e5 0x10 <s> </s> <unk> <eps> #0 a b \xc3\xa9 \xff"
 TOKENS += b' \xc2\xb2 \\data\\ \\end\\ \\2-grams: ngram | ;; \xef\xbb\xbf \x00 { } [ ] " null true NaN -Infinity 1e400'
 PIECES = [*TOKENS.split(b" "), b" ", b"\t", b"\n", b"\r\n", b"\n\n", b"", b"a" * 300, b"9" * 5000]
-PIECES += [
-    b"$(touch ran)",
-    b"`touch ran`",
-    b"; touch ran",
-    b"touch ran |",
-    b"../ran",
-    b"/dev/full",
-    b"%s%n",
-    b"{0}",
-    b"[" * 2000,
-]
+PIECES += [b"$(touch ran)", b"`touch ran`", b"; touch ran", b"touch ran |", b"| touch ran", b"touch ran |:10"]
+PIECES += [b"../ran", b"/dev/full", b"/dev/stdin", b"%s%n", b"{0}", b"[" * 2000, b"PKL"]
 
 
 @dataclass
@@ -164,7 +157,7 @@ def batch(name: str, reader: Reader, numbers: range, folder: Path) -> Outcome:
 
 
 def input_of(name: str, reader: Reader, number: int) -> bytes:
-    return reader.repair(changed(random.Random(f"{name} {number}"), reader.seeds))
+    return reader.repair(changed(random.Random(f"{name} {number}"), reader.seeds + reader.hostile))
 
 
 def _read_all(name: str, reader: Reader, numbers: range, folder: Path, said) -> None:
@@ -172,6 +165,9 @@ def _read_all(name: str, reader: Reader, numbers: range, folder: Path, said) -> 
     path.write_bytes(reader.repair(reader.seeds[0]))
     reader.read(str(path))  # what the libraries need of their own is no memory of an input
     there = set(os.listdir(folder)) | {"input"}
+    os.chdir(folder)  # whatever is made under a name of the input's is made here
+    tempfile.tempdir = str(folder)
+    watch = Watch(folder)
     for number in numbers:
         data = input_of(name, reader, number)
         said.write(f"begin {number}\n")
@@ -183,6 +179,8 @@ def _read_all(name: str, reader: Reader, numbers: range, folder: Path, said) -> 
         if left := set(os.listdir(folder)) - there:
             there |= left
             verdict = f"wrong leaves {sorted(left)}"
+        if (seen := watch.take()) and not reader.starts_processes:
+            verdict = f"wrong does {' '.join(seen[0].split())[:300]}"
         said.write(f"{verdict}\n")
     signal.alarm(0)
     signal.setitimer(signal.ITIMER_PROF, 0)

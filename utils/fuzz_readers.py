@@ -9,7 +9,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
@@ -29,19 +29,22 @@ CTM = b"u1 1 0.0 0.5 a 0.9\nu1 1 0.5 0.5 b 1.0\n"
 @dataclass(frozen=True)
 class Reader:
     """`read` gets the name of a file; `seeds` are valid ones; `repair` makes what was changed look whole again. A slow
-    one gets the `share` of the inputs."""
+    one gets the `share` of the inputs. `starts_processes`: it is a shell's. `hostile`: more to change
+    that is not valid."""
 
     read: Callable[[str], object]
     seeds: list[bytes]
     repair: Callable[[bytes], bytes] = bytes
     share: float = 1.0
+    starts_processes: bool = False
+    hostile: list[bytes] = field(default_factory=list)
 
 
 def readers(folder: Path) -> dict[str, Reader]:
     """All of them, with seeds that are made here."""
     (folder / "text").write_text("".join(f"{s}\n" for s in SENTENCES))
     (folder / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(WORDS)))
-    return _models(folder) | _speech(folder) | _records(folder) | _recipe(folder)
+    return _models(folder) | _speech(folder) | _sound(folder) | _records(folder) | _recipe(folder) | _folders(folder)
 
 
 def _seed(path: Path) -> list[bytes]:
@@ -206,8 +209,6 @@ def _cache_checksum(data: bytes) -> bytes:
 
 
 def _speech(folder: Path) -> dict[str, Reader]:
-    import wave
-
     from mdi.fst.openfst import from_bytes
     from mdi.speech.acoustic import read_acoustic_model
     from mdi.speech.data import DataFolder, read_ctm, read_rows, read_text
@@ -217,7 +218,6 @@ def _speech(folder: Path) -> dict[str, Reader]:
     from mdi.speech.lattice_files import read_lattices, to_binary
     from mdi.speech.lexicon import read_lexicon
     from mdi.speech.sclite import read_report
-    from mdi.speech.sound import Sound
 
     words, data = str(folder / "words.txt"), folder / "data"
     (folder / "lat").write_bytes(LATTICE)
@@ -227,12 +227,6 @@ def _speech(folder: Path) -> dict[str, Reader]:
     data.mkdir()
     for name, content in KALDI_FILES.items():
         (data / name).write_bytes(content)
-    sound = folder / "sound"
-    sound.mkdir()
-    with wave.open(str(sound / "r1.wav"), "wb") as stream:
-        stream.setparams((1, 2, 16000, 0, "NONE", ""))
-        stream.writeframes(bytes(640))
-    (sound / "wav.scp").write_text(f"r1 {sound}/r1.wav\n")
 
     def lattices(path: str) -> None:
         for one in read_lattices(path):
@@ -262,7 +256,6 @@ def _speech(folder: Path) -> dict[str, Reader]:
         "rows": Reader(read_rows, list(KALDI_FILES.values())),
         "sclite": Reader(lambda path: read_report(Path(path)), [_sclite()]),
         "lexicon": Reader(lambda path: read_lexicon(path, acoustic), [b"a AH\nb B IY\nb B\nc S IY\n"]),
-        "wav": Reader(_at(sound / "r1.wav", lambda: Sound(DataFolder(sound)).samples("r1")), _seed(sound / "r1.wav")),
         "HCLG": Reader(lambda path: load_graph(path, 100), _seed(folder / "G.const.fst") + _seed(folder / "G.fst")),
         "fst": Reader(
             lambda path: from_bytes(Path(path).read_bytes(), path),
@@ -273,6 +266,134 @@ def _speech(folder: Path) -> dict[str, Reader]:
         if name != "text":
             found[name] = Reader(_at(data / name, kaldi), [content])
     return found
+
+
+class _Evil:
+    def __reduce__(self) -> tuple:
+        return os.system, ("touch ran",)
+
+
+def _sound(folder: Path) -> dict[str, Reader]:
+    """Recordings of every format that can be written here, bytes that are a pickle, archives, and tables that name
+    them."""
+    import io
+    import pickle
+
+    import numpy as np
+    import soundfile
+
+    from mdi.speech.data import DataFolder
+    from mdi.speech.rxfilename import Source
+    from mdi.speech.sound import Sound, read_sound
+
+    samples = (1000 * np.sin(np.arange(400))).astype(np.int16)
+    evil = [head + pickle.dumps(_Evil()) for head in (b"PKL", b"u1 PKL", b"")]
+    found = {}
+    formats = {"AIFF", "AU", "CAF", "FLAC", "MP3", "NIST", "OGG", "RF64", "W64", "WAV"}
+    for name in sorted(formats & set(soundfile.available_formats())):
+        soundfile.write(stream := io.BytesIO(), samples, 16000, format=name)
+        found[f"sound-{name.lower()}"] = Reader(
+            lambda path: read_sound(Source(path)), [stream.getvalue()], hostile=evil
+        )
+    for subtype in ("PCM_U8", "PCM_24", "FLOAT", "ULAW"):
+        soundfile.write(stream := io.BytesIO(), samples, 16000, format="WAV", subtype=subtype)
+        found["sound-wav"].seeds.append(stream.getvalue())
+    soundfile.write(stream := io.BytesIO(), samples, 16000, format="WAV")
+    wav = stream.getvalue()
+    archive = b"u1 " + wav
+    evil = [b"u1 " + one for one in evil]
+    found["sound-ark"] = Reader(lambda path: read_sound(Source(path, 3)), [archive], hostile=evil)
+
+    data = folder / "sound"
+    data.mkdir()
+    (data / "a.wav").write_bytes(wav)
+    (data / "a.ark").write_bytes(archive)
+    (data / "evil").write_bytes(evil[0])
+    here = os.fsencode(data)
+    (data / "wav.scp").write_bytes(b"r1 %b/a.wav\nr2 %b/a.ark:3\n" % (here, here))
+
+    def table() -> None:
+        sound = Sound(DataFolder(data))
+        for utterance in sound.segments:
+            sound.samples(utterance)
+
+    lines = [b"r1 touch ran |\n", b"r1 | touch ran\n", b"r1 touch ran |:10\n", b"r1 touch ran |[0:3]\n"]
+    lines += [b"r1 %b/evil\n" % here, b"r1 %b/evil:0\n" % here, b"r1 /dev/zero\n", b"r1 -\n"]
+    found["sound-scp"] = Reader(_at(data / "wav.scp", table), _seed(data / "wav.scp"), hostile=lines)
+    return found
+
+
+def _folders(folder: Path) -> dict[str, Reader]:
+    """A Vosk model's folder with links, pipes and folders in the place of its files. An input says what to put where:
+    'link PLACE TARGET', 'pipe PLACE', 'folder PLACE', 'file PLACE CONTENT'."""
+    import shutil
+
+    from mdi.errors import MdiError
+    from mdi.lm.vocabulary import to_str
+    from mdi.speech.vosk import changed, find_vosk_folder, new_folder
+
+    root, diary = folder / "vosk-model", folder / "diary"
+    diary.write_text("secret")
+    names = ("am/final.mdl", "conf/model.conf", "conf/mfcc.conf", "graph/HCLr.fst", "ivector/final.ie")
+
+    def build(data: bytes) -> Path:
+        model = root / "model"
+        for name in names:
+            (model / name).parent.mkdir(parents=True, exist_ok=True)
+            (model / name).write_text("--lattice-beam=2\n")
+        shutil.copyfile(folder / "Gr.fst", model / "graph" / "Gr.fst")
+        for line in data.split(b"\n"):
+            kind, _, rest = line.partition(b" ")
+            place, _, what = to_str(rest).partition(" ")
+            path = model / place.replace("\0", "")
+            if root not in Path(os.path.normpath(path)).parents or model not in (path, *path.parents):
+                continue  # where an attacker cannot put anything
+            try:
+                if path.is_symlink() or not path.is_dir():
+                    path.unlink(missing_ok=True)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if kind == b"link":
+                    path.symlink_to(what.replace("DIARY", str(diary)))
+                elif kind == b"pipe":
+                    os.mkfifo(path)
+                elif kind == b"folder":
+                    path.mkdir(exist_ok=True)
+                else:
+                    path.write_text(what, errors="surrogateescape")
+            except (OSError, ValueError):
+                pass  # no such place
+        return model
+
+    def read(path: str) -> None:
+        data = Path(path).read_bytes()
+        try:
+            source = find_vosk_folder(str(build(data)))
+            with new_folder(source, root / "out", ["graph/Gr.fst"], 4.0) as made:
+                (made.path / "mdi.json").write_text("{}")
+            if any(path.is_symlink() for path in (root / "out").rglob("*")):
+                raise AssertionError("a link was taken over")
+            with changed(source, 3.0):
+                pass
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
+            if diary.read_text() != "secret" or diary.stat().st_nlink != 1:
+                raise AssertionError("a link was followed")
+
+    seeds = [b"link a .\nlink b .\n", b"link conf/model.conf DIARY\nlink mdi.json DIARY\nlink am/more ..\n"]
+    hostile = [
+        b"link graph/Gr.fst DIARY\n", b"pipe graph/words.txt\n", b"link am/final.mdl loop\n", b"link conf ..\n",
+        b"folder rescore\nlink rescore/G.carpa ../am/final.mdl\n", b"file graph/words.txt <eps> 0\n",
+    ]  # fmt: skip
+
+    def refused(path: str) -> None:
+        try:
+            read(path)
+        except MdiError as error:
+            if len(str(error)) > 2000:
+                raise AssertionError("a long story") from error
+            raise
+
+    return {"vosk-folder": Reader(refused, seeds, share=0.5, hostile=hostile)}
 
 
 def _sclite() -> bytes:
@@ -293,7 +414,7 @@ def _records(folder: Path) -> dict[str, Reader]:
     from mdi.lm.sharded import job_folder
     from mdi.speech.decode import Job, Options, finished
     from mdi.speech.score import best_point
-    from mdi.speech.vosk import VoskFolder, exchange_beam
+    from mdi.speech.vosk import VoskFolder, with_beam
     from mdi.speech.vosk_decode import read_results
 
     sys.path.insert(0, str(ROOT / "utils"))
@@ -353,7 +474,7 @@ def _records(folder: Path) -> dict[str, Reader]:
 
     def beam() -> None:
         beams.lattice_beam  # noqa: B018  # read where it is asked for
-        exchange_beam(beams, 4.0)
+        with_beam(beams.settings(), 4.0)
 
     def at(place: Path, read: Callable[[], object], *more: Path) -> Reader:
         return Reader(_at(place, read), _seed(place) + [seed for path in more for seed in _seed(path)])
@@ -437,7 +558,7 @@ def _recipe(folder: Path) -> dict[str, Reader]:
     conf = [b'# mine\nnj=2 order=3\nset_data="dev=a eval=b"\n', b"thresholds=2-2-2\ncmd+=x\n"]
     packed = [gzip.compress(data, mtime=0) for data in (*_seed(folder / "text"), *_seed(folder / "lm"))]
     found = {
-        "conf": Reader(Settings(folder), conf, share=0.1),
+        "conf": Reader(Settings(folder), conf, share=0.1, starts_processes=True),
         "cost": Reader(costs, _seed(folder / "lm") + packed),
         "cost-segments": Reader(
             _at(folder / "data" / "segments", lambda: estimate_cost.seconds_of_speech(folder / "data")),

@@ -26,6 +26,17 @@ MAX_ROUNDING = 1e-6
 Variances = float | Sequence[float] | None
 
 
+# 1 / (sigma2 * events) must be a number.
+LEAST_VARIANCE = 1e-100
+
+
+def check_variance(value: float) -> None:
+    """Refuses what is no variance of a prior."""
+    check_positive("sigma2", value, "a positive number, one per order such as 2-1-0.5, or none")
+    if value < LEAST_VARIANCE:
+        raise OptionError("sigma2", value, f"at least {LEAST_VARIANCE:g}: so narrow a prior leaves the model as it is")
+
+
 def variances(sigma2: Variances, constraints: Constraints) -> float | Array | None:
     """The variance of each constraint's lambda, or the one that all have."""
     if sigma2 is None or isinstance(sigma2, str):
@@ -33,10 +44,10 @@ def variances(sigma2: Variances, constraints: Constraints) -> float | Array | No
             raise OptionError("sigma2", sigma2, "a positive number, or one per order")
         return None
     if not isinstance(sigma2, Sequence):
-        check_positive("sigma2", sigma2)
+        check_variance(sigma2)
         return sigma2
     for value in sigma2:
-        check_positive("sigma2", value, "a positive number, or one per order")
+        check_variance(value)
     if not 1 <= len(sigma2) <= constraints.order:
         raise OptionError("sigma2", sigma2, f"at most {constraints.order} numbers, as the order is {constraints.order}")
     per_order = [*sigma2, *[sigma2[-1]] * (constraints.order - len(sigma2))]

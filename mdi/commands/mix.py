@@ -222,9 +222,8 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
 
 def _tune(models: Sequence[NgramModel | ShardedModel], ids: Array) -> tuple[Array, dict[str, float]]:
     """(weights, what the certificate says of them)"""
-    import numpy as np
 
-    from mdi.lm.mix import em_steps
+    from mdi.lm.mix import em_steps, impossible_tokens
     from mdi.lm.model import NgramModel, with_suffixes
     from mdi.lm.perplexity import token_probs
     from mdi.progress import Progress
@@ -232,7 +231,12 @@ def _tune(models: Sequence[NgramModel | ShardedModel], ids: Array) -> tuple[Arra
     predicted = (ids >= 0) & (ids != models[0].vocab.bos)
     closed = (with_suffixes(model) if isinstance(model, NgramModel) else model for model in models)
     probs = [token_probs(model, ids)[0][predicted] for model in closed]
-    allowed = int((np.array(probs) > 0).any(axis=0).sum())
+    tokens, impossible = int(predicted.sum()), impossible_tokens(models[0].vocab, ids, probs)
+    if impossible:
+        say(
+            f"WARNING: {impossible:,} of {tokens:,} tokens of the development text have probability 0 in every model; "
+            f"weights and perplexities are those of the rest"
+        )
     with Progress("tuning the weights", unit="iterations") as progress:
         for iteration, (weights, ppl) in enumerate(em_steps(probs), 1):
             shown = f"weights {' '.join(f'{w:.6f}' for w in weights)}, ppl {ppl:.6g}"
@@ -240,5 +244,5 @@ def _tune(models: Sequence[NgramModel | ShardedModel], ids: Array) -> tuple[Arra
             logger.debug(f"iteration {iteration}, {shown}")
     logger.info(f"tuned in {iteration} iterations: {shown}")
     return weights, {
-        "iterations": iteration, "tokens": allowed, "zeroprobs": int(predicted.sum()) - allowed, "dynamic_ppl": ppl,
+        "iterations": iteration, "tokens": tokens - impossible, "zeroprobs": impossible, "dynamic_ppl": ppl,
     }  # fmt: skip

@@ -87,7 +87,7 @@ def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str 
         yield None
         return
     from mdi.cluster import connected
-    from mdi.lm.sharded import Job, job_folder, source_of
+    from mdi.lm.sharded import PROGRAM, Job, job_folder, source_of
 
     if args.shards is not None:
         check_positive("shards", args.shards)
@@ -97,6 +97,8 @@ def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str 
     if out == "-" and args.shards_dir is None:
         raise MdiError("standard output and a model in shards; expected --shards-dir DIR for the shards")
     size = None if memory is None else parse_size("memory", memory)
+    if size is not None and size <= PROGRAM:
+        raise OptionError("memory", memory, f"more than {PROGRAM >> 20}M, which the program itself takes")
     about = {name: value for name, value in vars(args).items() if name not in _FREE}
     about["sources"] = [source_of(path) for path in inputs]
     name = out.replace("{}", "sweep")
@@ -185,6 +187,7 @@ def check_options(args: argparse.Namespace) -> None:
 
 def parse_variances(text: str | None) -> float | list[float] | None:
     """'1', or by order '2-1-0.5'; None and 'none' mean no prior."""
+    from mdi.adaptation.problem import check_variance
     from mdi.lm.thresholds import numbers_by_order
 
     if text is None or text == "none":
@@ -194,7 +197,7 @@ def parse_variances(text: str | None) -> float | list[float] | None:
     except ValueError:
         raise OptionError("sigma2", text, "a positive number, one per order such as 2-1-0.5, or none") from None
     for value in values:
-        check_positive("sigma2", value, "a positive number, one per order such as 2-1-0.5, or none")
+        check_variance(value)
     return values if len(values) > 1 else values[0]
 
 

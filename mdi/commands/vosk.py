@@ -49,24 +49,6 @@ _Plan = tuple[dict[str, Path], dict[str, Path | str]]
 RESCORING_BEAM = 6.0
 
 
-# Options of a decoding. adapt --recordings hands every one of them on to the decodings that it starts.
-_DECODING: dict[str, dict[str, Any]] = {
-    "nj": {"type": int, "default": 1, "metavar": "N", "help": "threads (1)"},
-    "allow_pipes": {
-        "type": boolean, "default": False, "metavar": "true|false",
-        "help": "run the commands that wav.scp has for recordings, in a shell; false: refuse them (false)",
-    },
-    "n_best": {
-        "type": int, "default": 0, "metavar": "N",
-        "help": "also the N best sequences of each utterance, with scores, as a list and as lattices (0)",
-    },
-    "lattice_beam": {
-        "type": float, "metavar": "B",
-        "help": "of the lattices (the model's; adapt: at least 6 where lattices are rescored)",
-    },
-}  # fmt: skip
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("adapt", "put", "decode"))
     parser.add_argument("files", metavar="FILE", nargs="+", help="see above")
@@ -86,9 +68,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("put, decode").add_argument
     add("--delta", metavar="A.delta", action="append", default=[],
         help="adapt a model of the folder, or LM, with this file; may be repeated")  # fmt: skip
-    group = parser.add_argument_group("decode, adapt --recordings")
-    for name, settings in _DECODING.items():
-        group.add_argument(f"--{name.replace('_', '-')}", **settings)
+    add = parser.add_argument_group("decode, adapt --recordings").add_argument
+    add("--nj", type=int, default=1, metavar="N", help="threads (1)")
+    add("--allow-pipes", type=boolean, default=False, metavar="true|false",
+        help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (false)")  # fmt: skip
+    add("--n-best", type=int, default=0, metavar="N",
+        help="also the N best sequences of each utterance, with scores, as a list and as lattices (0)")  # fmt: skip
+    add("--lattice-beam", type=float, metavar="B",
+        help="of the lattices (the model's; adapt: at least 6 where lattices are rescored)")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int | None:
@@ -201,18 +188,13 @@ def _decodings(args: argparse.Namespace) -> tuple[Path, Path]:
 
 
 def _decoded(args: argparse.Namespace, model: str, name: str) -> None:
-    """Decodes the recordings in a process of its own: libvosk hangs beside another OpenFst, which writing models may
-    have loaded."""
-    from mdi.process import run_mdi
-
+    """Decodes the recordings, with all of the options."""
     out = _decodings(args)[name == "after"]
     out.parent.mkdir(exist_ok=True)
-    settings = {option: getattr(args, option) for option in _DECODING}
-    if settings["lattice_beam"] is None and args.n_best:
-        settings["lattice_beam"] = RESCORING_BEAM
-    options = [f"--{option.replace('_', '-')}={value}" for option, value in settings.items() if value is not None]
-    if code := run_mdi(["vosk", "decode", *options, "--", model, args.recordings, str(out)]):
-        raise MdiError(f"{out}: decoding ended with code {code}; see above")
+    asked = argparse.Namespace(**{**vars(args), "action": "decode", "files": [model, args.recordings, str(out)]})
+    if asked.lattice_beam is None and asked.n_best:
+        asked.lattice_beam = RESCORING_BEAM
+    _decode(asked)
 
 
 def _compare(args: argparse.Namespace) -> None:
@@ -441,7 +423,7 @@ def _decode(args: argparse.Namespace) -> None:
     from mdi.files import make_folder, read_bytes, same_file
     from mdi.speech.data import DataFolder
     from mdi.speech.vosk import changed, find_vosk_folder
-    from mdi.speech.vosk_decode import decode, read_results, write_outputs
+    from mdi.speech.vosk_decode import decode_missing, read_results, write_outputs
 
     if len(args.files) != 3:
         raise MdiError("expected MODEL_DIR DATA_DIR DIR")
@@ -460,12 +442,14 @@ def _decode(args: argparse.Namespace) -> None:
     }  # fmt: skip
     if args.delta:
         settings["deltas"] = sorted(zlib.crc32(read_bytes(path)) for path in args.delta)
+    if not read_results(out):  # nothing was decoded: there is nothing that other settings could spoil
+        (out / "decode.json").unlink(missing_ok=True)
     shared.same_settings(
         out / "decode.json", settings, "a decoding with another model, data, --n-best, --lattice-beam or --delta"
     )
     models = _own_adapted(args, source) if args.delta else {}
     with changed(source, args.lattice_beam, models) as folder:
-        factor = decode(folder, data, utterances, out, args.n_best, args.nj, args.allow_pipes)
+        factor = decode_missing(folder, source.path, data, utterances, out, args.n_best, args.nj, args.allow_pipes)
         found = read_results(out)
         results = [found[utterance] for utterance in utterances]
         write_outputs(folder, results, out, args.n_best)

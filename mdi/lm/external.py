@@ -215,7 +215,7 @@ class ExternalCounter:
         except OSError as error:
             where = self._disk.name if self._disk else self.folder
             raise MdiError(
-                f"{where}: cannot write counts: {error.strerror}; use another --tmp or more --memory"
+                f"{where}: cannot write counts: {error.strerror or error}; use another --tmp or more --memory"
             ) from error
         self.in_memory.clear()
 
@@ -230,11 +230,12 @@ def store(merge: MergedRuns, prefix: str) -> SortedRun:
         paths = [f"{prefix}.{k}.{name}" for name in ("begin", "word", "count")]
         n_hist = n_rows = 0
         with open(paths[0], "wb") as begins, open(paths[1], "wb") as words, open(paths[2], "wb") as counts:
-            np.zeros(1, np.int32).tofile(begins)
+            begins.write(np.zeros(1, np.int32).data)
             for rows in lower:
-                (rows.begin[1:] + np.int32(n_rows)).tofile(begins)
-                rows.word.tofile(words)
-                rows.count.astype(np.int32).tofile(counts)
+                # not by tofile, which does not say why it failed
+                begins.write((rows.begin[1:] + np.int32(n_rows)).data)
+                words.write(np.ascontiguousarray(rows.word).data)
+                counts.write(rows.count.astype(np.int32).data)
                 n_hist, n_rows = n_hist + len(rows.begin) - 1, n_rows + len(rows.word)
         for arrays, path, size in zip((begin, word, count), paths, (n_hist + 1, n_rows, n_rows), strict=True):
             arrays.append(FileArray(path, size))

@@ -27,7 +27,7 @@ from mdi.lm.sharded import ShardedModel, worst_of
 from mdi.lm.shards import Shard, gaps_of
 from mdi.lm.text import Text, TextLike
 from mdi.lm.trie import NONE, Array, Trie, is_closed, linked, locate, scattered, unigram_trie, union
-from mdi.lm.vocabulary import join_vocabularies
+from mdi.lm.vocabulary import Vocabulary, join_vocabularies
 
 # No weight moves by more than this in the last iteration.
 PRECISION = 1e-7
@@ -59,13 +59,28 @@ def best_weights(models: Sequence[NgramModel], text: TextLike) -> Array:
     """The weights under which a development text is most likely in the mixture of the models."""
     aligned = over_one_vocabulary(list(models))
     ids = np.concatenate(list(Text(text, aligned[0].vocab)))
-    return em_weights(predicted_probs(aligned, ids))
+    probs = predicted_probs(aligned, ids)
+    impossible_tokens(aligned[0].vocab, ids, probs)
+    return em_weights(probs)
 
 
 def predicted_probs(models: list[NgramModel], ids: Array) -> list[Array]:
     """By each of the models (over one vocabulary), the probability of every token that is predicted."""
     predicted = (ids >= 0) & (ids != models[0].vocab.bos)
     return [token_probs(with_suffixes(model), ids)[0][predicted] for model in models]
+
+
+def impossible_tokens(vocab: Vocabulary, ids: Array, probs: list[Array]) -> int:
+    """How many of the tokens that are predicted no model allows; an error where they are all of the words: ends of
+    sentences alone say nothing."""
+    zero = np.max(probs, axis=0) <= 0
+    word = ids[(ids >= 0) & (ids != vocab.bos)] != vocab.eos
+    if word.any() and zero[word].all():
+        raise MdiError(
+            f"all {int(word.sum()):,} words of the development text have probability 0 in every model; expected text "
+            f"that the models allow. Look them over with mdi check"
+        )
+    return int(zero.sum())
 
 
 def em_weights(probs: list[Array]) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 
 from mdi.cluster import Here, Runner
 from mdi.errors import MdiError
-from mdi.files import make_folder, replacing
+from mdi.files import make_folder, replacing, writing
 from mdi.lm import shard_read, shard_write, shards
 from mdi.lm.cache import write_arrays
 from mdi.lm.model import NgramModel
@@ -62,8 +62,8 @@ class Job:
         if room < weight.max(initial=1):
             least = int(weight.max()) * BYTES_PER_ROW + PROGRAM
             raise MdiError(
-                f"{self.memory >> 20} MB of memory for a process; expected at least {(least >> 20) + 1} MB, for the "
-                f"n-grams of the most frequent word"
+                f"{self.memory >> 20} MB of memory for a process; expected at least {(least >> 20) + 1} MB: the "
+                f"program itself takes {PROGRAM >> 20} MB, and the n-grams after one word must fit beside it"
             )
         number = max(1, -(-int(weight.sum()) // room // self.runner.workers)) * self.runner.workers
         while True:
@@ -270,8 +270,14 @@ def job_folder(path: str, about: dict[str, Any]) -> Iterator[str]:
         if note.read_bytes() != mine.encode():
             for old in folder.iterdir():
                 old.unlink()
-    note.write_text(mine)
-    yield str(folder.resolve())
+    with writing(str(note)) as stream:
+        stream.write(mine.encode())
+    try:
+        yield str(folder.resolve())
+    except BaseException:
+        if [one.name for one in folder.iterdir()] == [note.name]:  # nothing has been done that could be used again
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -24,8 +24,14 @@ _BLOCK = 1 << 20  # samples
 
 def read_sound(source: Source, allow_pipes: bool = False) -> tuple[int, np.ndarray]:
     """(samples a second, the samples: one row each, one column a channel)"""
-    with open_source(source, allow_pipes) as stream:
-        return _read_archived(stream) if source.offset is not None else _read_file(stream)
+    try:
+        with open_source(source, allow_pipes) as stream:
+            return _read_archived(stream) if source.offset is not None else _read_file(stream)
+    except MdiError:
+        raise
+    except Exception as error:  # what is no sound shows in a dozen ways
+        what = " ".join(str(getattr(error, "error_string", error)).split()) or "no data"
+        raise MdiError(f"{source.path or source.command}: no sound that can be read: {what}") from error
 
 
 def _read_file(stream: BinaryIO) -> tuple[int, np.ndarray]:
@@ -92,9 +98,8 @@ class Sound:
     def _read(self, recording: str, utterance: str) -> np.ndarray:
         try:
             rate, samples = read_sound(self.recordings[recording], self.allow_pipes)
-        except Exception as error:  # a broken file or pipe shows in a dozen ways
-            what = " ".join(str(error).split()) or "no data"
-            raise MdiError(f"{self.folder.path / 'wav.scp'}: utterance {utterance} cannot be read: {what}") from error
+        except MdiError as error:
+            raise MdiError(f"{self.folder.path / 'wav.scp'}: utterance {utterance} cannot be read: {error}") from error
         if rate != SAMPLE_RATE or samples.shape[1] != 1:
             raise MdiError(
                 f"utterance {utterance}: {rate} Hz, {samples.shape[1]} channels; expected 16000 Hz, one channel (run: "

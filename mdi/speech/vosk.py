@@ -210,7 +210,7 @@ def _take_over(
         conf = made.path / source.conf.relative_to(source.path)
         conf.parent.mkdir(exist_ok=True)
         with writing(str(conf)) as stream:
-            stream.write(to_bytes(_with_beam(source.settings(), beam)))
+            stream.write(to_bytes(with_beam(source.settings(), beam)))
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
@@ -230,7 +230,7 @@ def exchange_lm(source: VoskFolder, path: Path, model: NgramModel) -> None:
     write_lm(model, str(path), form, str(source.words))
 
 
-def _with_beam(settings: str, beam: float) -> str:
+def with_beam(settings: str, beam: float) -> str:
     """Lattices of this beam, whatever the model's settings say."""
     line = f"--lattice-beam={beam:g}"
     return _BEAM.sub(line, settings) if _BEAM.search(settings) else f"{settings.rstrip()}\n{line}\n"

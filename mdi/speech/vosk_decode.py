@@ -24,6 +24,7 @@ from mdi.files import replacing, writing
 from mdi.fst.symbols import SymbolTable
 from mdi.kernels.lattice import LatticeArcs, LatticeFinals
 from mdi.lm.vocabulary import to_bytes
+from mdi.process import call_apart
 from mdi.progress import Progress, say
 from mdi.speech.data import DataFolder
 from mdi.speech.lattice import Lattice
@@ -144,10 +145,13 @@ def read_results(folder: Path) -> dict[str, Recognised]:
 class _Recognizer:
     """libvosk's, for one thread; the model is shared."""
 
-    def __init__(self, model: Any, n_best: int) -> None:
+    def __init__(self, model: Any, shown: str, n_best: int) -> None:
         from vosk import KaldiRecognizer
 
-        self.recognizer = KaldiRecognizer(model, SAMPLE_RATE)
+        try:
+            self.recognizer = KaldiRecognizer(model, SAMPLE_RATE)
+        except Exception as error:  # its own class of exceptions is Exception
+            raise MdiError(f"{shown}: libvosk cannot decode with this model: {error}; see above") from error
         self.recognizer.SetWords(True)
         if n_best:
             self.recognizer.SetMaxAlternatives(n_best)
@@ -163,34 +167,46 @@ class _Recognizer:
         return row
 
 
-def load_model(folder: VoskFolder) -> Any:
+def load_model(folder: str, shown: str) -> Any:
     import vosk
 
     vosk.SetLogLevel(-1)
     try:
-        return vosk.Model(str(folder.path))
+        return vosk.Model(folder)
     except Exception as error:  # its own class of exceptions is Exception
-        raise MdiError(
-            f"{folder.path}: libvosk cannot load this model: {error}. Try it with vosk-transcriber"
-        ) from error
+        raise MdiError(f"{shown}: libvosk cannot load this model: {error}. Try it with vosk-transcriber") from error
 
 
-def decode(
-    folder: VoskFolder, data: DataFolder, utterances: list[str], out: Path, n_best: int, nj: int, allow_pipes: bool
-) -> float:
-    """Recognises what is missing, in `nj` threads (libvosk computes outside of Python); seconds per second of speech,
-    of one thread."""
+def decode_missing(
+    folder: VoskFolder, shown: Path, data: DataFolder, utterances: list[str], out: Path, n_best: int, nj: int,
+    allow_pipes: bool,
+) -> float:  # fmt: skip
+    """Recognises what is missing; seconds per second of speech, of one thread. `shown`: the folder as people know it.
+    libvosk has a process of its own: it trusts its models, and hangs beside another OpenFst, which writing models may
+    have loaded."""
+    if not allow_pipes:
+        data.check_no_pipes()
     there = read_results(out)
     missing = [u for u in utterances if u not in there]
     if not missing:
         return 0.0
-    model = load_model(folder)
+    return call_apart(
+        "mdi.speech.vosk_decode:decode", f"decoding with {shown}",
+        folder=str(folder.path.resolve()), shown=str(shown), data=str(data.path), utterances=missing, out=str(out), n_best=n_best, nj=nj, allow_pipes=allow_pipes,
+    )  # fmt: skip
+
+
+def decode(
+    folder: str, shown: str, data: str, utterances: list[str], out: str, n_best: int, nj: int, allow_pipes: bool
+) -> float:
+    """Recognises utterances in `nj` threads (libvosk computes outside of Python)."""
+    model, recordings = load_model(folder, shown), DataFolder(Path(data))
     lock, done, stop = threading.Lock(), [0, 0.0, 0.0], threading.Event()
 
     def work(number: int, progress: Progress) -> None:
-        sound, recognizer = Sound(data, allow_pipes), _Recognizer(model, n_best)
-        with open(out / f"results.{number}.jsonl", "ab") as stream:
-            for utterance in missing[number - 1 :: nj]:
+        sound, recognizer = Sound(recordings, allow_pipes), _Recognizer(model, shown, n_best)
+        with open(Path(out) / f"results.{number}.jsonl", "ab") as stream:
+            for utterance in utterances[number - 1 :: nj]:
                 if stop.is_set():
                     return
                 samples = sound.samples(utterance)
@@ -203,7 +219,7 @@ def decode(
                     done[2] += time.monotonic() - begun
                     progress.update(int(done[0]), f"{done[2] / done[1]:.2f} times real time")
 
-    with Progress("recognising", len(missing), "utterances") as progress, ThreadPoolExecutor(nj) as pool:
+    with Progress("recognising", len(utterances), "utterances") as progress, ThreadPoolExecutor(nj) as pool:
         try:
             for job in [pool.submit(work, number, progress) for number in range(1, nj + 1)]:
                 job.result()
