@@ -76,6 +76,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.adaptation.delta import read_delta as read_delta
     from mdi.adaptation.delta import write_delta as write_delta
     from mdi.adaptation.match import match as match
+    from mdi.adaptation.settings import SolverSettings as SolverSettings
     from mdi.adaptation.tune import tune as tune
     from mdi.errors import ConvergenceWarning as ConvergenceWarning
     from mdi.errors import MdiError as MdiError
@@ -103,6 +104,7 @@ _MODULE_OF = {
     "Delta": "mdi.adaptation.delta",
     "MdiError": "mdi.errors",
     "NgramModel": "mdi.lm.model",
+    "SolverSettings": "mdi.adaptation.settings",
     "adapt": "mdi.adaptation.adapter",
     "apply_delta": "mdi.adaptation.delta",
     "best_weights": "mdi.lm.mix",

@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
 
-from mdi import adapt, read_arpa, write_arpa
+from mdi import SolverSettings, adapt, read_arpa, write_arpa
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.constraints import IMPLIED, IMPOSSIBLE, NO_MASS_LEFT
 from mdi.cli import main
@@ -46,7 +46,11 @@ def test_the_written_model_is_the_optimum(
     background, text, text_path = random_problem(folder, seed, order, closed)
     thresholds = thresholds if order > 1 else thresholds[0]
     adapted = paper_adapt(
-        read_arpa(background, quiet=True), text_path, thresholds, targets="smoothed", tolerance=1e-7, max_iters=3000
+        read_arpa(background, quiet=True),
+        text_path,
+        thresholds,
+        targets="smoothed",
+        settings=SolverSettings(1e-7, 3000),
     )
     assert adapted.solution.converged, adapted.solution.message
     write_arpa(adapted.model, str(folder / "out.arpa.gz"))
@@ -73,7 +77,7 @@ def test_the_golden_pair(thresholds: str, tmp_path: Path) -> None:
     write_arpa(adapted.model, str(tmp_path / "out.arpa"))
     assert worst_sum(read_arpa(str(tmp_path / "out.arpa")))[0] < 1e-6
     once = paper_adapt(
-        read_arpa(str(tmp_path / "out.arpa")), IN_DOMAIN, thresholds, tolerance=5e-3
+        read_arpa(str(tmp_path / "out.arpa")), IN_DOMAIN, thresholds, settings=SolverSettings(5e-3)
     )  # adapted again: nothing to do
     assert once.solution.iterations == 1
 
@@ -83,7 +87,7 @@ def test_constraints_that_others_imply_are_dropped_and_counted(tmp_path: Path) -
     empty."""
     model = random_model(np.random.default_rng(1), 2, 3, closed=True)
     text = write_text([["w0", "w1"], ["w0", "w1", "w2"], ["w2", "w0", "w1"], ["w2", "w2"]], tmp_path / "t")
-    adapted = paper_adapt(read_arpa(write_model(model, tmp_path / "bg.arpa")), text, "2", tolerance=1e-6)
+    adapted = paper_adapt(read_arpa(write_model(model, tmp_path / "bg.arpa")), text, "2", settings=SolverSettings(1e-6))
     assert adapted.problem.dropped.reasons[IMPLIED] == 2
     assert "</s>" not in adapted.problem.ngrams()
     assert "w1" not in adapted.problem.ngrams()
@@ -94,7 +98,7 @@ def test_constraints_that_others_imply_are_dropped_and_counted(tmp_path: Path) -
 def test_words_without_a_constraint_keep_some_probability(tmp_path: Path) -> None:
     model = random_model(np.random.default_rng(1), 1, 3, closed=True)
     text = write_text([["w0", "w1"], ["w0", "w1", "w2"], ["w1"]], tmp_path / "t")
-    adapted = paper_adapt(read_arpa(write_model(model, tmp_path / "bg.arpa")), text, "1", tolerance=1e-6)
+    adapted = paper_adapt(read_arpa(write_model(model, tmp_path / "bg.arpa")), text, "1", settings=SolverSettings(1e-6))
     assert adapted.problem.dropped.reasons == {NO_MASS_LEFT: 1}  # w2, seen once; <unk> is never seen
     assert adapted.solution.converged
     assert np.exp(adapted.model.log_prob(["<unk>"], [])) > 1e-3
@@ -145,10 +149,10 @@ def test_warm_start_gives_what_a_cold_start_gives(tmp_path: Path) -> None:
     lines = gzip.decompress(Path(IN_DOMAIN).read_bytes()).decode().splitlines()
     (tmp_path / "first").write_text("\n".join(lines[:780]) + "\n")
     (tmp_path / "all").write_text("\n".join(lines) + "\n")
-    old = paper_adapt(background, str(tmp_path / "first"), "5-3-2", tolerance=1e-5)
+    old = paper_adapt(background, str(tmp_path / "first"), "5-3-2", settings=SolverSettings(1e-5))
     start = dict(zip(old.problem.ngrams(), old.lam.tolist(), strict=True))
-    cold = paper_adapt(background, str(tmp_path / "all"), "5-3-2", tolerance=1e-5)
-    warm = paper_adapt(background, str(tmp_path / "all"), "5-3-2", tolerance=1e-5, start=start)
+    cold = paper_adapt(background, str(tmp_path / "all"), "5-3-2", settings=SolverSettings(1e-5))
+    warm = paper_adapt(background, str(tmp_path / "all"), "5-3-2", settings=SolverSettings(1e-5), start=start)
     assert warm.solution.iterations < 0.75 * cold.solution.iterations
     for k in (1, 2, 3):
         np.testing.assert_allclose(warm.model.p[k] * 1.0, cold.model.p[k], rtol=0.02, atol=2e-4)
@@ -347,7 +351,7 @@ def test_a_sweep_gives_what_its_members_give(tmp_path: Path) -> None:
     background = read_arpa(BACKGROUND)
     for thresholds in sets:
         swept = read_arpa(out.replace("{}", thresholds), closed=False)
-        alone = paper_adapt(background, IN_DOMAIN, thresholds, tolerance=1e-6, max_iters=1000)
+        alone = paper_adapt(background, IN_DOMAIN, thresholds, settings=SolverSettings(1e-6, 1000))
         certificate = json.loads(Path(out.replace("{}", thresholds) + ".json").read_text())
         assert certificate["ngrams"] == swept.trie.counts == alone.model.trie.counts
         assert certificate["worst_sum_gap"] < 1e-6

@@ -75,7 +75,7 @@ def test_importing_is_instant_and_pandas_waits() -> None:
     [
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, targets="smothed"), "targets='smothed'; expected ml or smoothed"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, oov="mpa"), "oov='mpa'; expected map, drop or error"),
-        (lambda bg: mdi.adapt(bg, IN_DOMAIN, solver="newton"), "solver='newton'; expected partition, gis, lbfgs or"),
+        (lambda bg: mdi.SolverSettings(method="newton"), "method='newton'; expected partition, gis"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=-1), "sigma2=-1; expected a positive number"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=math.inf), "sigma2=inf"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=[1, 0]), "sigma2=0; expected a positive number"),
@@ -83,8 +83,8 @@ def test_importing_is_instant_and_pandas_waits() -> None:
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, "5-x"), "min_counts='5-x'; expected positive numbers"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, (5, 3, 2, 1)), "at most 3 numbers, as the order is 3"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, math.inf), "min_counts=inf"),
-        (lambda bg: mdi.adapt(bg, IN_DOMAIN, tolerance=0), "tolerance=0; expected a positive number"),
-        (lambda bg: mdi.adapt(bg, IN_DOMAIN, max_iters=-3), "max_iters=-3"),
+        (lambda bg: mdi.SolverSettings(tolerance=0), "tolerance=0; expected a positive number"),
+        (lambda bg: mdi.SolverSettings(max_iters=-3), "max_iters=-3"),
         (lambda bg: mdi.adapt(bg, 17), "17 as text; expected a file"),
         (lambda bg: mdi.adapt(17, IN_DOMAIN), "background=17; expected a model"),
         (lambda bg: mdi.adapt(bg, ["w001 w002", IN_DOMAIN]), "files and sentences in one text"),
@@ -222,9 +222,27 @@ def test_a_sweep_as_a_table(background: mdi.NgramModel) -> None:
 
 def test_a_solver_that_runs_out_of_iterations_warns(background: mdi.NgramModel) -> None:
     with pytest.warns(mdi.ConvergenceWarning, match="stopped after 2 iterations"):
-        adapted = mdi.adapt(background, IN_DOMAIN, max_iters=2)
+        adapted = mdi.adapt(background, IN_DOMAIN, settings=mdi.SolverSettings(max_iters=2))
     assert not adapted.solution.converged
     assert "NOT converged" in repr(adapted)
+
+
+def test_settings_are_one_record(background: mdi.NgramModel) -> None:
+    """The keywords that they were go on working for one release, with a line that says so."""
+    steps: list = []
+    settings = mdi.SolverSettings(tolerance=1e-4, max_iters=500, report=steps.append)
+    new = mdi.adapt(background, IN_DOMAIN, settings=settings)
+    assert len(steps) == new.solution.iterations
+    assert steps[-1].l1 <= 1e-4
+    with pytest.warns(FutureWarning, match="tolerance, max_iters: go with the next release"):
+        old = mdi.adapt(background, IN_DOMAIN, tolerance=1e-4, max_iters=500)
+    assert old.model == new.model
+    with pytest.warns(FutureWarning, match="tolerance: go"):
+        assert next(iter(mdi.Adapter(background, IN_DOMAIN).sweep([1], tolerance=1e-4))).model == new.model
+    with pytest.raises(TypeError):
+        mdi.adapt(background, IN_DOMAIN, tolerence=1e-4)
+    with pytest.raises(AttributeError):
+        settings.tolerance = 1.0
 
 
 def test_a_spent_model_says_so() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from mdi import adapt, charts, train, tune
 from mdi.adaptation.adapter import Adapter
+from mdi.adaptation.settings import SolverSettings
 from mdi.cli import main
 from mdi.lm.arpa import read_arpa
 from mdi.lm.model import with_suffixes
@@ -28,9 +29,10 @@ def test_nested_sets_and_warm_starts() -> None:
     """The constraints of higher thresholds are among those of lower ones; a path gives what single runs give,
     sooner."""
     adapter = Adapter(read_arpa(BACKGROUND), IN_DOMAIN)
-    path = {adapted.problem.min_counts: adapted for adapted in adapter.sweep(SETS, sigma2=None, tolerance=1e-5)}
+    exact = SolverSettings(1e-5)
+    path = {adapted.problem.min_counts: adapted for adapted in adapter.sweep(SETS, sigma2=None, settings=exact)}
     assert list(path) == ["6-4-3", "5-3-2", "2-2-2"]  # from few constraints to many
-    alone = {text: adapter.adapt(text, sigma2=None, tolerance=1e-5) for text in SETS}
+    alone = {text: adapter.adapt(text, sigma2=None, settings=exact) for text in SETS}
     for text in SETS:
         assert path[text].problem.ngrams() == alone[text].problem.ngrams()
         assert path[text].kl == pytest.approx(alone[text].kl, abs=1e-4)

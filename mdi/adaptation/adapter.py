@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,8 @@ from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.delta import Delta, delta_fields, delta_of, rounded
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto
+from mdi.adaptation.settings import USUAL, SolverSettings, takes_settings
 from mdi.adaptation.sharded import ShardedAdapted, ShardedGround, ShardedProblem
-from mdi.adaptation.solver import Step
 from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import make_folder
@@ -155,16 +155,14 @@ class Adapter:
             dropped=dropped,
         )
 
+    @takes_settings
     def adapt(
         self,
         min_counts: Thresholds = MIN_COUNTS,
         *,
         sigma2: Variances = SIGMA2,
-        solver: str = "partition",
-        tolerance: float = 1e-3,
-        max_iters: int = 200,
+        settings: SolverSettings = USUAL,
         start: dict[str, float] | Adapted | Delta | None = None,
-        report: Callable[[Step], None] | None = None,
         ground: Ground | None = None,
     ) -> Adapted:
         """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
@@ -189,9 +187,7 @@ class Adapter:
             mu = problem.dual.mu_of(problem.lam_from(start))
         if spend:
             problem.background.trie.forget_links("as_hist", "back")
-        solution = problem.solve(
-            sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=mu, report=report
-        )
+        solution = problem.solve(settings, sigma2=sigma2, start=mu)
         solution = replace(solution, mu=rounded(solution.mu))
         if isinstance(problem, ShardedProblem):
             return ShardedAdapted(problem, solution)
@@ -209,23 +205,18 @@ class Adapter:
         part = active_part(self.background, self.counts.trie)
         return Adapter(part, self.counts, targets=self.targets or "ml", threads=self.threads)
 
+    @takes_settings
     def delta(
         self,
         min_counts: Thresholds = MIN_COUNTS,
         *,
         sigma2: Variances = SIGMA2,
-        solver: str = "partition",
-        tolerance: float = 1e-3,
-        max_iters: int = 200,
+        settings: SolverSettings = USUAL,
         start: dict[str, float] | Delta | None = None,
-        report: Callable[[Step], None] | None = None,
     ) -> Delta:
         """The adaptation without its model, as a delta to this background: `delta.apply(background)` gives what
         `adapt` would, `mdi.write_delta` keeps it."""
-        adapted = self.on_part().adapt(
-            min_counts, sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=start,
-            report=report,
-        )  # fmt: skip
+        adapted = self.on_part().adapt(min_counts, sigma2=sigma2, settings=settings, start=start)
         return delta_of(adapted, identity(self.background), delta_fields(adapted))
 
     def _carried(self, old: Adapted, problem: Problem) -> Array:
@@ -235,15 +226,13 @@ class Adapter:
         at = np.concatenate([NONE, *nearest])
         return np.where(at >= 0, old.solution.mu[at], 0.0)
 
+    @takes_settings
     def sweep(
         self,
         sets: Sequence[Thresholds],
         *,
         sigma2: Variances = SIGMA2,
-        solver: str = "partition",
-        tolerance: float = 1e-3,
-        max_iters: int = 200,
-        report: Callable[[Step], None] | None = None,
+        settings: SolverSettings = USUAL,
     ) -> Iterator[Adapted]:
         """Adapts with several sets of thresholds, from the fewest constraints to the most, each from the last one's
         solution and all on one ground. `mdi.adaptation.table.sweep_table` shows them side by side."""
@@ -253,16 +242,14 @@ class Adapter:
         ground = self.ground(selecting.select(self.counts, lowest)) if len(size) > 1 else None
         last = None
         for name in sorted(size, key=lambda name: (size[name], name)):
-            last = self.adapt(
-                name, sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=last, report=report,
-                ground=ground,
-            )  # fmt: skip
+            last = self.adapt(name, sigma2=sigma2, settings=settings, start=last, ground=ground)
             yield last
 
     def _thresholds(self, min_counts: Thresholds) -> list[int | float]:
         return parse_thresholds(min_counts, self.order)
 
 
+@takes_settings
 def adapt(
     background: NgramModel | ShardedModel | str | os.PathLike,
     text: TextLike | Counts,
@@ -272,9 +259,7 @@ def adapt(
     targets: str | NgramModel = "ml",
     history: NgramModel | None = None,
     oov: str = "map",
-    solver: str = "partition",
-    tolerance: float = 1e-3,
-    max_iters: int = 200,
+    settings: SolverSettings = USUAL,
     start: dict[str, float] | Adapted | Delta | None = None,
     threads: int = 2,
     cluster: Client | None = None,
@@ -301,12 +286,8 @@ def adapt(
         A model that gives p~(h) instead of the text.
     oov
         Words that the background lacks: "map" to <unk>, "drop" with the n-grams around them, "error".
-    solver
-        "partition", "gis", "lbfgs" or "paper" (which diverges).
-    tolerance
-        L1 distance between targets and marginals to stop at.
-    max_iters
-        A solver that does not get there in so many iterations gives a `ConvergenceWarning` and a valid model.
+    settings
+        Of the solver: when to stop, after how many iterations in any case, whom to tell.
     start
         An earlier result on the same text, a delta of any text, or lambda by n-gram.
     threads
@@ -324,9 +305,7 @@ def adapt(
     if cluster is not None:
         background, text = _in_shards(background, text, oov, cluster, shards)
     adapter = Adapter(background, text, oov=oov, targets=targets, history=history, threads=threads)
-    return adapter.adapt(
-        min_counts, sigma2=sigma2, solver=solver, tolerance=tolerance, max_iters=max_iters, start=start
-    )
+    return adapter.adapt(min_counts, sigma2=sigma2, settings=settings, start=start)
 
 
 def _in_shards(

@@ -110,6 +110,7 @@ def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str
     from mdi import __version__
     from mdi.adaptation.adapter import Adapter
     from mdi.adaptation.delta import delta_of, read_delta, write_delta
+    from mdi.adaptation.settings import SolverSettings
     from mdi.adaptation.sharded import ShardedAdapted
     from mdi.adaptation.table import read_lambda, write_constraints
     from mdi.files import together
@@ -181,14 +182,11 @@ def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str
     converged = True
     # a model is written while the next one is solved
     with ThreadPoolExecutor(1) as pool, shared.watched(args) as report:
-        solving = {
-            "sigma2": sigma2, "solver": args.solver, "tolerance": args.tolerance, "max_iters": args.max_iters,
-            "report": report,
-        }  # fmt: skip
+        settings = SolverSettings(args.tolerance, args.max_iters, args.solver, report)
         if len(sets) > 1:
-            results = adapter.sweep(sets, **solving)
+            results = adapter.sweep(sets, sigma2=sigma2, settings=settings)
         else:
-            results = (adapter.adapt(text, start=start, **solving) for text in sets)
+            results = (adapter.adapt(text, sigma2=sigma2, settings=settings, start=start) for text in sets)
         pending = []
         begun = time.monotonic()
         for adapted in results:

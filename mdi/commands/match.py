@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mdi.adaptation.match import match
+    from mdi.adaptation.settings import SolverSettings
     from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import check_normalised
 
@@ -46,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
     counts = shared.read_in_domain(args, texts, small.vocab, max(small.order, large.order))
     with shared.watched(args) as report:
         adapted = match(
-            small, large, counts, history=shared.read_history(args), threads=args.threads, tolerance=args.tolerance,
-            max_iters=args.max_iters, report=report,
+            small, large, counts, history=shared.read_history(args), threads=args.threads,
+            settings=SolverSettings(args.tolerance, args.max_iters, report=report),
         )  # fmt: skip
     inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts}
     about = {"command": "match", **inputs, **shared.text_fields(counts), "options": shared.options_of(args)}

@@ -233,7 +233,7 @@ def _tune(models: Sequence[NgramModel | ShardedModel], ids: Array) -> tuple[Arra
     probs = [token_probs(model, ids)[0][predicted] for model in closed]
     tokens, impossible = int(predicted.sum()), impossible_tokens(models[0].vocab, ids, probs)
     if impossible:
-        say(
+        logger.info(
             f"WARNING: {impossible:,} of {tokens:,} tokens of the development text have probability 0 in every model; "
             f"weights and perplexities are those of the rest"
         )

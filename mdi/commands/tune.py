@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from mdi.adaptation.settings import SolverSettings
     from mdi.adaptation.tune import tune
     from mdi.files import together
     from mdi.lm.normalise import check_normalised, checked_sum
@@ -85,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         min_counts=args.min_counts.split(",") if args.min_counts else None,
         sigma2=[shared.parse_variances(part) for part in args.sigma2.split(",")] if args.sigma2 else None,
         sets=args.sets.split(",") if args.sets else [], max_settings=args.max_settings, targets=args.targets,
-        history=shared.read_history(args), oov=args.oov, tolerance=args.tolerance, max_iters=args.max_iters,
+        history=shared.read_history(args), oov=args.oov, settings=SolverSettings(args.tolerance, args.max_iters),
         threads=args.threads, report=watch,
     )  # fmt: skip
     bar.close()
