@@ -210,8 +210,7 @@ def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path) 
             (target / file).unlink(missing_ok=True)
     if (source / "wav.scp").exists():
         recordings = DataFolder(source).recordings().items()
-        rows = [f"{name} {where if where.endswith('|') else os.path.abspath(where)}" for name, where in recordings]
-        write_lines(target / "wav.scp", rows)
+        write_lines(target / "wav.scp", [f"{name} {recording.absolute()}" for name, recording in recordings])
     if lattices:
         (folder / "lattices" / name).mkdir(parents=True, exist_ok=True)
         jobs = Path(lattices) / "num_jobs"

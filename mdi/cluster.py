@@ -1,7 +1,7 @@
 """Who does the work on shards: this process, one shard after the other, or the workers of a Dask cluster.
 
-Work comes as calls of one function, one for each shard, of small arguments; what is large lies in files that everybody
-sees (mdi/lm/shards.py), so a call whose worker has died is simply made again by another one.
+Work comes as calls of one function, one for each shard; what is large lies in files that everybody sees (mdi/room.py),
+and a call leaves what it was given as it is, so one whose worker has died is simply made again by another one.
 
 Whoever can talk to a Dask scheduler or to a worker can run code there. Those that are started here speak TLS with a key
 that is made for the job and that nobody else has, and show nothing by HTTP.
@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mdi import room
 from mdi.errors import MdiError, OptionError
 from mdi.files import read_plain, scratch_folder, writing
-from mdi.progress import Progress, detail, say
-from mdi.threads import THREADS
+from mdi.progress import detail, say
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -35,47 +36,34 @@ AGAIN = "Started again, the same command goes on from here"
 
 
 class Runner(Protocol):
-    """`workers`: how many calls go on at a time. `threads`: that each of them may have. `exchanged`: bytes of arguments
-    and results so far."""
+    """`workers`: how many calls go on at a time. `exchanged`: bytes of arguments and results so far."""
 
     workers: int
-    threads: int
     exchanged: int
 
-    def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]: ...
-
-    def each(self, function: Callable, calls: Sequence[tuple], label: str = "") -> Iterator[Any]:
-        """The same, each result as soon as it and those before it are there."""
+    def each(self, function: Callable, calls: Sequence[tuple], folder: str, label: str = "") -> Iterator[Any]:
+        """function(*call) for every call, in their order. Large arrays are in files of `folder`: see mdi/room.py."""
         ...
-
-
-def nbytes(value: Any) -> int:
-    """Of the arrays in it."""
-    if hasattr(value, "nbytes"):
-        return int(value.nbytes)
-    if hasattr(value, "__dict__"):
-        value = list(vars(value).values())
-    if isinstance(value, dict):
-        value = list(value.values())
-    return sum(map(nbytes, value)) if isinstance(value, list | tuple) else 0
 
 
 class Here:
     """This process: nothing is sent anywhere."""
 
     workers = 1
-    threads = THREADS
     exchanged = 0
 
-    def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]:
-        return list(self.each(function, calls, label))
+    def each(self, function: Callable, calls: Sequence[tuple], folder: str, label: str = "") -> Iterator[Any]:
+        for call in calls:
+            yield function(*call)
 
-    def each(self, function: Callable, calls: Sequence[tuple], label: str = "") -> Iterator[Any]:
-        with Progress(label, len(calls), "shards") as progress:
-            for done, call in enumerate(calls, 1):
-                yield function(*call)
-                if label:
-                    progress.update(done)
+
+def work(data: bytes, folder: str) -> bytes:
+    """What a worker does with a call that was sent to it."""
+    function, call = pickle.loads(data)  # noqa: S301 - Dask's own messages are such, too
+    with room.arrays_in(folder):
+        found = room.dumps(function(*call), {}, give=True)
+    room.let_go()
+    return found
 
 
 @dataclass(frozen=True)
@@ -87,8 +75,7 @@ class _Asked:
 
 
 class OnDask:
-    """The workers of a Dask client. Shard i is worked on by worker i, as long as that is alive: it may hold what is
-    needed in memory."""
+    """The workers of a Dask client."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -96,29 +83,24 @@ class OnDask:
         if not self.addresses:
             raise MdiError("the Dask cluster has no workers; start some first")
         self.workers, self.exchanged = len(self.addresses), 0
-        self.threads = min(client.nthreads().values())
 
-    def run(self, function: Callable, calls: Sequence[tuple], label: str = "") -> list[Any]:
-        return list(self.each(function, calls, label))
-
-    def each(self, function: Callable, calls: Sequence[tuple], label: str = "") -> Iterator[Any]:
+    def each(self, function: Callable, calls: Sequence[tuple], folder: str, label: str = "") -> Iterator[Any]:
         from dask.config import set as configured
 
-        self.exchanged += nbytes(list(calls))
         if label:  # some may have died, or come late
             self.addresses = self._alive(label) or self.addresses
+        copies: dict = {}
+        sent = [(room.dumps((function, call), copies), folder) for call in calls]
+        self.exchanged += sum(len(data) for data, _ in sent)
         with _explained(label), configured({"distributed.admin.large-graph-warning-threshold": "1GB"}):
-            asked = [self._submit(i, function, call) for i, call in enumerate(calls)]
+            asked = [self._submit(i, function, call) for i, call in enumerate(sent)]
         try:
-            with Progress(label, len(asked), "shards") as progress:
-                for i in range(len(asked)):
-                    with _explained(label), self.client.as_current():
-                        found = self._result(asked, i, function, calls, label)
-                    self.exchanged += nbytes(found)
-                    if label:
-                        progress.update(i + 1)
-                        detail(f"{label}: shard {i} done")
-                    yield found
+            for i in range(len(asked)):
+                with _explained(label), self.client.as_current():
+                    found = self._result(asked, i, function, sent, label)
+                self.exchanged += len(found)
+                detail(f"{label}: part {i} done")
+                yield pickle.loads(found)  # noqa: S301
         finally:
             with contextlib.suppress(Exception):  # of a scheduler that has gone
                 self.client.cancel([one.future for one in asked if not one.future.done()])
@@ -161,16 +143,9 @@ class OnDask:
         except (OSError, TimeoutError) as error:
             raise _gone(label, error) from error
 
-    def _place(self, i: int, call: tuple) -> str:
-        """The worker of the shard that a call is about, or of the i-th call."""
-        shard = getattr(call[0], "index", i) if call else i
-        return self.addresses[(shard if isinstance(shard, int) else i) % len(self.addresses)]
-
     def _submit(self, i: int, function: Callable, call: tuple) -> _Asked:
-        key, at = f"{function.__name__}-{i}-{os.urandom(6).hex()}", self._place(i, call)
-        return _Asked(
-            self.client.submit(function, *call, key=key, pure=False, workers=[at], allow_other_workers=True), at
-        )
+        key, at = f"{function.__name__}-{i}-{os.urandom(6).hex()}", self.addresses[i % len(self.addresses)]
+        return _Asked(self.client.submit(work, *call, key=key, pure=False, workers=[at], allow_other_workers=True), at)
 
 
 def _gone(label: str, error: BaseException) -> MdiError:

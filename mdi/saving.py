@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mdi.certificate import write_certificate
@@ -23,12 +23,11 @@ from mdi.lm.trie import Array
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.tune import Tuned
-    from mdi.lm.sharded import ShardedModel
 
 logger = logging.getLogger(__name__)
 
 # What can be saved.
-Saved: TypeAlias = "NgramModel | Adapted | Tuned | ShardedModel"
+Saved: TypeAlias = "NgramModel | Adapted | Tuned"
 
 
 def save(
@@ -80,59 +79,26 @@ def save(
     load : reads what was written.
     write_arpa : writes ARPA alone, as it is, without a check or a certificate.
     """
-    from mdi.lm.sharded import ShardedModel
-
-    path, started = os.fspath(path), time.monotonic() if started is None else started
-    form = format or format_of(path)
-    fields, adapted = _result_fields(model, path)
-    about = {"command": "mdi.save"} if about is None else dict(about)
-    why = f": {adapted.solution.message}" if adapted is model else ""
-    if isinstance(sharded := getattr(model, "sharded", model), ShardedModel):
-        if form != "arpa":
-            raise MdiError(f"{path}: a model in shards is written as ARPA; expected that, then mdi convert")
-        worst = adapted.worst_sum() if adapted is not None else sharded.worst_sum()
-        return save_checked(path, form, worst, sharded.write, {**about, **fields}, more, started, why)
-    found: Any = model
-    whole = model if isinstance(model, NgramModel) else found.whole if adapted is model else found.model
-    sums = worst_sum(with_suffixes(whole), reader_of(form), keep)
-    kept = adapted.problem.keep if adapted is model else keep
-
-    def write(path: str) -> list[int]:
-        write_lm(whole, path, form, words, keep=kept)
-        return whole.trie.counts if kept is None else [int(part.sum()) for part in kept[1:]]
-
-    return save_checked(path, form, sums, write, {**about, **fields}, more, started, why)
-
-
-def _result_fields(model: Saved, path: str) -> tuple[dict[str, Any], Adapted | None]:
-    """What there is to say of an adaptation, and the adaptation, if it is one or holds one."""
-    if isinstance(model, NgramModel):
-        return {}, None
     from mdi.adaptation.adapted import Adapted
 
-    adapted = model if isinstance(model, Adapted) else getattr(model, "adapted", None)
-    if isinstance(adapted, Adapted):
-        return checked_fields(adapted, path), adapted
-    if not isinstance(getattr(model, "model", None), NgramModel) and not hasattr(model, "write"):
+    path, started = os.fspath(path), time.monotonic() if started is None else started
+    about = {"command": "mdi.save"} if about is None else about
+    fields: dict[str, Any] = {}
+    if isinstance(model, NgramModel):
+        whole, why, kept = model, "", keep
+    elif isinstance(model, Adapted):
+        fields = checked_fields(model, path)
+        whole, why, kept = model.whole, f": {model.solution.message}", model.problem.keep
+    elif isinstance(getattr(model, "model", None), NgramModel):
+        fields = checked_fields(model.adapted, path)
+        whole, why, kept = model.model, "", keep
+    else:
         raise MdiError(f"{model!r} is to be saved as {path}; expected a model, or what adapt, match or tune gives")
-    return {}, None
-
-
-def save_checked(
-    path: str,
-    form: str,
-    worst: tuple[float, str],
-    write: Callable[[str], list[int]],
-    fields: dict[str, Any],
-    more: Mapping[str, Any] | None,
-    started: float,
-    why: str = "",
-) -> dict[str, Any]:
-    """What `save` does once it is known how far from one the file would sum to, and after which history. `write`
-    returns the number of n-grams by order."""
-    fields = {**fields, "ngrams": None, **gap_fields(worst, form, why), **(more or {})}
+    fields["ngrams"] = whole.trie.counts if kept is None else [int(part.sum()) for part in kept[1:]]
+    fields |= sum_fields(whole, path, format, why, keep)
+    fields = {**about, **fields, **(more or {})}
     with together():
-        fields["ngrams"] = write(path)
+        write_lm(whole, path, format, words, keep=kept)
         write_certificate(path, fields, time.monotonic() - started)
     return fields
 
@@ -143,12 +109,7 @@ def sum_fields(
     """How far from one the probabilities sum to in the file that will be written, after its digits are rounded; an
     error where that is no model. `keep`: what is written of a model whose trie is closed."""
     form = form or format_of(out)
-    return gap_fields(worst_sum(with_suffixes(model), reader_of(form), keep), form, why)
-
-
-def gap_fields(worst: tuple[float, str], form: str, why: str = "") -> dict[str, Any]:
-    """The same where the largest gap, and the history that has it, are known."""
-    gap, where = worst
+    gap, where = worst_sum(with_suffixes(model), reader_of(form), keep)
     if not gap <= MAX_OUTPUT_GAP[form == "arpa"]:
         other = "raise --min-counts, use --targets smoothed or --sigma2, or " if why else ""
         raise MdiError(

@@ -18,6 +18,7 @@ import pandas
 import pytest
 
 import mdi
+from mdi.adaptation.adapter import OneAdaptation
 from mdi.adaptation.solver import SOLVERS
 from mdi.fst.formats import FORMATS
 from mdi.lm.estimate import SMOOTHING
@@ -245,36 +246,19 @@ def test_settings_are_one_record(background: mdi.NgramModel) -> None:
         settings.tolerance = 1.0
 
 
-def test_a_spent_model_says_so() -> None:
-    model = mdi.read_arpa(BACKGROUND)
-    adapted = mdi.Adapter(model, IN_DOMAIN, spend=True).adapt("5-3-2")
-    assert mdi.perplexity(adapted.model, DEVELOPMENT).ppl > 1
-    for use in (
-        lambda: model.order,
-        lambda: model.prob("w001"),
-        lambda: mdi.perplexity(model, DEVELOPMENT),
-        lambda: mdi.write_arpa(model, "never.arpa"),
-        lambda: mdi.adapt(model, IN_DOMAIN),
-    ):
-        with pytest.raises(mdi.MdiError, match="used up by an adaptation"):
-            use()
-    assert not Path("never.arpa").exists()
-
-
-def test_a_spent_adapter_starts_where_it_can(background: mdi.NgramModel) -> None:
+def test_one_adaptation_is_like_any(background: mdi.NgramModel) -> None:
+    """That of a file's model, which nobody keeps."""
     earlier = mdi.Adapter(background, IN_DOMAIN)
     coarse = earlier.adapt("5-3-2")
-    delta = earlier.delta("5-3-2")
     known = dict(zip(coarse.problem.ngrams(), coarse.lam.tolist(), strict=True))
-    for start in (delta, known):
-        spent = mdi.Adapter(mdi.read_arpa(BACKGROUND), IN_DOMAIN, spend=True)
-        assert spent.adapt("2-2-2", start=start).model == earlier.adapt("2-2-2", start=start).model
-        with pytest.raises(mdi.MdiError, match="this adapter was used up"):
-            spent.adapt("2-2-2")
-    model = mdi.read_arpa(BACKGROUND)
-    with pytest.raises(mdi.MdiError, match="expected a delta or lambda by n-gram"):
-        mdi.Adapter(model, IN_DOMAIN, spend=True).adapt("2-2-2", start=coarse)
-    assert model == background  # nothing was used up
+    for start in (None, earlier.delta("5-3-2"), known, coarse):
+        found = mdi.adapt(BACKGROUND, earlier.counts, "2-2-2", start=start)
+        assert found.model == earlier.adapt("2-2-2", start=start).model
+    once = OneAdaptation(mdi.read_arpa(BACKGROUND), IN_DOMAIN)
+    once.adapt("5-3-2")
+    with pytest.raises(mdi.MdiError, match="made for one adaptation"):
+        once.adapt("5-3-2")
+    assert background == mdi.read_arpa(BACKGROUND)  # is as it was
 
 
 def test_weights_from_python(background: mdi.NgramModel) -> None:

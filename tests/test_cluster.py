@@ -15,15 +15,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cluster_kills import workers_of
 from random_models import random_model, random_text, write_model, write_text
 
 import mdi
+import mdi.lm.arpa
 from mdi import cluster
 from mdi.cli import main
-from mdi.cluster import OnDask, connected, nbytes
+from mdi.cluster import OnDask, connected
 from mdi.errors import MdiError, OptionError
-from mdi.lm import sharded_train
-from mdi.lm.sharded import Job, job_folder, read_sharded
+from mdi.lm import blocks
+from mdi.lm.estimate import estimate
+from mdi.lm.shards import Job, at_work, job_folder
+from mdi.lm.text import SPECIAL
+from mdi.lm.vocabulary import GrowingVocabulary
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
@@ -54,15 +59,15 @@ class Killing(OnDask):
     """Kills a worker while a function is at work, once."""
 
     def __init__(self, client, function: str) -> None:
+        client.wait_for_workers(2, timeout=60)
         super().__init__(client)
         self.function = function
 
-    def each(self, function, calls, label=""):
-        if function.__name__ == self.function:
+    def each(self, function, calls, folder, label=""):
+        if self.function in (function.__name__, *(getattr(call[0], "__name__", "") for call in calls)):
             self.function = ""
-            (pid,) = self.client.run(os.getpid, workers=self.addresses[:1]).values()
-            os.kill(pid, signal.SIGKILL)
-        return super().each(function, calls, label)
+            os.kill(workers_of(os.getpid())[0], signal.SIGKILL)
+        return super().each(function, calls, folder, label)
 
 
 @pytest.mark.slow
@@ -96,14 +101,15 @@ def test_verbs_on_a_scheduler(client, files, tmp_path: Path, capsys) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["evaluate", "format_shard"])
+@pytest.mark.parametrize("where", ["_worst_of_shard", "_extract_shard", "_rescale_shard", "_format_blocks"])
 def test_a_killed_worker_changes_nothing(where: str, client, files, tmp_path: Path) -> None:
     """Those that are left do its work, until there is another one in its place."""
     folder, path, text = files
-    with job_folder(str(tmp_path / "job"), {}) as place:
-        runner = Killing(client, where)
-        model = read_sharded(path, Job(place, runner, n_shards=3), quiet=True)
-        mdi.adapt(model, text, 1, sigma2=1).write(str(tmp_path / "many.arpa"))
+    runner = Killing(client, where)
+    with job_folder(str(tmp_path / "job"), {}) as place, at_work(Job(place, runner, n_shards=3)):
+        adapted = mdi.adapt(path, text, 1, sigma2=1)
+        adapted.worst_sum()
+        mdi.write_arpa(adapted, tmp_path / "many.arpa")
         assert runner.function == ""
     assert (tmp_path / "many.arpa").read_bytes() == (folder / "one.arpa").read_bytes()
 
@@ -111,12 +117,13 @@ def test_a_killed_worker_changes_nothing(where: str, client, files, tmp_path: Pa
 @pytest.mark.slow
 def test_a_worker_killed_while_counting_changes_nothing(client, files, tmp_path: Path, monkeypatch) -> None:
     _, _, text = files
-    monkeypatch.setattr(sharded_train, "BLOCK", 200)
+    monkeypatch.setattr(blocks, "BLOCK", 200)
     mdi.write_arpa(mdi.train(text), tmp_path / "one.arpa")
+    runner, vocab = Killing(client, "count_block"), GrowingVocabulary(SPECIAL)
     with job_folder(str(tmp_path / "job"), {}) as place:
-        runner = Killing(client, "count_block")
-        found = sharded_train.train_sharded([text], Job(place, runner, n_shards=3), 3, None, "kn", [1, 1, 2])
-        found.model.write(str(tmp_path / "many.arpa"))
+        job = Job(place, runner, n_shards=3)
+        with at_work(job), blocks.stream_blocks([text], vocab, 3, "map", 1 << 24, job) as counts:
+            mdi.write_arpa(estimate(counts).model, tmp_path / "many.arpa")
         assert runner.function == ""
     assert (tmp_path / "many.arpa").read_bytes() == (tmp_path / "one.arpa").read_bytes()
 
@@ -127,13 +134,13 @@ def _no_second_try(dask_scheduler) -> None:
 
 @pytest.mark.slow
 def test_a_worker_that_fails_says_why(client, files, tmp_path: Path) -> None:
-    runner = OnDask(client)
-    with pytest.raises(MdiError, match=r"/nowhere/a\.arpa: No such file"), job_folder(str(tmp_path / "a"), {}) as place:
-        read_sharded("/nowhere/a.arpa", Job(place, runner))
+    runner, place = OnDask(client), str(tmp_path)
+    with pytest.raises(MdiError, match=r"/nowhere/a\.arpa: No such file"):
+        list(runner.each(mdi.read_arpa, [("/nowhere/a.arpa",)], place))
     client.wait_for_workers(1, timeout=60)
     client.run_on_scheduler(_no_second_try)
     with pytest.raises(MdiError, match=r"exit: its worker died, and so did those.*goes on from here"):
-        runner.run(os._exit, [(3,)], "exit")
+        list(runner.each(os._exit, [(3,)], place, "exit"))
 
 
 def _eat(size: int) -> float:
@@ -143,13 +150,14 @@ def _eat(size: int) -> float:
 
 
 @pytest.mark.slow
-def test_a_worker_that_runs_out_of_memory_says_so(client) -> None:
+def test_a_worker_that_runs_out_of_memory_says_so(client, tmp_path: Path) -> None:
+    client.wait_for_workers(1, timeout=60)
     with pytest.raises(MdiError, match=r"too much: a worker is out of memory.*--shards.*goes on from here"):
-        OnDask(client).run(np.zeros, [(1 << 55,)], "too much")
+        list(OnDask(client).each(np.zeros, [(1 << 55,)], str(tmp_path), "too much"))
     with connected("local:1", 400 << 20) as runner:
         runner.client.run_on_scheduler(_no_second_try)
         with pytest.raises(MdiError, match=r"eating: its worker died.*out of memory.*--shards.*goes on from here"):
-            runner.run(_eat, [(500 << 20,)], "eating")
+            list(runner.each(_eat, [(500 << 20,)], str(tmp_path), "eating"))
 
 
 def _dask(name: str, *args: str) -> subprocess.Popen:
@@ -175,14 +183,12 @@ def test_a_scheduler_that_goes_away(files, tmp_path: Path, capsys, monkeypatch) 
         "--local-directory",
         str(tmp_path),
     )
-    asked, evaluate = 0, OnDask.each
+    each_of = OnDask.each
 
-    def each(self, function, calls, label=""):
-        nonlocal asked
-        asked += function.__name__ == "evaluate"
-        if asked == 3:
+    def each(self, function, calls, folder, label=""):
+        if function.__name__ == "_rescale_shard":
             scheduler.kill()
-        return evaluate(self, function, calls, label)
+        return each_of(self, function, calls, folder, label)
 
     monkeypatch.setattr(OnDask, "each", each)
     monkeypatch.setitem(dask.config.config["distributed"]["comm"]["timeouts"], "connect", "2s")
@@ -199,7 +205,7 @@ def test_a_scheduler_that_goes_away(files, tmp_path: Path, capsys, monkeypatch) 
         for process in (scheduler, worker):
             process.kill()
             process.wait()
-    assert len(list((tmp_path / "many.arpa.shards").glob("ground-*-at-*"))) == 2
+    monkeypatch.setattr(mdi.lm.arpa, "_read_text", None)  # what has been read is not read again
     assert main(command) == 0
     assert out.read_bytes() == (folder / "one.arpa").read_bytes()
 
@@ -372,7 +378,3 @@ def test_workers_of_a_queue_speak_tls(files, tmp_path: Path, monkeypatch) -> Non
         "many.arpa",
         "many.arpa.json",
     ]
-
-
-def test_bytes_are_counted() -> None:
-    assert nbytes([(np.zeros(3), {"a": [np.zeros(2, np.int32)]}, "text", 1)]) == 32

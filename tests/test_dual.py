@@ -20,7 +20,7 @@ from mdi.adaptation.history import History
 from mdi.adaptation.problem import model_marginals, rows_in
 from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import count_text
-from mdi.lm.model import extend
+from mdi.lm.model import extended
 from mdi.lm.normalise import history_sums
 
 CLOSE = 1e-12
@@ -53,7 +53,7 @@ class Case:
         chosen = select(self.counts, thresholds)
         keep = rng.random(chosen.total) < 0.8  # constraints need not be nested by thresholds
         self.chosen = chosen.keep(keep)
-        self.wide = extend(self.background, as_trie(self.counts.trie, self.chosen))
+        self.wide = extended(self.background, as_trie(self.counts.trie, self.chosen))
         self.rows = Constraints(rows_in(self.wide.trie, self.counts.trie, self.chosen))
         self.ngrams = [
             tuple(self.wide.vocab.words[w] for w in ngram)

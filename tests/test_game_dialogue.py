@@ -158,7 +158,7 @@ def test_the_data_folder_is_one_of_kaldi(little, tmp_path):
     assert folder.text()["joe-03001AJ1"] == ["where's", "the", "plane"]
     assert folder.speakers()["bob-030007P2"] == "bob"
     assert set(folder.utterances_of_speakers()) == {"bob", "joe"}
-    with wave.open(folder.recordings()["joe-03001AJ1"]) as sound:
+    with wave.open(folder.recordings()["joe-03001AJ1"].path) as sound:
         assert (sound.getframerate(), sound.getnchannels(), sound.getsampwidth()) == (16000, 1, 2)
         assert 0.4 * 16000 < sound.getnframes() < 0.8 * 16000
     assert 1.6 < seconds < 3.2

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent / "mdi"
-BASE = {"errors", "files", "progress", "certificate", "charts", "cost", "cluster", "memory", "threads", ""}
+BASE = {"errors", "files", "progress", "certificate", "charts", "cost", "cluster", "memory", "room", "threads", ""}
 # package: what it may import, beside itself and the base
 ALLOWED = {
     "kernels": set(),

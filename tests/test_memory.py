@@ -24,8 +24,8 @@ from mdi.errors import MdiError
 from mdi.kernels.arpa import as_written
 from mdi.lm import arpa, normalise
 from mdi.lm.arpa import read_arpa
-from mdi.lm.mix import mix, over_one_vocabulary
-from mdi.lm.model import NgramModel, extend, with_suffixes, without
+from mdi.lm.mix import mix, mix_in_place, over_one_vocabulary
+from mdi.lm.model import NgramModel, extend, extended, with_suffixes, without
 from mdi.lm.prune import mark_pruned, prune
 from mdi.lm.trie import (
     NONE,
@@ -67,13 +67,14 @@ def check_links(trie: Trie) -> None:
 @settings(max_examples=60, deadline=None)
 def test_extension_in_place(shape: tuple[int, int, bool], order: int, many: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    model, spent = read(rng, shape)
+    model, in_place = read(rng, shape)
     before = {k: part.copy() for k, part in enumerate(model.p)}
     more = from_ngrams(
         model.trie.n_words,
         [rng.integers(0, model.trie.n_words, (many, k), dtype=np.int32) for k in range(1, order + 1)],
     )
-    wide, in_place = extend(model, more), extend(spent, more, spend=True)
+    wide = extended(model, more)
+    extend(in_place, more)
     assert wide == in_place
     both = union(model.trie, closed(more)).trie
     assert wide.trie.counts == both.counts
@@ -86,7 +87,7 @@ def test_extension_in_place(shape: tuple[int, int, bool], order: int, many: int,
     own = locate(model.trie, wide.trie)
     for k in range(1, model.order + 1):
         assert np.array_equal(wide.p[k][own[k]], before[k])  # nothing has changed,
-        assert np.array_equal(model.p[k], before[k])  # in the model that was not to be spent neither
+        assert np.array_equal(model.p[k], before[k])  # in the model that is kept neither
     words = wide.vocab.words
     for k in range(2, wide.order + 1):
         for row, ids in enumerate(wide.trie.ngrams(k, np.arange(wide.trie.rows(k))).tolist()):
@@ -96,11 +97,12 @@ def test_extension_in_place(shape: tuple[int, int, bool], order: int, many: int,
 
 @given(SHAPES, SHAPES, st.integers(0, 2**32 - 1))
 @settings(max_examples=40, deadline=None)
-def test_what_is_made_of_spent_models(a: tuple[int, int, bool], b: tuple[int, int, bool], seed: int) -> None:
+def test_what_is_made_in_place(a: tuple[int, int, bool], b: tuple[int, int, bool], seed: int) -> None:
     rng = np.random.default_rng(seed)
-    (first, *again), (second, *more) = read(rng, a, 3), read(rng, b)
-    assert mix([first, second], [0.3, 0.7]) == mix([again[0], more[0]], [0.3, 0.7], spend=True)
-    assert prune(first, 1e-2) == without(*mark_pruned(again[1], 1e-2, spend=True))
+    (first, *again), (second, *more) = read(rng, a, 4), read(rng, b, 3)
+    assert mix([first, second], [0.3, 0.7]) == mix_in_place([again[0], more[0]], [0.3, 0.7])
+    assert prune(first, 1e-2) == without(*mark_pruned(again[1], 1e-2))
+    assert (first, second) == (again[2], more[1])  # are as they were
 
 
 def test_the_readers_arrays_grow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,13 +140,13 @@ def test_blank_lines_among_windows(seed: int, window: int, lies: bool, few: bool
 def test_room_behind_an_array() -> None:
     array = roomy(80, float)
     array[:] = np.arange(80)
-    wider = widened(array, 85, spend=True)
+    wider = widened(array, 85)
     assert np.shares_memory(wider, array)
     assert np.array_equal(wider[:80], np.arange(80))
-    for other in (widened(array, 85, spend=False), widened(array, 1000, spend=True)):
-        assert not np.shares_memory(other, array)
-        assert np.array_equal(other[:80], array)
-    tail = widened(array[1:], 81, spend=True)  # no room of its own
+    other = widened(array, 1000)
+    assert not np.shares_memory(other, array)
+    assert np.array_equal(other[:80], array)
+    tail = widened(array[1:], 81)  # no room of its own
     assert not np.shares_memory(tail, array)
     assert np.array_equal(tail[:79], array[1:])
 
@@ -157,21 +159,11 @@ def test_forgotten_entries_are_gone() -> None:
     mass = [np.full(trie.n_hist(j), 1e-3) for j in range(3)]
     dual = Dual(model, mass, rows)
     about = dual.entries, dual.active_rows
-    left = [weakref.ref(part) for part in dual.part.histories]
+    left = [weakref.ref(part) for part in dual.active.histories]
     dual.evaluate(np.zeros(rows.total))
     dual.forget_entries()
     assert not any(part() is not None for part in left)
     assert (dual.entries, dual.active_rows) == about
-
-
-def test_links_can_be_made_again() -> None:
-    (model,) = read(np.random.default_rng(1), (3, 5, True), 1)
-    as_hist, back = model.trie.as_hist[2], model.trie.back[2]
-    model.trie.forget_links("as_hist", "back")
-    assert len(model.trie.as_hist[2]) == len(model.trie.back[2]) == 0
-    model.trie.link_again()
-    assert np.array_equal(as_hist, model.trie.as_hist[2])
-    assert np.array_equal(back, model.trie.back[2])
 
 
 def test_a_mapping_of_a_file_in_a_folder_with_blanks():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,8 @@ from mdi.speech.sound import Sound
 )
 def test_kinds(text, source):
     assert parse_rxfilename(text) == source
+    again = parse_rxfilename(source.absolute())
+    assert again == (source if source.command else Source(os.path.abspath(source.path), source.offset))
 
 
 @pytest.mark.parametrize("text", ["| touch X", "|touch X|", "", " ", "-"])
@@ -84,8 +87,6 @@ def test_a_command_is_read_from(tmp_path):
 
 
 def test_pipes_and_folders_are_no_recordings(tmp_path: Path):
-    import os
-
     os.mkfifo(tmp_path / "pipe")
     for name, what in (("pipe", "is a pipe"), (".", "is a folder"), ("none.wav", "No such file")):
         with pytest.raises(MdiError, match=what):

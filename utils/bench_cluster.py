@@ -3,7 +3,7 @@
 
     bench_cluster.py [--shards 2,4,8] [--workers 2,2-8] [--memory 800M] BACKGROUND.arpa TEXT
 
-2-8 is 2 workers and 8 shards. Prints for each the seconds of an iteration (median), what its messages carry, the
+2-8 is 2 workers and 8 shards. Prints for each the seconds of an iteration (median), what all messages carry, the
 seconds of `mdi adapt --min-counts 2 --sigma2 none` from reading to the certificate, those of the processor over all
 processes (of workers from their start on), and the peak memory of each, the client first. Start-up is not in the
 seconds. The ARPA files are compared by their digests.
@@ -47,11 +47,10 @@ def measure(args: argparse.Namespace) -> str:
     sent: list[int] = []
     each = OnDask.each
 
-    def counting(self, function, calls, label=""):
+    def counting(self, *call):
         before = self.exchanged
-        yield from each(self, function, calls, label)
-        if function.__name__ == "evaluate":
-            sent.append(self.exchanged - before)
+        yield from each(self, *call)
+        sent.append(self.exchanged - before)
 
     OnDask.each = counting  # type: ignore[method-assign]
     with connected(f"local:{workers}" if how == "dask" else None, memory) as runner:
@@ -71,21 +70,21 @@ def measure(args: argparse.Namespace) -> str:
             busy += sum(runner.client.run(time.process_time).values())
     at = [step["seconds"] for step in json.loads(Path(f"{out}.json").read_text())["steps"]]
     steps = [end - begin for begin, end in itertools.pairwise(at)]
-    megabytes = statistics.median(sent or [0]) / 1e6
+    megabytes = sum(sent) / 1e6
     return (
         f"| {args.one} | {statistics.median(steps):.3f} | {megabytes:.2f} | {total:.1f} | {busy:.1f} | "
         f"{' / '.join(peaks)} | {digest(out)} |"
     )
 
 
-TINY = "\\data\\\nngram 1=3\nngram 2=1\nngram 3=1\n\n\\1-grams:\n-1 <s> -0.3\n-0.3 </s>\n-0.3 a -0.3\n\n"
-TINY += "\\2-grams:\n-0.1 <s> a -0.2\n\n\\3-grams:\n-0.1 <s> a </s>\n\n\\end\\\n"
+TINY = "\\data\\\nngram 1=4\nngram 2=4\nngram 3=1\n\n\\1-grams:\n-1 <s> -0.3\n-0.3 </s>\n-0.3 a -0.3\n-0.3 b -0.3\n\n"
+TINY += "\\2-grams:\n-0.1 <s> a -0.2\n-0.1 <s> b\n-0.1 a b\n-0.1 b a\n\n\\3-grams:\n-0.1 <s> a </s>\n\n\\end\\\n"
 
 
 def warm_up(folder: Path, run: Callable[[list[str]], int], options: list[str]) -> None:
     """A job of a few n-grams, so that modules and kernels are loaded everywhere."""
     (folder / "tiny.arpa").write_text(TINY)
-    (folder / "tiny.txt").write_text("a\na a\n" * 9)
+    (folder / "tiny.txt").write_text("a b\nb a\n" * 9)
     options = ["--min-counts", "1", "--sigma2", "1", "--renormalize", "true", *options]
     assert run(["adapt", *options, *(str(folder / name) for name in ("tiny.arpa", "tiny.txt", "tiny-out.arpa"))]) == 0
 
@@ -104,7 +103,7 @@ def main() -> int:
     if args.one:
         print(measure(args), flush=True)
         return 0
-    print("| | s per iteration | MB per iteration | s in all | CPU s | peak MB | bytes |")
+    print("| | s per iteration | MB of messages | s in all | CPU s | peak MB | bytes |")
     print("|---|---|---|---|---|---|---|", flush=True)
     numbers = {"one": "1", "shards": args.shards, "dask": args.workers}
     ways = [f"{way}-{n}" for way in args.ways.split(",") for n in numbers[way].split(",")]

@@ -37,7 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from bench_adapt import make
 from results_section import replace_section
 
-from mdi.adaptation.adapter import Adapter
+from mdi.adaptation.adapter import OneAdaptation
 from mdi.adaptation.constraints import Constraints
 from mdi.adaptation.dual import Dual
 from mdi.lm.arpa import read_arpa
@@ -226,7 +226,7 @@ def main() -> int:
         naive.add(sum(model.trie.counts), naive_seconds(model))
     for size in sizes:
         arpa, in_domain = make(args.folder, f"synthetic-{size / 1e6:g}M-3", size, 3, 8e5, "")
-        problem = Adapter(read_arpa(str(arpa), quiet=True), str(in_domain), spend=True).pose("2-2-2")
+        problem = OneAdaptation(read_arpa(str(arpa), quiet=True), str(in_domain)).pose("2-2-2")
         model, constraints, dual = problem.background, problem.constraints, problem.dual
         ngrams = sum(model.trie.counts)
         mu = np.random.default_rng(1).normal(0, 0.3, constraints.total)

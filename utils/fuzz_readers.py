@@ -128,7 +128,7 @@ def _models(folder: Path) -> dict[str, Reader]:
         ),
         "deltas": Reader(_listed, [_unpacked_delta(part) for part in _seed(folder / "d.delta")], _packed_delta),
         "cache": Reader(_cached, _seed(folder / "kept.mdi"), _cache_checksum),
-        "shard": Reader(_shard, _seed(folder / "kept.mdi")),
+        "left": Reader(_left, [b'{"p": [["p.0", 0, 3, "<f8", 1]]}']),
         "constraints": Reader(read_lambda, _seed(folder / "tsv")),
     }
 
@@ -165,12 +165,13 @@ def _cached(path: str) -> None:
     perplexity(model, ["a b c", "b a"])
 
 
-def _shard(path: str) -> None:
-    """What a job has left, which has a checksum."""
-    from mdi.lm.shards import kept_model
+def _left(path: str) -> None:
+    """What a job says it has left."""
+    from mdi import room
+    from mdi.errors import MdiError
 
-    os.chmod(path, 0o600)
-    kept_model(Path(path))
+    if room.kept(Path(path)) is None:
+        raise MdiError("not used")
 
 
 def _unpacked_delta(data: bytes) -> bytes:
@@ -411,7 +412,7 @@ def _sclite() -> bytes:
 def _records(folder: Path) -> dict[str, Reader]:
     from mdi.commands.check import _certificate
     from mdi.commands.options import same_settings
-    from mdi.lm.sharded import job_folder
+    from mdi.lm.shards import job_folder
     from mdi.speech.decode import Job, Options, finished
     from mdi.speech.score import best_point
     from mdi.speech.vosk import VoskFolder, with_beam

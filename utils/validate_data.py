@@ -68,7 +68,7 @@ def check_vocabulary(path: Path, wrong: list[str]) -> set[str]:
 
 def check_audio(folder: DataFolder, wrong: list[str]) -> None:
     """Files that wav.scp names and that are not commands; utterances of segments."""
-    files = [where for where in folder.recordings().values() if not where.endswith("|")]
+    files = [source.path for source in folder.recordings().values() if source.command is None]
     if gone := [file for file in files if not Path(file).exists()]:
         wrong.append(
             f"{folder.path}/wav.scp: {len(gone):,} of {len(files):,} sound files are not there: {examples(gone)}"

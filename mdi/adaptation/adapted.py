@@ -16,7 +16,7 @@ import numpy as np
 from mdi.adaptation.constraints import Constraints
 from mdi.adaptation.problem import Problem
 from mdi.adaptation.solver import Solution
-from mdi.lm.model import NgramModel, rescaled, without
+from mdi.lm.model import NgramModel, rescale, rescaled, without
 from mdi.lm.normalise import worst_sum
 from mdi.lm.trie import NONE, Array
 
@@ -30,7 +30,7 @@ class Adapted:
 
     problem: Problem
     solution: Solution
-    spend: bool = False  # the background's arrays become the model's
+    in_place: bool = False  # the problem's background is nobody else's, and becomes the model
 
     @cached_property
     def lam(self) -> Array:
@@ -39,7 +39,11 @@ class Adapted:
     @cached_property
     def whole(self) -> NgramModel:
         """The model on all rows of the problem's background, also those that are not to be written."""
-        return adapted_model(self.problem.background, self.problem.constraints, self.solution.mu, spend=self.spend)
+        background, constraints, mu = self.problem.background, self.problem.constraints, self.solution.mu
+        if not self.in_place:
+            return adapted_model(background, constraints, mu)
+        apply(background, constraints, mu)
+        return background
 
     @cached_property
     def model(self) -> NgramModel:
@@ -105,7 +109,15 @@ class Adapted:
         return float(self.lam @ self.problem.target) - self.solution.evaluation.log_z
 
 
-def adapted_model(background: NgramModel, constraints: Constraints, mu: Array, *, spend: bool = False) -> NgramModel:
+def adapted_model(background: NgramModel, constraints: Constraints, mu: Array) -> NgramModel:
     """The exact, normalised model with scale exp(mu) on the constraints' cells. With mu = 0 it is the background."""
-    scales = [NONE, *np.split(np.exp(mu), constraints.first[2:-1])]
-    return rescaled(background, constraints.row, scales, spend=spend)
+    return rescaled(background, constraints.row, _scales(constraints, mu))
+
+
+def apply(background: NgramModel, constraints: Constraints, mu: Array) -> None:
+    """Makes the background that model, in place."""
+    rescale(background, constraints.row, _scales(constraints, mu))
+
+
+def _scales(constraints: Constraints, mu: Array) -> list[Array]:
+    return [NONE, *np.split(np.exp(mu), constraints.first[2:-1])]

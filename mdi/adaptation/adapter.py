@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,15 +17,14 @@ from mdi.adaptation.delta import Delta, delta_fields, delta_of, rounded
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto
 from mdi.adaptation.settings import USUAL, SolverSettings, takes_settings
-from mdi.adaptation.sharded import ShardedAdapted, ShardedGround, ShardedProblem
 from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import make_folder
 from mdi.fst.formats import load
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.identity import identity
-from mdi.lm.model import NgramModel
-from mdi.lm.sharded import Job, ShardedModel, build_shards, cut, cut_files
+from mdi.lm.model import NgramModel, copied
+from mdi.lm.shards import Job, at_work, current
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
 from mdi.lm.trie import NONE, Array
@@ -37,36 +36,30 @@ if TYPE_CHECKING:
 TARGETS = ("ml", "smoothed")
 # What we recommend where there is no development text: every n-gram of the text, under a prior (see RESULTS.md).
 MIN_COUNTS, SIGMA2 = "1", 1.0
-Ground = ExtendedBackground | ShardedGround
 
 
 class Adapter:
     """One background and one in-domain text, ready to be adapted with any thresholds.
 
-    `background`: a model, also one in shards, or the file of one. `text`: a file, files or sentences (see
+    `background`: a model, or the file of one. `text`: a file, files or sentences (see
     `mdi.lm.text.text_sources`), or counts over the background's vocabulary. `oov`: words outside it are mapped to <unk>
     ("map"), break the n-grams around them ("drop") or are an error ("error"). `targets`: "ml" (relative frequencies),
     "smoothed" (marginals of an interpolated Kneser-Ney model of the same text), or a model whose marginals they are.
-    `history`: p~(h) by this back-off model instead of by the text. `threads`: results do not depend on it. `spend`: one
-    adaptation only, in which the background's arrays and the counts are used up, and the former become the result:
-    half the memory.
+    `history`: p~(h) by this back-off model instead of by the text. `threads`: results do not depend on it.
     """
 
     def __init__(
         self,
-        background: NgramModel | ShardedModel | str | os.PathLike,
+        background: NgramModel | str | os.PathLike,
         text: TextLike | Counts,
         *,
         oov: str = "map",
         targets: str | NgramModel = "ml",
         history: NgramModel | None = None,
         threads: int = 2,
-        spend: bool = False,
     ) -> None:
-        self.sharded = background if isinstance(background, ShardedModel) else None
-        order = background.order if isinstance(background, ShardedModel) else 0
-        background = background.words if isinstance(background, ShardedModel) else as_model(background, "background")
-        self.order = order or background.order
+        background = as_model(background, "background")
+        self.order = background.order
         check_positive("threads", threads)
         if isinstance(targets, NgramModel):
             targets = onto(targets, background.vocab, "the model that gives the targets")
@@ -86,54 +79,43 @@ class Adapter:
             from mdi.lm.estimate import estimate
 
             targets = estimate(text, "kn-interpolated", [1] * text.order).model
-        self.background, self.threads, self.spend = background, threads, spend
+        self.background, self.threads = background, threads
         self.counts = text
         self.targets = None if isinstance(targets, str) else targets
         self.history = History(text, history)
 
-    def ground(self, chosen: Constraints) -> Ground:
-        counts, history, threads = self.counts.trie, self.history, self.threads
-        if self.sharded is not None:
-            return ShardedGround(self.sharded, counts, chosen, history, threads)
-        return ExtendedBackground(self.background, counts, chosen, history, threads, spend=self.spend)
+    def ground(self, chosen: Constraints) -> ExtendedBackground:
+        return ExtendedBackground(copied(self.background), self.counts.trie, chosen, self.history, self.threads)
 
-    def pose(self, min_counts: Thresholds, regularised: bool = False, ground: Ground | None = None) -> Problem:
+    def pose(
+        self, min_counts: Thresholds, regularised: bool = False, ground: ExtendedBackground | None = None
+    ) -> Problem:
         """Constraints for n-grams seen so often. What cannot be met is dropped and counted; a prior on lambda keeps
         the optimum finite, so then nothing need be dropped for lying at infinity. `ground` may be shared with larger
         sets."""
-        problem = self._pose(min_counts, regularised, ground)
-        if self.spend and not isinstance(problem, ShardedProblem):
-            problem.background.trie.link_again()
-        return problem
-
-    def _pose(self, min_counts: Thresholds, regularised: bool, ground: Ground | None) -> Problem:
-        """The same; with `spend` the background's links are still to be made again."""
-        counts, background, history = self.counts, self.background, self.history
-        if not counts.count:
-            raise MdiError("this adapter was used up by its first adaptation (spend=True); make a new one")
-        dropped = Dropped()
-        chosen = selecting.select(counts, self._thresholds(min_counts))
+        dropped, events = Dropped(), self.history.events
+        chosen = selecting.select(self.counts, self._thresholds(min_counts))
         if not chosen.total:
             raise MdiError(
                 f"no n-gram reaches the thresholds {spell_thresholds(min_counts)}; lower them or give more text"
             )
         if self.targets is None:
-            target = selecting.values(counts, chosen) / history.events
+            target = selecting.values(self.counts, chosen) / events
         else:
-            target = model_marginals(self.targets, counts.trie, chosen, history, self.threads)
+            target = model_marginals(self.targets, self.counts.trie, chosen, self.history, self.threads)
             kept = target > 0
             dropped.note(selecting.NO_TARGET, ~kept)
             chosen, target = chosen.keep(kept), target[kept]
         if not regularised:
             # Words that are left to the slack cell: has the background a probability for any?
-            elsewhere = np.ones(background.trie.n_words, bool)
+            elsewhere = np.ones(self.background.trie.n_words, bool)
             elsewhere[chosen.row[1]] = False
             kept = selecting.drop_degenerate(
-                counts.trie, chosen, target, bool((background.p[1][elsewhere] > 0).any()), dropped
+                self.counts.trie, chosen, target, bool((self.background.p[1][elsewhere] > 0).any()), dropped
             )
             chosen, target = chosen.keep(kept), target[kept]
         own = ground is None
-        count = selecting.values(counts, chosen)
+        count = selecting.values(self.counts, chosen)
         ground = self.ground(chosen) if ground is None else ground
         while True:
             dual = ground.dual_of(chosen)
@@ -151,7 +133,7 @@ class Adapter:
             target=target,
             count=count,
             before=dual.marginals(cells),
-            events=history.events,
+            events=events,
             dropped=dropped,
         )
 
@@ -163,44 +145,27 @@ class Adapter:
         sigma2: Variances = SIGMA2,
         settings: SolverSettings = USUAL,
         start: dict[str, float] | Adapted | Delta | None = None,
-        ground: Ground | None = None,
+        ground: ExtendedBackground | None = None,
     ) -> Adapted:
         """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
         rounded to the precision of deltas, so that both ways to a model give the same one."""
-        if self.spend and isinstance(start, Adapted):
-            raise MdiError(
-                "start: an earlier result for an adapter with spend=True, whose counts are used up before they could "
-                "be compared; expected a delta or lambda by n-gram, or an adapter without spend"
-            )
-        problem = self._pose(min_counts, sigma2 is not None, ground)
+        problem = self.pose(min_counts, sigma2 is not None, ground)
         give_back()
-        mu, spend = None, self.spend and not isinstance(problem, ShardedProblem)
-        if spend and start is not None:
-            problem.background.trie.link_again()
+        mu = None
         if isinstance(start, Adapted):
             mu = self._carried(start, problem)
         elif isinstance(start, Delta):
-            spelled = (problem.background.trie, problem.constraints) if spend else (self.counts.trie, problem.chosen)
-            trie, rows = spelled[0], spelled[1].row
+            trie, rows = problem.background.trie, problem.constraints.row
             mu = start.mu_at([trie.ngrams(k, rows[k]) for k in range(1, len(rows))])
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
-        if spend:
-            problem.background.trie.forget_links("as_hist", "back")
         solution = problem.solve(settings, sigma2=sigma2, start=mu)
-        solution = replace(solution, mu=rounded(solution.mu))
-        if isinstance(problem, ShardedProblem):
-            return ShardedAdapted(problem, solution)
-        if spend:
-            problem.dual.forget_entries()
-            give_back()
-            problem.background.trie.link_again()
-        return Adapted(problem, solution, self.spend)
+        return Adapted(problem, replace(solution, mu=rounded(solution.mu)))
 
     def on_part(self) -> Adapter:
         """The same problems on the part of the background that they look at: the same solutions, much sooner, but
         models of the part only. A history distribution by a model looks everywhere."""
-        if self.history.model is not None or self.sharded is not None:
+        if self.history.model is not None:
             return self
         part = active_part(self.background, self.counts.trie)
         return Adapter(part, self.counts, targets=self.targets or "ml", threads=self.threads)
@@ -249,9 +214,29 @@ class Adapter:
         return parse_thresholds(min_counts, self.order)
 
 
+class OneAdaptation(Adapter):
+    """The same, once: the background itself becomes the adapted model, and the text's counts go before the entries
+    come. Half the memory."""
+
+    def ground(self, chosen: Constraints) -> ExtendedBackground:
+        if current() is not None:  # what was read stays as it is, for a job that is begun again
+            return super().ground(chosen)
+        ground = ExtendedBackground(self.background, self.counts.trie, chosen, self.history, self.threads)
+        del self.counts, self.history
+        return ground
+
+    def adapt(self, *args: Any, **options: Any) -> Adapted:
+        if not hasattr(self, "counts"):
+            raise MdiError("this adapter was made for one adaptation, which it has made; make a new one")
+        adapted = super().adapt(*args, **options)
+        adapted.problem.dual.forget_entries()
+        give_back()
+        return replace(adapted, in_place=True)
+
+
 @takes_settings
 def adapt(
-    background: NgramModel | ShardedModel | str | os.PathLike,
+    background: NgramModel | str | os.PathLike,
     text: TextLike | Counts,
     min_counts: Thresholds = MIN_COUNTS,
     *,
@@ -293,41 +278,28 @@ def adapt(
     threads
         Results do not depend on it.
     cluster
-        A Dask client whose workers hold the background, cut into shards, and do the work.
+        A Dask client whose workers do the work, each on some shards of the background.
     shards
-        With `cluster`: an empty folder for the shards that all workers see.
+        With `cluster`: a folder for the background's arrays that all workers see.
 
     Returns
     -------
     Adapted
         The model (`.model`), its constraints as tables, and how the solver came there. `mdi.save` writes it.
     """
-    if cluster is not None:
-        background, text = _in_shards(background, text, oov, cluster, shards)
-    adapter = Adapter(background, text, oov=oov, targets=targets, history=history, threads=threads)
-    return adapter.adapt(min_counts, sigma2=sigma2, settings=settings, start=start)
+    with at_work(_job_of(cluster, shards)):
+        kept = isinstance(background, NgramModel) or isinstance(start, Adapted)
+        kind = Adapter if kept else OneAdaptation
+        adapter = kind(background, text, oov=oov, targets=targets, history=history, threads=threads)
+        return adapter.adapt(min_counts, sigma2=sigma2, settings=settings, start=start)
 
 
-def _in_shards(
-    background: NgramModel | ShardedModel | str | os.PathLike,
-    text: TextLike | Counts,
-    oov: str,
-    client: Client,
-    folder: str | os.PathLike | None,
-) -> tuple[ShardedModel, Counts]:
-    """The background in shards, cut where the dual of this text has its blocks."""
+def _job_of(client: Client | None, folder: str | os.PathLike | None) -> Job | None:
+    if client is None:
+        return None
     if folder is None:
         raise MdiError("cluster without shards; expected a folder that all workers see: shards='/shared/job'")
-    job = Job(str(make_folder(os.fspath(folder)).resolve()), OnDask(client))
-    if isinstance(background, str | os.PathLike):
-        path = os.fspath(background)
-        words = cut_files([path], job)
-        counts = text if isinstance(text, Counts) else count_text(text, words[0].vocab, len(words[0].counts), oov)
-        return build_shards([path], job, words, History(counts).cuts)[0], counts
-    if isinstance(background, ShardedModel):
-        raise MdiError("cluster and a background in shards; expected one of them: shards have their workers")
-    counts = text if isinstance(text, Counts) else count_text(text, background.vocab, background.order, oov)
-    return cut(background, job, History(counts).cuts), counts
+    return Job(str(make_folder(os.fspath(folder)).resolve()), OnDask(client))
 
 
 def as_model(model: NgramModel | str | os.PathLike, role: str) -> NgramModel:

@@ -30,13 +30,13 @@ from typing import Any
 
 import numpy as np
 
-from mdi.adaptation.adapted import Adapted, adapted_model
+from mdi.adaptation.adapted import Adapted, apply
 from mdi.adaptation.constraints import Constraints
 from mdi.certificate import plain
 from mdi.errors import MdiError
 from mdi.files import read_plain, writing
 from mdi.lm.identity import identity
-from mdi.lm.model import NgramModel, extend
+from mdi.lm.model import NgramModel, extended
 from mdi.lm.trie import NONE, PADDED, Array, Trie, add_order, closed, from_ngrams, locate, unigram_trie, with_histories
 
 VERSION = 1
@@ -94,10 +94,11 @@ class Delta:
     def apply(self, background: NgramModel) -> NgramModel:
         """The adapted model."""
         self.check(background)
-        wide = extend(background, self.ngrams)
+        wide = extended(background, self.ngrams)
         where = locate(self.ngrams, wide.trie)
         rows = [NONE, *(where[k][self.constraints.row[k]] for k in range(1, self.constraints.order + 1))]
-        return adapted_model(wide, Constraints(rows), self.mu, spend=True)
+        apply(wide, Constraints(rows), self.mu)
+        return wide
 
     def mu_at(self, ngrams: list[Array]) -> Array:
         """mu of the cell that each n-gram (by order, a line of ids each) belongs to here; 0 where it is none's."""

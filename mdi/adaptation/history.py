@@ -11,13 +11,13 @@ from functools import cached_property
 
 import numpy as np
 
+from mdi import room
 from mdi.adaptation.constraints import Constraints
 from mdi.adaptation.dual import Dual
 from mdi.errors import MdiError
 from mdi.kernels import model as kernels
 from mdi.lm.counts import Counts, unextended
-from mdi.lm.model import NgramModel, extend, first_orders
-from mdi.lm.shards import weights_by_word
+from mdi.lm.model import NgramModel, extended, first_orders
 from mdi.lm.trie import NONE, Array, Trie, locate, lowest, with_histories, with_order
 
 # The words are cut into so many blocks at most.
@@ -35,12 +35,6 @@ class History:
                 "the in-domain counts have no events; expected text with words of the background's vocabulary"
             )
 
-    def spend(self) -> None:
-        """Lets go of the text's counts and histories."""
-        self.counts.trie.spend()
-        self.counts.count.clear()
-        self.ml.clear()
-
     @cached_property
     def cuts(self) -> Array:
         """Words at which the blocks of a dual begin, and the number of words: about equally many n-grams of the text in
@@ -56,6 +50,16 @@ class History:
         for part in moved:
             part /= self.events
         return moved
+
+
+def weights_by_word(trie: Trie) -> Array:
+    """N-grams that belong to each word: rows of the histories that end in it, and these histories."""
+    weight = np.zeros(trie.n_words, np.int64)
+    for k in range(2, trie.order + 1):
+        weight += np.diff(trie.begin[k][trie.first_hists(k - 1)])
+        if k < trie.order:
+            weight += np.bincount(trie.word[k], minlength=trie.n_words)
+    return weight
 
 
 def ml_history(counts: Counts) -> tuple[list[Array], float]:
@@ -83,7 +87,7 @@ def smoothed_history(model: NgramModel, trie: Trie, longest: int) -> tuple[Trie,
     """
     if longest == 0:
         return trie, [np.ones(1)]
-    wide = extend(first_orders(model, longest), with_order(lowest(trie, min(longest, trie.order)), longest))
+    wide = extended(first_orders(model, longest), with_order(lowest(trie, min(longest, trie.order)), longest))
     wide = replace(wide, trie=with_histories(wide.trie))
     t, vocab = wide.trie, wide.vocab
     start = wide.p[1].copy()
@@ -124,7 +128,7 @@ def move_mass(source: Trie, mass: list[Array], trie: Trie) -> list[Array]:
     """Carries mass from histories of one trie to those of another (same words): each to its longest suffix that is
     there."""
     where = locate(source, trie)
-    moved = [np.zeros(trie.n_hist(j)) for j in range(trie.order)]
+    moved = [room.zeros(trie.n_hist(j)) for j in range(trie.order)]
     here = mass[-1]
     for j in range(len(mass) - 1, 0, -1):
         rows = np.full(source.n_hist(j), -1, np.int32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ import numpy as np
 from mdi.adaptation import constraints as selecting
 from mdi.adaptation.constraints import Constraints, Dropped, as_trie
 from mdi.adaptation.dual import Dual, SubsetDual
+from mdi.adaptation.entries import carried
 from mdi.adaptation.history import History
 from mdi.adaptation.settings import USUAL, SolverSettings
 from mdi.adaptation.solver import Solution, solve
 from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive, examples
-from mdi.lm.model import NgramModel, extend, over_vocabulary
+from mdi.lm.model import NgramModel, extend, extended, over_vocabulary
 from mdi.lm.trie import NONE, Array, Trie, closed, locate
 from mdi.lm.vocabulary import Vocabulary, join_vocabularies
 from mdi.memory import give_back
@@ -107,34 +109,27 @@ def rows_in(trie: Trie, source: Trie, constraints: Constraints) -> list[Array]:
 
 
 class ExtendedBackground:
-    """A background with a row for every constraint, and p~ on its histories: what sets of constraints can share if
-    `chosen` has them all. With `spend` the background and the history distribution's counts are used up,
-    and the model needs `link_again` before its histories can be searched."""
+    """A background with a row for every constraint, in place, and p~ on its histories: what sets of constraints can
+    share if `chosen` has them all."""
 
     def __init__(
-        self,
-        background: NgramModel,
-        counts: Trie,
-        chosen: Constraints,
-        history: History,
-        threads: int,
-        *,
-        spend: bool = False,
+        self, background: NgramModel, counts: Trie, chosen: Constraints, history: History, threads: int
     ) -> None:
-        self.chosen = chosen
+        self.chosen, self.model, self.threads, self.cuts = chosen, background, threads, history.cuts
         self.ngrams = closed(as_trie(counts, chosen))
         self.chosen_rows = rows_in(self.ngrams, counts, chosen)
         self.known = locate(self.ngrams, background.trie)
-        self.model = extend(background, self.ngrams, spend=spend)
+        extend(background, self.ngrams)
         give_back()
-        mass, cuts = history.on(self.model.trie), history.cuts
-        rows = Constraints(rows_in(self.model.trie, counts, chosen))
-        self.reached = selecting.reaches(rows, self.model.trie, mass)[0]
-        if spend:
-            history.spend()
-            self.model.trie.forget_links("as_hist")
-            give_back()
-        self.dual = Dual(self.model, mass, rows, threads, cuts, spend=spend)
+        mass = history.on(background.trie)
+        self.rows = Constraints(rows_in(background.trie, counts, chosen))
+        self.reached = selecting.reaches(self.rows, background.trie, mass)[0]
+        self.mass = carried(background, mass)
+
+    @cached_property
+    def dual(self) -> Dual:
+        give_back()
+        return Dual(self.model, self.mass, self.rows, self.threads, self.cuts)
 
     def dual_of(self, chosen: Constraints) -> Dual:
         """The dual of the given constraints alone."""
@@ -147,7 +142,6 @@ class ExtendedBackground:
     def needed(self, chosen: Constraints) -> list[Array] | None:
         """Flags of the rows that the background had before or the given constraints need; None if those are all
         rows."""
-        self.model.trie.link_again()
         some = Constraints(self.chosen_rows).keep(self.chosen.flags_of(chosen))
         spare = needed_rows(self.ngrams, self.ngrams, some, [part >= 0 for part in self.known])
         if not any(part.any() for part in spare):
@@ -171,11 +165,11 @@ def needed_rows(trie: Trie, counts: Trie, chosen: Constraints, known: list[Array
 
 def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, history: History, threads: int) -> Array:
     """sum_h p~(h) p(w|h) over each constraint's events: Sigma_R of another model, with no scaling."""
-    wide = extend(model, as_trie(source, constraints))
+    wide = extended(model, as_trie(source, constraints))
     rows = Constraints(rows_in(wide.trie, source, constraints))
     dual = Dual(wide, history.on(wide.trie), rows, threads)
     cells = np.maximum(dual.evaluate(np.zeros(rows.total)).cells, 0.0)
-    error = dual.part.rounding_error()
+    error = dual.rounding_error(np.zeros(rows.total))
     if not error <= MAX_ROUNDING:
         raise MdiError(
             f"the targets, marginals of another model, are known only within {error:.2g}: its back-off weights are so "

@@ -12,9 +12,9 @@ is one job: with --min-counts 2-2-2,5-3-2,6-4-3 the output's name must contain {
 background is read once, and each set starts from the last solution. --lattices takes what mdi counts does, also n-best
 lists, ctm and Vosk's JSON: the model adapts to what a recogniser believes, beside TEXT or without any.
 
-With --cluster, or --memory alone, the background, an ARPA file, is cut into shards, on workers or on disk, and no
-process holds it whole; the result is the same, byte for byte. After a failure the same command goes on from the last
-iteration. A plain file is read by all workers, a packed one by one of them.
+With --cluster, or --memory alone, the background's arrays are in files, of which a process has in memory what it works
+on, a shard at a time; the result is the same, byte for byte. After a failure the same command goes on with what has
+been read.
 
 With --delta there is no OUT: only what changes is written, a small file that mdi apply makes the same model from, and
 that mdi ppl, rescore, fst and mix take beside the background. --start goes on from such a file with more text.
@@ -35,9 +35,7 @@ from mdi.errors import MdiError, check_positive
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.delta import Delta
-    from mdi.lm.counts import Counts
     from mdi.lm.model import NgramModel
-    from mdi.lm.sharded import Job, ShardedModel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,53 +98,43 @@ def run(args: argparse.Namespace) -> int:
         print(f"{ngrams:,.0f} n-grams, {words:,.0f} words: {adapt_cost(ngrams, words, len(sets))}")
         return 0
     files = [background_path, *texts, *filter(None, [args.counts, args.targets_lm, args.init, args.start])]
-    with shared.sharding(args, out, [*files, *(args.lattices or [])], args.memory) as job:
-        return _adapt(args, job, named, started)
+    with shared.sharding(args, out, [*files, *(args.lattices or [])], args.memory):
+        return _adapt(args, named, started)
 
 
-def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str, str]], started: float) -> int:
-    """`job`: where shards are worked on, if the background is to be cut. `named`: model and table for each set of
-    thresholds."""
+def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started: float) -> int:
+    """`named`: model and table for each set of thresholds."""
     from mdi import __version__
-    from mdi.adaptation.adapter import Adapter
+    from mdi.adaptation.adapter import Adapter, OneAdaptation
     from mdi.adaptation.delta import delta_of, read_delta, write_delta
     from mdi.adaptation.settings import SolverSettings
-    from mdi.adaptation.sharded import ShardedAdapted
     from mdi.adaptation.table import read_lambda, write_constraints
     from mdi.files import together
     from mdi.lm.identity import identity
-    from mdi.lm.normalise import check_gap, check_normalised
+    from mdi.lm.normalise import check_normalised
     from mdi.saving import checked_fields, sum_fields
 
     background_path, *texts = args.files if args.delta else args.files[:-1]
     sets, sigma2 = list(named), shared.parse_variances(args.sigma2)
     targets = shared.read_model(args.targets_lm, args) if args.targets_lm else args.targets
     longest = targets.order if args.targets_lm else 1
-    if job is None:
-        background = shared.read_model(background_path, args)
-        counts = shared.read_in_domain(args, texts, background.vocab, max(background.order, longest))
-        whole: NgramModel | ShardedModel = background
-    else:
-        counts, whole = _cut(args, job, background_path, texts, longest)
-    adapter = Adapter(
-        whole, counts, targets=targets, history=shared.read_history(args), threads=args.threads,
-        spend=len(sets) == 1 and not args.delta,
-    )  # fmt: skip
+    background = shared.read_model(background_path, args)
+    counts = shared.read_in_domain(args, texts, background.vocab, max(background.order, longest))
+    kind = OneAdaptation if len(sets) == 1 and not args.delta else Adapter
+    adapter = kind(background, counts, targets=targets, history=shared.read_history(args), threads=args.threads)
     start: dict[str, float] | Delta | None = read_lambda(args.init) if args.init else None
     if args.start:
         start = read_delta(args.start)
         start.check(background, args.start, background_path)
     if args.delta:
         adapter, identified = adapter.on_part(), identity(background)
-    if adapter.sharded is None:
-        check_normalised(background_path, adapter.background, args.renormalize)
-    else:
-        check_gap(background_path, adapter.sharded.worst_sum(), args.renormalize)
+    check_normalised(background_path, adapter.background, args.renormalize)
     inputs = {
         "background": background_path,
         "in_domain": [*texts, *filter(None, [args.counts]), *(args.lattices or [])],
         **shared.text_fields(counts),
     }
+    del counts
     common = time.monotonic() - started  # what all models of a sweep share
 
     def write(adapted: Adapted, seconds: float) -> str:
@@ -154,7 +142,7 @@ def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str
         started = time.monotonic() - seconds
         thresholds = adapted.problem.min_counts
         model_path, table = named[thresholds]
-        model = adapted.sharded if isinstance(adapted, ShardedAdapted) else adapted.whole
+        model = adapted.whole
         if args.delta:
             made = {**inputs, "sigma2": args.sigma2, "count_weight": args.count_weight, "mdi": __version__}
             fields = checked_fields(adapted, model_path)
@@ -174,8 +162,6 @@ def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str
                 )
             if table:
                 write_constraints(adapted, table)
-        if isinstance(adapted, ShardedAdapted):
-            adapted.sharded.remove()
         shared.say_result(adapted, model_path, bool(args.delta))
         return "".join(f"{thresholds}\t{path}\t{found['ppl']:.7g}\n" for path, found in ppl.items())
 
@@ -198,24 +184,7 @@ def _adapt(args: argparse.Namespace, job: Job | None, named: dict[str, tuple[str
     return 0 if converged else 1
 
 
-def _cut(args: argparse.Namespace, job: Job, path: str, texts: list[str], longest: int) -> tuple[Counts, ShardedModel]:
-    """The in-domain counts, and the background in shards, cut where the dual of these has its blocks."""
-    from mdi.adaptation.history import History
-    from mdi.lm.sharded import build_shards, cut_files, read_heads
-
-    if args.delta or args.start or args.history != "ml":
-        raise MdiError("--delta, --start or --history LM with a background in shards; expected none of them")
-    heads = read_heads([path], job)
-    with ThreadPoolExecutor(1) as pool:  # here, while others read
-        counting = pool.submit(
-            shared.read_in_domain, args, texts, heads[0].vocab, max(len(heads[0].counts), longest)
-        )  # fmt: skip
-        words = cut_files([path], job, heads)
-        counts = counting.result()
-    return counts, build_shards([path], job, words, History(counts).cuts)[0]
-
-
-def _perplexities(model: NgramModel | ShardedModel, texts: list[str]) -> dict[str, dict]:
+def _perplexities(model: NgramModel, texts: list[str]) -> dict[str, dict]:
     if not texts:
         return {}
     from mdi.lm.perplexity import perplexity

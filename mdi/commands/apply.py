@@ -13,7 +13,14 @@ import argparse
 import logging
 import time
 
-from mdi.commands.options import add_model_arguments, check_model_output, read_model, save_model
+from mdi.commands.options import (
+    add_cluster_arguments,
+    add_model_arguments,
+    check_model_output,
+    read_model,
+    save_model,
+    sharding,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -23,13 +30,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("delta", metavar="DELTA", help="file of mdi adapt --delta")
     parser.add_argument("out", metavar="OUT", help="model (.gz by suffix, - for standard output)")
     add_model_arguments(parser)
+    add_cluster_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.adaptation.delta import read_delta
-
     started = time.monotonic()
     check_model_output(args.out, args, [args.background])
+    with sharding(args, args.out, [args.background, args.delta], args.memory):
+        _apply(args, started)
+
+
+def _apply(args: argparse.Namespace, started: float) -> None:
+    from mdi.adaptation.delta import read_delta
+
     delta = read_delta(args.delta)
     background = read_model(args.background, args)
     delta.check(background, args.delta, args.background)

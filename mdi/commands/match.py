@@ -18,15 +18,11 @@ from mdi.errors import MdiError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="small model, large model, in-domain text(s), output")
     shared.add_model_arguments(parser)
+    shared.add_cluster_arguments(parser)
     shared.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from mdi.adaptation.match import match
-    from mdi.adaptation.settings import SolverSettings
-    from mdi.lm.model import with_suffixes
-    from mdi.lm.normalise import check_normalised
-
     started = time.monotonic()
     files = args.files
     if len(files) < 3 or (len(files) == 3) != bool(args.counts):
@@ -41,6 +37,17 @@ def run(args: argparse.Namespace) -> int:
         ngrams = small_ngrams + large_ngrams
         print(f"{ngrams:,.0f} n-grams, {words:,.0f} words: {adapt_cost(ngrams, words)}")
         return 0
+    with shared.sharding(args, out, [*files[:-1], *filter(None, [args.counts])], args.memory):
+        return _match(args, started)
+
+
+def _match(args: argparse.Namespace, started: float) -> int:
+    from mdi.adaptation.match import match
+    from mdi.adaptation.settings import SolverSettings
+    from mdi.lm.model import with_suffixes
+    from mdi.lm.normalise import check_normalised
+
+    small_path, large_path, *texts, out = args.files
     small = shared.read_model(small_path, args, closed=False)
     check_normalised(small_path, with_suffixes(small), args.renormalize)
     large = shared.read_model(large_path, args)

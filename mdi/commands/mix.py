@@ -27,7 +27,6 @@ from mdi.commands.options import (
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
-    from mdi.lm.sharded import Job, ShardedModel
     from mdi.lm.text import TextStats
     from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
@@ -73,12 +72,8 @@ def run(args: argparse.Namespace) -> None:
         )
     check_model_output(args.out, args, args.lms)
     weights = np.zeros(0) if texts else check_weights(_numbers(args.weights), len(names))
-    with sharding(args, args.out, [*args.lms, *texts], args.memory) as job:
-        mixed = _Mixed(args, names, started)
-        if job is None:
-            _mix_here(args, mixed, weights)
-        else:
-            _mix_shards(args, job, mixed, weights)
+    with sharding(args, args.out, [*args.lms, *args.delta, *texts], args.memory):
+        _mix(args, _Mixed(args, names, started), weights)
 
 
 class _Mixed:
@@ -88,7 +83,7 @@ class _Mixed:
         self.args, self.names, self.started, self.texts = args, names, started, args.tune or []
         self.fields: dict[str, Any] = {"command": "mix", "models": names}
 
-    def tune(self, models: Sequence[NgramModel | ShardedModel], weights: Array) -> Array:
+    def tune(self, models: Sequence[NgramModel], weights: Array) -> Array:
         """The weights, from development text if there is any."""
         if not self.texts:
             return weights
@@ -97,7 +92,7 @@ class _Mixed:
         self.fields["tuning"] = {"texts": self.texts, **tuning}
         return weights
 
-    def score(self, model: NgramModel | ShardedModel) -> None:
+    def score(self, model: NgramModel) -> None:
         from mdi.lm.perplexity import perplexity_of
 
         if self.texts:
@@ -115,9 +110,9 @@ class _Mixed:
         logger.info(f"{self.args.out}: {' / '.join(f'{n:,}' for n in counts)} n-grams = {parts}")
 
 
-def _mix_here(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
+def _mix(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
     from mdi.adaptation.delta import apply_delta
-    from mdi.lm.mix import mix, over_one_vocabulary
+    from mdi.lm.mix import mix_in_place, over_one_vocabulary
     from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import checked_sum, warn_unless_normalised
 
@@ -131,33 +126,11 @@ def _mix_here(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
     _describe(mixed.names, [model.order for model in models], [model.vocab for model in models])
     models = over_one_vocabulary(models)
     weights = mixed.tune(models, weights)
-    model = mix(models, weights, spend=True)
+    model = mix_in_place(models, weights)
     del models
     checked_sum(model)
     mixed.score(with_suffixes(model))
     fields = save_model(model, args.out, args, args.lms, mixed.about(weights), mixed.started)
-    mixed.report(weights, fields["ngrams"])
-
-
-def _mix_shards(args: argparse.Namespace, job: Job, mixed: _Mixed, weights: Array) -> None:
-    from mdi.errors import MdiError
-    from mdi.lm.mix import mix_sharded
-    from mdi.lm.normalise import check_sum, warn_of_gap
-    from mdi.lm.sharded import build_shards, cut_files
-    from mdi.saving import save_checked
-
-    if args.delta:
-        raise MdiError("--delta with models in shards; expected none: mix the model that mdi apply writes")
-    words = cut_files(args.lms, job)
-    _describe(args.lms, [len(one.counts) for one in words], [one.own for one in words])
-    models = build_shards(args.lms, job, words, closed=False)
-    for path, model in zip(args.lms, models, strict=True):
-        warn_of_gap(path, model.worst_sum())
-    weights = mixed.tune(models, weights)
-    found, worst, rounded = mix_sharded(models, weights, "mixed")
-    check_sum(worst)
-    mixed.score(found)
-    fields = save_checked(args.out, "arpa", rounded, found.write, mixed.about(weights), None, mixed.started)
     mixed.report(weights, fields["ngrams"])
 
 
@@ -220,17 +193,16 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
     return ids, stats
 
 
-def _tune(models: Sequence[NgramModel | ShardedModel], ids: Array) -> tuple[Array, dict[str, float]]:
+def _tune(models: Sequence[NgramModel], ids: Array) -> tuple[Array, dict[str, float]]:
     """(weights, what the certificate says of them)"""
 
     from mdi.lm.mix import em_steps, impossible_tokens
-    from mdi.lm.model import NgramModel, with_suffixes
+    from mdi.lm.model import with_suffixes
     from mdi.lm.perplexity import token_probs
     from mdi.progress import Progress
 
     predicted = (ids >= 0) & (ids != models[0].vocab.bos)
-    closed = (with_suffixes(model) if isinstance(model, NgramModel) else model for model in models)
-    probs = [token_probs(model, ids)[0][predicted] for model in closed]
+    probs = [token_probs(with_suffixes(model), ids)[0][predicted] for model in models]
     tokens, impossible = int(predicted.sum()), impossible_tokens(models[0].vocab, ids, probs)
     if impossible:
         logger.info(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mdi.adaptation.solver import Step
     from mdi.lm.counts import Counts
     from mdi.lm.model import NgramModel
-    from mdi.lm.sharded import Job
+    from mdi.lm.shards import Job
     from mdi.lm.text import TextStats
     from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
@@ -59,7 +59,7 @@ def add_model_arguments(parser: argparse.ArgumentParser, *, writes: bool = True,
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser, *, memory: bool = True) -> None:
-    """Of verbs that can work on models in shards. `memory`: whether --memory is not an option of the verb already."""
+    """Of verbs that can work in shards. `memory`: whether --memory is not an option of the verb already."""
     add = parser.add_argument
     add("--cluster", metavar="WHERE", help=f"share the work between Dask workers: {KINDS} (this process)")
     if memory:
@@ -81,19 +81,16 @@ def parse_size(name: str, text: str) -> int:
 
 @contextmanager
 def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str | None = None) -> Iterator[Job | None]:
-    """Where and by whom models in shards are worked on; None where they are not to be cut. A job that fails leaves its
-    shards for the next try."""
+    """Where arrays are meanwhile, and by whom shards are worked on; None where all is in memory. A job that fails
+    leaves what it has for the next try."""
     if args.cluster is None and args.shards is None and memory is None:
         yield None
         return
     from mdi.cluster import connected
-    from mdi.lm.sharded import PROGRAM, Job, job_folder, source_of
+    from mdi.lm.shards import PROGRAM, Job, at_work, job_folder, source_of
 
     if args.shards is not None:
         check_positive("shards", args.shards)
-    form = getattr(args, "format", None)
-    if form not in (None, "arpa") or (getattr(args, "words", None) and not getattr(args, "lattices", None)):
-        raise MdiError("--words or --format with a model in shards; expected ARPA in and out: use mdi convert")
     if out == "-" and args.shards_dir is None:
         raise MdiError("standard output and a model in shards; expected --shards-dir DIR for the shards")
     size = None if memory is None else parse_size("memory", memory)
@@ -108,7 +105,9 @@ def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str 
         ) as runner,  # first: where it fails there is nothing to keep
         job_folder(args.shards_dir or f"{name}.shards", about) as folder,
     ):
-        yield Job(folder, runner, size, args.shards)
+        job = Job(folder, runner, size, args.shards)
+        with at_work(job):
+            yield job
         if runner.exchanged:
             logger.debug(f"{runner.exchanged / 1e6:.1f} MB sent to workers and back")
 

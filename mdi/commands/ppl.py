@@ -27,7 +27,6 @@ from mdi.commands.options import (
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
     from mdi.lm.perplexity import Sentence
-    from mdi.lm.sharded import ShardedModel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,18 +50,11 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError("--debug shows sentences as text; expected no --json")
     if isinstance(sys.stdout, io.TextIOWrapper):  # words are bytes, whatever their encoding
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
-    with sharding(args, args.lm, [args.lm], args.memory) as job:
-        if job is None:
-            _score(args, read_adapted(args.lm, args))
-            return
-        from mdi.lm.sharded import read_sharded
-
-        if args.delta:
-            raise MdiError("--delta with a model in shards; expected none: score the model that mdi apply writes")
-        _score(args, read_sharded(args.lm, job))
+    with sharding(args, args.lm, [args.lm, *filter(None, [args.delta])], args.memory):
+        _score(args, read_adapted(args.lm, args))
 
 
-def _score(args: argparse.Namespace, model: NgramModel | ShardedModel) -> None:
+def _score(args: argparse.Namespace, model: NgramModel) -> None:
     from mdi.files import read_chunks
     from mdi.lm.perplexity import perplexity
     from mdi.lm.text import Sentences
@@ -84,7 +76,7 @@ def _score(args: argparse.Namespace, model: NgramModel | ShardedModel) -> None:
         warn_of_unknown(path, result.oov, result.words)
 
 
-def _printer(model: NgramModel | ShardedModel, text: bytes, debug: int) -> Callable[[Sentence], None]:
+def _printer(model: NgramModel, text: bytes, debug: int) -> Callable[[Sentence], None]:
     """Prints a sentence as it is in the text, its words' probabilities, its perplexity and a blank line."""
     lines = _sentences(text)
 

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
     if args.max_ngrams is not None:
         need = needs(model)
         threshold = threshold_for(need, args.max_ngrams)
-    pruned, keep = mark_pruned(model, threshold, need=need, spend=True)
+    pruned, keep = mark_pruned(model, threshold, need=need)
     del model, need
     checked_sum(pruned)
     counts = [int(part.sum()) for part in keep[1:]]

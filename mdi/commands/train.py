@@ -7,7 +7,7 @@ kn is SRILM's -kndiscount (modified Kneser-Ney, back-off form); kn-interpolated 
 --min-counts 1 and no --vocab the model of lmplz; wb is -wbdiscount. Every history of the model sums to one; a
 certificate, OUT.json, says what was done.
 
-With --cluster the text is counted in blocks and the model estimated in shards, by workers of --memory each; the result
+With --cluster the text is counted in blocks by workers of --memory each, and they check and write the model; the result
 is the same, byte for byte. A packed file is unpacked into the folder of shards first. After a failure the same command
 goes on with what has been counted.
 """
@@ -17,12 +17,9 @@ from __future__ import annotations
 import argparse
 import logging
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from mdi.commands.options import (
     add_cluster_arguments,
@@ -35,8 +32,8 @@ from mdi.commands.options import (
 from mdi.errors import MdiError, examples
 
 if TYPE_CHECKING:
-    from mdi.lm.estimate import Discount
-    from mdi.lm.sharded import Job
+    from mdi.lm.estimate import Discount, Estimated
+    from mdi.lm.shards import Job
     from mdi.lm.text import TextStats
     from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary
 
@@ -90,35 +87,26 @@ def run(args: argparse.Namespace) -> None:
     check_model_output(args.out, args, [], *filter(None, [args.counts_out]))
     vocab = model_vocabulary(read_words(args.vocab), args.oov != "drop") if args.vocab else GrowingVocabulary(SPECIAL)
     with sharding(args, args.out, [*args.texts, *filter(None, [args.vocab])]) as job:
-        if job is None:
-            done = _train_here(args, vocab, min_counts, memory)
-        else:
-            done = _train_shards(args, job, vocab, min_counts, memory)
-        fields = done.save({
+        stats, found = _train(args, job, vocab, min_counts, memory)
+        about = {
             "command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab,
             "order": args.order, "smoothing": args.smoothing, "min_counts": min_counts,
-            "sentences": done.stats.sentences, "words": done.stats.words, "oov": done.stats.oov,
-            "oov_handling": args.oov if args.vocab else None, "ngrams": None,
-            "discounts": [discount.as_dict() for discount in done.discounts],
-            "left_over": {"probability": done.left_over, "words": done.sharing},
-        }, started)  # fmt: skip
+            "sentences": stats.sentences, "words": stats.words, "oov": stats.oov,
+            "oov_handling": args.oov if args.vocab else None, "ngrams": found.model.trie.counts,
+            "discounts": [discount.as_dict() for discount in found.discounts],
+            "left_over": {"probability": found.left_over, "words": found.sharing},
+        }  # fmt: skip
+        fields = save_model(found.model, args.out, args, [], about, started)
     counts = ", ".join(f"{n:,}" for n in fields["ngrams"])
     logger.info(f"mdi train: {counts} n-grams; sums to one within {fields['worst_sum_gap']:.1g} -> {args.out}")
 
 
-class _Trained(NamedTuple):
-    """What there is to say about a model that is ready; `save` writes it, with this in its certificate."""
-
-    stats: TextStats
-    discounts: list[Discount]
-    left_over: float
-    sharing: int
-    save: Callable[[dict[str, Any], float], dict[str, Any]]
-
-
-def _train_here(
-    args: argparse.Namespace, vocab: Vocabulary | GrowingVocabulary, min_counts: list[float], memory: int
-) -> _Trained:
+def _train(
+    args: argparse.Namespace, job: Job | None, vocab: Vocabulary | GrowingVocabulary, min_counts: list[float],
+    memory: int,
+) -> tuple[TextStats, Estimated]:  # fmt: skip
+    """(what was read, the model that it gives)"""
+    from mdi.lm.blocks import stream_blocks
     from mdi.lm.counts import read_counts, stream_text, writing_counts
     from mdi.lm.estimate import checked, estimate
     from mdi.lm.normalise import worst_sum
@@ -128,6 +116,8 @@ def _train_here(
             counts = checked(
                 read_counts(args.counts, vocab, args.order, args.oov), args.counts, args.smoothing
             ).stream()
+        elif job is not None:
+            counts = stack.enter_context(stream_blocks(args.texts, vocab, args.order, args.oov, memory, job))
         else:
             counts = stack.enter_context(
                 stream_text(list(map(Path, args.texts)), vocab, args.order, args.oov, memory, args.tmp)
@@ -137,30 +127,7 @@ def _train_here(
             counts = stack.enter_context(writing_counts(counts, args.counts_out))
         found = estimate(counts, args.smoothing, min_counts)
     _check(found.discounts, worst_sum(found.model))
-
-    save = partial(save_model, found.model, args.out, args, [])
-    return _Trained(counts.stats, found.discounts, found.left_over, found.sharing, save)
-
-
-def _train_shards(
-    args: argparse.Namespace, job: Job, vocab: Vocabulary | GrowingVocabulary, min_counts: list[float], memory: int
-) -> _Trained:
-    from mdi.lm.sharded_train import train_sharded
-    from mdi.lm.vocabulary import Vocabulary
-    from mdi.saving import save_checked
-
-    if args.counts or args.counts_out:
-        raise MdiError("--counts or --counts-out with a model in shards; expected text, and the model alone")
-    fixed = vocab if isinstance(vocab, Vocabulary) else None
-    job = replace(job, memory=job.memory or parse_size("memory", args.memory))
-    found = train_sharded(args.texts, job, args.order, fixed, args.smoothing, min_counts, args.oov, memory)
-    _say_text(found.stats, len(found.model.vocab), args)
-    _check(found.discounts, found.worst)
-
-    def save(about: dict[str, Any], started: float) -> dict[str, Any]:
-        return save_checked(args.out, "arpa", found.written, found.model.write, about, None, started)
-
-    return _Trained(found.stats, found.discounts, found.left_over, found.sharing, save)
+    return counts.stats, found
 
 
 def _check(discounts: list[Discount], worst: tuple[float, str]) -> None:

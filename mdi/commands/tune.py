@@ -42,20 +42,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="marginals: relative frequencies or Kneser-Ney's (ml)")  # fmt: skip
     add("--max-settings", type=int, default=32, metavar="N", help="end the search after so many settings (32)")
     shared.add_model_arguments(parser)
+    shared.add_cluster_arguments(parser)
     shared.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from mdi.adaptation.settings import SolverSettings
-    from mdi.adaptation.tune import tune
-    from mdi.files import together
-    from mdi.lm.normalise import check_normalised, checked_sum
-
     started = time.monotonic()
     set_verbose(args.verbose)
     if len(args.files) != (3 if args.counts else 4):
         raise MdiError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")
-    background_path, *texts, development_path, out = args.files
+    background_path, *texts, _, out = args.files
     shared.check_options(args)
     if out == "-":
         raise MdiError("expected a file as output")
@@ -68,6 +64,17 @@ def run(args: argparse.Namespace) -> int:
         ngrams, words = shared.sizes(background_path, texts)
         print(f"{ngrams:,.0f} n-grams, {words:,.0f} words: {tune_cost(ngrams, words, args.max_settings)} at most")
         return 0
+    with shared.sharding(args, out, [*args.files[:-1], *args.mix_with, *filter(None, [args.counts])], args.memory):
+        return _tune(args, started)
+
+
+def _tune(args: argparse.Namespace, started: float) -> int:
+    from mdi.adaptation.settings import SolverSettings
+    from mdi.adaptation.tune import tune
+    from mdi.files import together
+    from mdi.lm.normalise import check_normalised, checked_sum
+
+    background_path, *texts, development_path, out = args.files
     background = shared.read_model(background_path, args)
     check_normalised(background_path, background, args.renormalize)
     counts = shared.read_in_domain(args, texts, background.vocab, background.order)

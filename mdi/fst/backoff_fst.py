@@ -29,7 +29,7 @@ from mdi.fst.openfst import Arcs, Header, damaged, parse_arcs
 from mdi.fst.symbols import DISAMBIGUATION, SymbolTable
 from mdi.kernels import backoff_fst as kernels
 from mdi.kernels.backoff_fst import Contexts, Machine
-from mdi.lm.model import NgramModel, extend, first_orders
+from mdi.lm.model import NgramModel, extended, first_orders
 from mdi.lm.trie import NONE, Array, Trie, add_order, from_ngrams, scattered, unigram_trie, with_histories, with_order
 from mdi.lm.vocabulary import BOS, EOS, vocabulary
 
@@ -75,7 +75,7 @@ def backoff_fst(model: NgramModel, label: Array) -> BackoffFst:
     known = label > 0
     known[[model.vocab.bos, model.vocab.eos]] = True  # they become the start and the final weights: no label is needed
     if model.order == 1:  # the start is a history
-        model = extend(model, with_order(model.trie, 2))
+        model = extended(model, with_order(model.trie, 2))
     model = _with_back_histories(model, known)
     trie, vocab = model.trie, model.vocab
     kept = _kept(trie, known, vocab.bos, vocab.eos)
@@ -166,7 +166,7 @@ def _with_back_histories(model: NgramModel, known: Array) -> NgramModel:
             lost[j - 2] = trie.ngrams(j, trie.row_of_hist[j][hist])[:, 1:]
         if not any(map(len, lost)):
             return model
-        model = extend(model, from_ngrams(trie.n_words, lost))
+        model = extended(model, from_ngrams(trie.n_words, lost))
 
 
 def _number_states(trie: Trie, needed: list[Array]) -> tuple[list[Array], int]:

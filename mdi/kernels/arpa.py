@@ -92,14 +92,6 @@ class ReadRows(NamedTuple):
     bow: Array  # float64[n], or [0] in the highest order
 
 
-class ReadIds(NamedTuple):
-    """Rows in the order of the file, spelled out."""
-
-    ids: Array  # int32[k, n]
-    p: Array  # float64[n]
-    bow: Array  # float64[n], or [0] in the highest order
-
-
 class Lines(NamedTuple):
     """A batch of lines of order k, b = 0 .. BATCH-1, j = 0 .. k-1."""
 
@@ -439,58 +431,6 @@ def parse_ngrams(buf, begin, end, section, words, prefixes, rows):
                     return Parsed(NO_PREFIX, i, skip_blanks(buf, a, stop), n, lines)
             rows.hist[n] = h
             rows.word[n] = ids[b, order - 1]
-            rows.p[n] = _from_log10(min(value[b], 0.0))
-            if not top:
-                rows.bow[n] = _from_log10(back[b])
-            n += 1
-            lines += 1
-            b += 1
-            i = line[b] if b < ready else nxt
-    return Parsed(DONE, i, i, n, lines)
-
-
-@njit(cache=True, nogil=True)
-def parse_ids(buf, begin, end, section, words, rows):
-    """The same for whoever knows no histories: reads the words' ids into rows.ids, a column a word."""
-    order, top = section.order, section.top
-    i = begin
-    lines = 0
-    n = 0
-    batch = Lines(
-        np.empty(BATCH, np.int64), np.empty(BATCH), np.empty(BATCH),
-        np.empty((BATCH, order), np.int64), np.empty((BATCH, order), np.int64), np.empty((BATCH, order), np.uint64),
-        np.empty((BATCH, order), np.int32), np.empty((BATCH, order), np.int64),
-    )  # fmt: skip
-    line, value, back, ids = batch.begin, batch.value, batch.back, batch.ids
-    while i < end:
-        ready, nxt = _usual_lines(buf, i, end, batch)
-        _look_up(buf, ready, batch, words)
-        b = np.int64(0)
-        while b < ready or b == 0:
-            usual = b < ready and value[b] <= 0.0 and not (top and back[b] != 0.0)
-            if usual:
-                i = line[b]
-                for j in range(order):
-                    usual = usual and ids[b, j] >= 0
-            if not usual:
-                stop, nxt = line_bounds(buf, i, end)
-                a = skip_blanks(buf, i, stop)
-                if a == stop:
-                    i = nxt
-                    lines += 1
-                    break
-                if buf[a] == BACKSLASH:
-                    return Parsed(DIRECTIVE, i, a, n, lines)
-                if n >= section.limit:
-                    return Parsed(TOO_MANY, i, a, n, lines)
-                why, at, value[b], back[b] = _any_line(buf, i, stop, section, words, ids[b])
-                if why != DONE:
-                    return Parsed(why, i, at, n, lines)
-                ready = b + 1
-            if n >= section.limit:
-                return Parsed(TOO_MANY, i, i, n, lines)
-            for j in range(order):
-                rows.ids[j, n] = ids[b, j]
             rows.p[n] = _from_log10(min(value[b], 0.0))
             if not top:
                 rows.bow[n] = _from_log10(back[b])

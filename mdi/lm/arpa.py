@@ -6,6 +6,7 @@ back-off columns, gzip under any name. Anything else is an error that names the 
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
@@ -14,25 +15,32 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from isal import igzip
 
+from mdi import room
 from mdi.certificate import discard_certificate
 from mdi.errors import MdiError
-from mdi.files import read_ahead, read_chunks, together, writing_blocks
+from mdi.files import GZIP_LEVEL, read_ahead, read_chunks, replacing, together
 from mdi.kernels import arpa as kernels
 from mdi.kernels import trie as trie_kernels
 from mdi.kernels.text import LINE_ROOM, line_bounds
 from mdi.kernels.trie import Spelling
 from mdi.lm import cache
-from mdi.lm.model import NgramModel, with_suffixes
+from mdi.lm.model import NgramModel, extend
+from mdi.lm.shards import blocks_at_once, current, in_order
 from mdi.lm.trie import (
     MAX_ROWS,
     NONE,
     Array,
     Trie,
     add_order,
+    from_ngrams,
+    is_closed,
+    missing_suffixes,
     roomy,
     scattered,
     sort_rows,
@@ -56,8 +64,6 @@ _WINDOW = 1 << 20
 _LARGE = 1_000_000
 # Rows that are written at a time.
 BLOCK = 1 << 15
-# N-grams of one order in a file that is cut into shards.
-MAX_SPELLED = 2**62
 _thread = threading.local()
 NO_FLAGS = np.zeros(0, bool)
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*([-+]?\d+)\s*$")
@@ -172,23 +178,30 @@ def read_arpa(path: str | os.PathLike, *, quiet: bool = False, closed: bool = Tr
     load : reads any form.
     """
     path = os.fspath(path)
+    job, left = current(), None
+    if job is not None:  # what the same job has read before it was stopped
+        left = Path(job.folder) / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}{closed:d}.model"
+        if (lists := room.kept(left)) is not None:
+            return cache.model_of(lists)
     kept = cache.cache_file(path, closed)
     if kept is not None and os.path.exists(path):
         model = cache.load(path, kept)
         if model is not None:
             return model
     model = _read_text(path)
-    if closed:
-        whole = with_suffixes(model)
-        added = sum(whole.trie.counts) - sum(model.trie.counts)
-        if added and not quiet:
+    if closed and not is_closed(model.trie):
+        before = sum(model.trie.counts)
+        extend(model, from_ngrams(model.trie.n_words, missing_suffixes(model.trie)))
+        added = sum(model.trie.counts) - before
+        if not quiet:
             logger.info(
                 f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
                 f"probabilities"
             )
-        model = whole
     if kept is not None:
         cache.save(model, path, kept)
+    if left is not None:
+        room.keep(left, cache.model_lists(model))
     return model
 
 
@@ -215,38 +228,6 @@ class ArpaSections:
                 f"'{to_str(trailing)}' after \\end\\; expected nothing more. Cut it off", self.lines.number - 1
             )
         self.progress.close()
-
-    def spelled(self, k: int) -> Iterator[tuple[Array, Array, Array]]:
-        """The rows of order k in the order of the file, a window at a time: (ids, a column a word; p; bow). They are
-        good until the next ones are asked for."""
-        count, top, n = self.counts[k - 1], k == self.order, 0
-        _expect(self.lines, rf"\{k}-grams:")
-        section, spare = kernels.Section(k, top, MAX_SPELLED), list[kernels.ReadIds]()
-
-        def place(window: _Window, _: bool) -> kernels.ReadIds:
-            room = window.size // (2 * k + 2) + 1  # "0 a b\n" is the shortest line
-            part = spare.pop() if spare else None
-            if part is not None and len(part.p) >= room:
-                return part
-            room += room // 8
-            return kernels.ReadIds(np.empty((k, room), np.int32), np.empty(room), np.empty(0 if top else room))
-
-        def parse(window: _Window, part: kernels.ReadIds) -> kernels.Parsed:
-            return kernels.parse_ids(window.buffer, window.at, window.size, section, self.vocab.arrays, part)
-
-        for found, part in _parsed(self.lines, parse, place):
-            window = self.lines.windows[0]
-            window.at = found.line
-            self.lines.number += found.lines
-            if found.why not in (kernels.DONE, kernels.DIRECTIVE):
-                _fail(self.lines, found.why, found.at, k, count, n)
-            n += found.n
-            self.progress.update(sum(self.counts[: k - 1]) + n)
-            yield part.ids[:, : found.n], part.p[: found.n], part.bow[: found.n]
-            spare.append(part)
-            if found.why == kernels.DIRECTIVE:
-                break
-        _check_count(self.lines, k, n, count)
 
 
 def arpa_sections(path: str) -> ArpaSections:
@@ -384,7 +365,7 @@ def _read_unigrams(
         if found.why == kernels.FULL:
             if words.n >= len(p):
                 size = _room(lines, count, len(p))
-                p, bow = widened(p, size, spend=True), widened(bow, size, spend=True)
+                p, bow = widened(p, size), widened(bow, size)
             words.make_room(1024, window.size - found.line)
         elif found.why != kernels.DONE:
             _fail(lines, found.why, found.at, 1, count, words.n)
@@ -399,9 +380,9 @@ class _Rows:
     def __init__(self, lines: _Lines, count: int, top: bool) -> None:
         self.lines, self.count = lines, count
         self.size, self.next, self.n = _room(lines, count, 0), 0, 0
-        self.arrays = [np.empty(self.size, np.int32), roomy(self.size, np.int32), roomy(self.size, float)]
+        self.arrays = [room.empty(self.size, np.int32), roomy(self.size, np.int32), roomy(self.size, float)]
         if not top:
-            self.arrays.append(np.empty(self.size))
+            self.arrays.append(room.empty(self.size, float))
 
     def place(self, window: _Window, idle: bool) -> tuple[int, kernels.ReadRows] | None:
         """(row, arrays from there on) for the rows of a window, never more than the header announced. None where there
@@ -412,7 +393,7 @@ class _Rows:
             if not idle:
                 return None
             self.size = max(end, _room(self.lines, self.count, self.size))
-            self.arrays = [widened(part, self.size, spend=True) for part in self.arrays]
+            self.arrays = [widened(part, self.size) for part in self.arrays]
         self.next = end
         return first, _as_rows([part[first:end] for part in self.arrays])
 
@@ -578,28 +559,39 @@ def write_arpa(model: NgramModel | HasModel, path: str | os.PathLike, keep: list
 
 def _write_arpa(model: NgramModel | HasModel, path: str, keep: list[Array] | None) -> None:
     if not isinstance(model, NgramModel):
-        if hasattr(model, "write"):  # in shards
-            return model.write(path)
         if not isinstance(getattr(model, "model", None), NgramModel):
             raise MdiError(f"{model!r} is to be written to {path}; expected a model, or what adapt or tune gives")
         model = model.model
-    trie = model.trie
+    trie, size, pack = model.trie, BLOCK * blocks_at_once(sum(model.trie.counts) // BLOCK), path.endswith(".gz")
     counts = trie.counts if keep is None else [int(part.sum()) for part in keep[1:]]
-    progress = Progress(f"writing {path}", sum(trie.counts), "n-grams")
     spelling = trie.spelling()
+    calls: list[tuple] = [(_packed, head_of(counts).encode(), pack)]
+    for k in range(1, trie.order + 1):
+        calls.append((_packed, title_of(k).encode(), pack))
+        written = written_order(model, keep, k)
+        for row in range(0, trie.rows(k), size):
+            end = min(row + size, trie.rows(k))
+            calls.append((_format_blocks, written, model.vocab, row, end, spelling, pack))
+    calls.append((_packed, END.encode(), pack))
     done = 0
-    with writing_blocks(path, THREADS) as put:
-        put(head_of(counts).encode)
-        for k in range(1, trie.order + 1):
-            put(title_of(k).encode)
-            written = written_order(model, keep, k)
-            for row in range(0, trie.rows(k), BLOCK):
-                end = min(row + BLOCK, trie.rows(k))
-                put(format_rows, written, model.vocab, row, end, spelling)
-                progress.update(done + end)
-            done += trie.rows(k)
-        put(END.encode)
-    progress.close()
+    with replacing(path) as stream, Progress(f"writing {path}", sum(trie.counts), "n-grams") as progress:
+        for (make, *about), data in zip(calls, in_order(calls, f"writing {path}"), strict=True):
+            stream.write(data)
+            done += about[3] - about[2] if make is _format_blocks else 0
+            progress.update(done)
+
+
+def _packed(data: bytes | memoryview, pack: bool) -> bytes:
+    """One gzip member, or what it is."""
+    return igzip.compress(data, GZIP_LEVEL, mtime=0) if pack else bytes(data)
+
+
+def _format_blocks(
+    written: kernels.WrittenOrder, vocab: Vocabulary, row: int, end: int, spelling: Spelling, pack: bool
+) -> Array:
+    """The lines of some rows."""
+    blocks = [(first, min(first + BLOCK, end)) for first in range(row, end, BLOCK)]
+    return room.filled([_packed(format_rows(written, vocab, *block, spelling), pack) for block in blocks])
 
 
 def head_of(counts: list[int]) -> str:

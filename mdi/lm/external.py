@@ -7,12 +7,14 @@ the runs so far are merged into one on disk.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 
@@ -220,23 +222,49 @@ class ExternalCounter:
         self.in_memory.clear()
 
 
-def store(merge: MergedRuns, prefix: str) -> SortedRun:
-    """Writes merged counts to files whose names begin with `prefix`."""
-    begin: list[Array | FileArray] = [NONE, NONE]
-    word: list[Array | FileArray] = [NONE, NONE]
-    count: list[Array | FileArray] = [NONE, merge.count[1]]
-    for k in range(2, merge.order + 1):
-        lower = [Rows(0, merge.trie.begin[k], merge.trie.word[k], merge.count[k])] if k < merge.order else merge.top()
-        paths = [f"{prefix}.{k}.{name}" for name in ("begin", "word", "count")]
-        n_hist = n_rows = 0
-        with open(paths[0], "wb") as begins, open(paths[1], "wb") as words, open(paths[2], "wb") as counts:
+class Counted(Protocol):
+    """Counts of which the highest order comes in pieces: `MergedRuns`, or a `CountStream`."""
+
+    @property
+    def order(self) -> int: ...
+
+    @property
+    def trie(self) -> Trie: ...
+
+    @property
+    def count(self) -> list[Array]: ...
+
+    @property
+    def top(self) -> Callable[[], Iterator[Rows]]: ...
+
+
+NAMES = ("begin", "word", "count")
+
+
+def store(counts: Counted, prefix: str) -> SortedRun:
+    """Writes counts to files whose names begin with `prefix`."""
+    with open(f"{prefix}.1.count", "wb") as numbers:
+        numbers.write(counts.count[1].astype(np.int32).data)
+    for k in range(2, counts.order + 1):
+        t, n_rows = counts.trie, 0
+        with contextlib.ExitStack() as stack:
+            begins, words, numbers = (stack.enter_context(open(f"{prefix}.{k}.{name}", "wb")) for name in NAMES)
             begins.write(np.zeros(1, np.int32).data)
-            for rows in lower:
+            for rows in [Rows(0, t.begin[k], t.word[k], counts.count[k])] if k < counts.order else counts.top():
                 # not by tofile, which does not say why it failed
                 begins.write((rows.begin[1:] + np.int32(n_rows)).data)
                 words.write(np.ascontiguousarray(rows.word).data)
-                counts.write(rows.count.astype(np.int32).data)
-                n_hist, n_rows = n_hist + len(rows.begin) - 1, n_rows + len(rows.word)
-        for arrays, path, size in zip((begin, word, count), paths, (n_hist + 1, n_rows, n_rows), strict=True):
-            arrays.append(FileArray(path, size))
-    return SortedRun(begin, word, count)
+                numbers.write(rows.count.astype(np.int32).data)
+                n_rows += len(rows.word)
+    return stored(prefix, counts.order)
+
+
+def stored(prefix: str, order: int) -> SortedRun:
+    """What `store` has left."""
+    unigrams = np.fromfile(f"{prefix}.1.count", np.int32)
+    lists: list[list[Array | FileArray]] = [[NONE, NONE], [NONE, NONE], [NONE, unigrams]]
+    for k in range(2, order + 1):
+        for arrays, name in zip(lists, NAMES, strict=True):
+            path = f"{prefix}.{k}.{name}"
+            arrays.append(FileArray(path, os.path.getsize(path) // 4))
+    return SortedRun(*lists)

@@ -11,20 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 
 from mdi.errors import MdiError
 from mdi.kernels import mix as kernels
-from mdi.kernels.arpa import as_written
 from mdi.kernels.mix import KnownRows
-from mdi.lm.model import NgramModel, extend, over_vocabulary, with_suffixes, without
-from mdi.lm.normalise import OwnHistories, weighted
+from mdi.lm.model import NgramModel, copied, extend, over_vocabulary, with_suffixes, without
+from mdi.lm.normalise import weighted
 from mdi.lm.perplexity import token_probs
-from mdi.lm.sharded import ShardedModel, worst_of
-from mdi.lm.shards import Shard, gaps_of
 from mdi.lm.text import Text, TextLike
 from mdi.lm.trie import NONE, Array, Trie, is_closed, linked, locate, scattered, unigram_trie, union
 from mdi.lm.vocabulary import Vocabulary, join_vocabularies
@@ -108,30 +104,34 @@ def over_one_vocabulary(models: list[NgramModel]) -> list[NgramModel]:
     return [over_vocabulary(model, vocab, labels) for model, labels in zip(models, ids, strict=True)]
 
 
-def mix(
-    models: Sequence[NgramModel],
-    weights: Sequence[float] | Array,
-    *,
-    spend: bool = False,
-    responsible: OwnHistories | None = None,
-) -> NgramModel:
-    """The interpolated model, with the n-grams of all: p = sum of weight_i p_i. `best_weights` finds good weights.
+def mix(models: Sequence[NgramModel], weights: Sequence[float] | Array) -> NgramModel:
+    """The interpolated model, with the n-grams of all: p = sum of weight_i p_i. `best_weights` finds good weights. Its
+    trie is closed if theirs are."""
+    models = over_one_vocabulary(list(models))
+    largest = _larger(models)
+    models[largest] = copied(models[largest])
+    return mix_in_place(models, weights)
 
-    Its trie is closed if theirs are. With `spend`, and if they are, the larger of the first two models is used up: its
-    arrays become the result's. `responsible`: see `weighted`.
-    """
+
+def _larger(models: Sequence[NgramModel]) -> int:
+    """Of the first two. a + b + c = b + a + c to the last bit, but not c + a + b: whichever of these two is larger,
+    sums are the same as in the order of the models."""
+    size = [sum(model.trie.counts) for model in models[:2]]
+    return size.index(max(size))
+
+
+def mix_in_place(models: Sequence[NgramModel], weights: Sequence[float] | Array) -> NgramModel:
+    """The same; the larger of the first two models becomes it, if the tries of all are closed."""
     models = list(models)
     weights = check_weights(weights, len(models))
     models = over_one_vocabulary(models)
-    # a + b + c = b + a + c to the last bit, but not c + a + b: whichever of these two is larger, here or in a shard,
-    # sums are the same as in the order of the models
-    size = [sum(model.trie.counts) for model in models[:2]]
-    largest = size.index(max(size))
+    largest = _larger(models)
     base, others = models[largest], [(i, model) for i, model in enumerate(models) if i != largest]
     own = None if all(is_closed(model.trie) for model in models) else [model.trie for model in models]
     more = reduce(lambda a, b: union(a, b).trie, [model.trie for _, model in others], unigram_trie(base.trie.n_words))
     wide = with_suffixes(base)
-    wide = extend(wide, more, spend=spend and own is None)
+    wide = copied(base) if wide is base and own is not None else wide
+    extend(wide, more)
     trie, p = wide.trie, wide.p
     p[1] = weights @ [wide.p[1] if i == largest else model.p[1] for i, model in enumerate(models)]
     for part in p[2:]:
@@ -139,12 +139,12 @@ def mix(
     for i, model in others:
         _add(model, weights[i], trie, p)
     if own is None:
-        return weighted(wide.vocab, trie, p, own=responsible)
+        return weighted(wide.vocab, trie, p)
     keep = trie.flags([NONE] * (trie.order + 1))
     for trie_i in own:
         for flags, rows in zip(keep[1:], locate(trie_i, trie)[1:], strict=False):
             flags[rows] = True
-    return without(weighted(wide.vocab, trie, p, keep, responsible), keep)
+    return without(weighted(wide.vocab, trie, p, keep), keep)
 
 
 def _add(model: NgramModel, weight: float, trie: Trie, p: list[Array]) -> None:
@@ -158,22 +158,3 @@ def _add(model: NgramModel, weight: float, trie: Trie, p: list[Array]) -> None:
             where = linked(own.branches(k), hist, trie.branches(k))
             known = KnownRows(hist, model.bow[k - 1], where, model.p[k])
         lower = kernels.add_mixed(trie.level(k), lower, known, weight, p[k], k < trie.order)
-
-
-def mix_sharded(
-    models: Sequence[ShardedModel], weights: Array, name: str
-) -> tuple[ShardedModel, tuple[float, str], tuple[float, str]]:
-    """The same of models over one vocabulary, in the same shards; and the worst sum (as mdi.lm.normalise.worst_sum),
-    and that of the file that will be written."""
-    first = models[0]
-    calls = [(one, [model.name for model in models], weights, name) for one in first.shards]
-    gaps, rounded, p = zip(*first.run(_mix_shard, calls, "mixing"), strict=True)
-    mixed = replace(first, name=name, order=max(model.order for model in models), p=[NONE, p[0]])
-    return mixed, worst_of(first.vocab, list(gaps)), worst_of(first.vocab, list(rounded))
-
-
-def _mix_shard(shard: Shard, names: list[str], weights: Array, name: str) -> tuple[list, list, Array]:
-    model = mix([shard.load(one) for one in names], weights, responsible=shard.own_hists)
-    shard.save(name, model)
-    whole = with_suffixes(model)
-    return gaps_of(shard, whole), gaps_of(shard, whole, as_written), np.array(model.p[1])

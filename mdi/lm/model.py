@@ -12,14 +12,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NoReturn
 
 import numpy as np
 
-from mdi.errors import MdiError
+from mdi import room
 from mdi.kernels import model as kernels
 from mdi.kernels.model import ModelArrays, ModelLevel, OwnScales, Scaled
 from mdi.kernels.trie import Branches
+from mdi.lm.shards import Shard, current, over_shards, own_hists
 from mdi.lm.trie import (
     NONE,
     Array,
@@ -33,6 +33,7 @@ from mdi.lm.trie import (
     lowest,
     missing_suffixes,
     padded,
+    roomy,
     scattered,
     sort_rows,
     unigram_trie,
@@ -94,7 +95,7 @@ class NgramModel:
             and all(np.array_equal(a, b) for x, y in zip(mine, theirs, strict=True) for a, b in zip(x, y, strict=True))
         )
 
-    __hash__ = None  # type: ignore[assignment]  # a model may be used up
+    __hash__ = None  # type: ignore[assignment]  # a model may change
 
     def prob(self, word: str, history: str | Sequence[str] = ()) -> float:
         """p(word | history), the history as a string or a list of words. Words outside the vocabulary are <unk>, or
@@ -129,88 +130,100 @@ def _words(words: str | Sequence[str]) -> Sequence[str]:
     return words.split() if isinstance(words, str) else words
 
 
-class _Spent:
-    """Stands in for the arrays of a model that was used up."""
+def copied(model: NgramModel) -> NgramModel:
+    """The model in arrays of its own, with room for `extend`."""
 
-    def _refuse(self, *_: object) -> NoReturn:
-        raise MdiError("this model was used up by an adaptation (spend=True); read it again")
+    def copy(array: Array) -> Array:
+        own = roomy(len(array), array.dtype.type)
+        own[:] = array
+        return own
 
-    __getattr__ = __getitem__ = __len__ = __iter__ = _refuse
+    trie = Trie(*(list(map(copy, part)) for part in model.trie.lists))
+    return NgramModel(model.vocab, trie, list(map(copy, model.p)), list(map(copy, model.bow)))
 
 
-def extend(model: NgramModel, ngrams: Trie, *, spend: bool = False) -> NgramModel:
-    """The same distribution with more rows: those of `ngrams` (over the same words) and whatever closes these.
+def extended(model: NgramModel, ngrams: Trie) -> NgramModel:
+    """What `extend` makes of a model that stays as it is."""
+    made = copied(model)
+    extend(made, ngrams)
+    return made
 
-    A new row gets its backed-off probability and, as a history, the weight 1. If the model's trie is closed, so is the
-    result's. With `spend` the model is used up: its arrays become the result's, new rows being put in between.
+
+def extend(model: NgramModel, ngrams: Trie) -> None:
+    """Gives a model more rows, in place: those of `ngrams` (over the same words) and whatever closes these. The
+    distribution stays the same: a new row gets its backed-off probability and, as a history, the weight 1. A closed
+    trie stays closed.
     """
     order = max(model.order, ngrams.order)
-    old, new = with_order(model.trie, order), with_order(closed(ngrams), order)
-    vocab, rows, old_p, old_bow = model.vocab, old.counts, list(model.p), list(model.bow)
-    old_p += [np.zeros(0)] * (order - model.order)
-    old_bow += [np.ones(old.rows(j)) for j in range(model.order, order)]
-    if spend:
-        old = _moved(old, model.trie)
-        model.p.clear()
-        model.bow.clear()
-        for name in ("trie", "p", "bow"):
-            object.__setattr__(model, name, _Spent())
-    trie = unigram_trie(old.n_words)
-    p, bow = [NONE, old_p[1]], [old_bow[0]]
+    old, new = _taken(model, order), with_order(closed(ngrams), order)
+    rows = old.trie.counts
+    trie = unigram_trie(old.trie.n_words)
+    p, bow = [NONE, old.p[1]], [old.bow[0]]
     place = trie.word[1]  # of each row of `new` in the result
     fresh: Array = NONE  # rows of the result that the model lacks
     moved = False  # whether this order's rows, or those below, have other numbers than before
     for k in range(2, order + 1):
         j, lower_fresh, lower_moved = k - 1, fresh, moved
-        links, back = old.as_hist[j], old.back[j]
-        if spend:
-            old.as_hist[j] = old.back[j] = NONE
+        links, back = _popped(old.trie.as_hist, j), _popped(old.trie.back, j)
         if lower_moved:
             del links, back
             trie = with_histories(trie)
         else:
             trie = replace(trie, as_hist=[*trie.as_hist, links], back=[*trie.back, back])
         fresh_hist = np.sort(trie.as_hist[j][lower_fresh])
-        bow.append(_inserted(old_bow, j, fresh_hist, np.ones(len(fresh_hist)), spend))
+        bow.append(_inserted(old.bow, j, fresh_hist, np.ones(len(fresh_hist))))
         hist = scattered(trie.as_hist[j][place], new.as_hist[j])
-        place, is_fresh = kernels.place_rows(new.branches(k), hist, fresh_hist, old.branches(k))
+        place, is_fresh = kernels.place_rows(new.branches(k), hist, fresh_hist, old.trie.branches(k))
         fresh, row_hist = place[is_fresh], hist[new.hist_of_rows(k)[is_fresh]]
         moved = bool(lower_moved or len(fresh))
-        begin = kernels.widened_begin(old.begin[k], fresh_hist, row_hist) if moved else old.begin[k]
-        if spend:
-            old.begin[k] = NONE
-            if k == 2:
-                old.suffix[2] = NONE  # is word[2]
-        suffix = word = _inserted(old.word, k, fresh, new.word[k][is_fresh], spend, share=True)
+        begin = _popped(old.trie.begin, k)
+        begin = kernels.widened_begin(begin, fresh_hist, row_hist) if moved else begin
+        if k == 2:
+            old.trie.suffix[2] = NONE  # is word[2]
+        suffix = word = _inserted(old.trie.word, k, fresh, new.word[k][is_fresh])
         if k > 2:
-            suffix = _inserted(old.suffix, k, fresh, np.full(len(fresh), -1, np.int32), spend, share=not lower_moved)
+            suffix = _inserted(old.trie.suffix, k, fresh, np.full(len(fresh), -1, np.int32))
             if lower_moved:
                 kernels.renumber(suffix, rows[j - 1], lower_fresh)
             if moved:
                 kernels.link_missing(Branches(begin, word), trie.back[j], trie.branches(j), suffix)
         trie = add_order(trie, begin, word, suffix)
-        p.append(_inserted(old_p, k, fresh, np.zeros(len(fresh)), spend))
+        p.append(_inserted(old.p, k, fresh, np.zeros(len(fresh))))
         kernels.back_off(fresh, row_hist, suffix, bow[j], p[j], p[k])
-    return NgramModel(vocab, trie, p, bow)
+    _give(model, NgramModel(model.vocab, trie, p, bow))
 
 
-def _moved(*tries: Trie) -> Trie:
-    """The first of tries that share arrays, which nobody has but it from here on."""
-    mine = Trie(*(list(part) for part in tries[0].lists))
-    for trie in tries:
-        trie.spend()
-    return mine
+def _taken(model: NgramModel, order: int) -> NgramModel:
+    """All arrays of a model, which has none then, with empty orders on top up to the given one."""
+    wider = with_order(model.trie, order)
+    p = [*model.p, *[np.zeros(0)] * (order - model.order)]
+    bow = [*model.bow, *(np.ones(wider.rows(j)) for j in range(model.order, order))]
+    trie = Trie(*(list(part) for part in wider.lists))
+    for part in (*model.trie.lists, *wider.lists, model.p, model.bow):
+        part.clear()
+    return NgramModel(model.vocab, trie, p, bow)
 
 
-def _inserted(arrays: list[Array], k: int, at: Array, values: Array, spend: bool, share: bool = False) -> Array:
-    """arrays[k] with values put in where the places `at` are in the result. With `spend` it is taken from the list,
-    and grows where it is if that can be; otherwise it stays as it is, and may be the result if it is shared."""
-    array = arrays[k]
-    if spend:
-        arrays[k] = NONE
-    if not len(at) and (spend or share):
+def _give(model: NgramModel, other: NgramModel) -> None:
+    """The arrays of another model become this one's; what was known of those it had goes."""
+    for mine, theirs in zip(model.trie.lists, other.trie.lists, strict=True):
+        mine[:] = theirs
+    model.p[:], model.bow[:] = other.p, other.bow
+    model.trie.__dict__.pop("row_of_hist", None)
+    model.__dict__.pop("_identity", None)
+
+
+def _popped(arrays: list[Array], k: int) -> Array:
+    array, arrays[k] = arrays[k], NONE
+    return array
+
+
+def _inserted(arrays: list[Array], k: int, at: Array, values: Array) -> Array:
+    """arrays[k], which goes from the list, with values put in where the places `at` are in the result."""
+    array = _popped(arrays, k)
+    if not len(at):
         return array
-    wider = widened(array, len(array) + len(at), spend=spend)
+    wider = widened(array, len(array) + len(at))
     kernels.insert(wider, at, values)
     return wider
 
@@ -234,32 +247,58 @@ def with_suffixes(model: NgramModel) -> NgramModel:
     """Adds the rows that a pruned model lacks (the paper's "suffix is not seen"); no probability changes."""
     if is_closed(model.trie):
         return model
-    return extend(model, from_ngrams(model.trie.n_words, missing_suffixes(model.trie)))
+    return extended(model, from_ngrams(model.trie.n_words, missing_suffixes(model.trie)))
 
 
-def rescaled(model: NgramModel, rows: list[Array], scales: list[Array], *, spend: bool = False) -> NgramModel:
-    """p(w|h) c(hw) / Z(h), where c(hw) is scales[k][i] for hw = rows[k][i] (ascending) and otherwise c(h'w), or 1 for
-    words.
+def rescaled(model: NgramModel, rows: list[Array], scales: list[Array]) -> NgramModel:
+    """What `rescale` makes of a model that stays as it is."""
+    made = NgramModel(model.vocab, model.trie, list(model.p), list(model.bow))
+    _rescale_into(made, rows, scales, *_room_for(model))
+    return made
 
-    Z(h) = sum_w p(w|h) c(hw) is the paper's Sigma_L (Eq. 6), order by order: one pass over each. With `spend` the
-    model's own arrays take the result.
+
+def rescale(model: NgramModel, rows: list[Array], scales: list[Array]) -> None:
+    """Makes it p(w|h) c(hw) / Z(h), in place, where c(hw) is scales[k][i] for hw = rows[k][i] (ascending) and otherwise
+    c(h'w), or 1 for words.
+
+    Z(h) = sum_w p(w|h) c(hw) is the paper's Sigma_L (Eq. 6), order by order: one pass over each.
     """
+    # what a worker may have to do again must find what it began with
+    own = (list(model.p), list(model.bow)) if current() is None else _room_for(model)
+    _rescale_into(model, rows, scales, *own)
+
+
+def _room_for(model: NgramModel) -> tuple[list[Array], list[Array]]:
+    return [room.empty(len(part), float, 1) for part in model.p], [
+        room.empty(len(part), float, 1) for part in model.bow
+    ]
+
+
+def _rescale_into(model: NgramModel, rows: list[Array], scales: list[Array], p: list[Array], bow: list[Array]) -> None:
     trie = model.trie
     scale = np.ones(trie.n_words)
     scale[rows[1]] = scales[1]
     z = np.array([(model.p[1] * scale).sum()])
-    lower = Scaled(model.p[1] * scale / z[0], scale, z)
-    p, bow = [NONE, lower.p], [model.bow[0]]
+    words = Scaled(model.p[1] * scale / z[0], scale, z)
+    p[:2], bow[0] = [NONE, words.p], model.bow[0]
+    over_shards(_rescale_shard, trie, model, words, rows, scales, p, bow, label="scaling")
+    model.p[:], model.bow[:] = p, bow
+    model.__dict__.pop("_identity", None)
+
+
+def _rescale_shard(
+    shard: Shard, model: NgramModel, lower: Scaled, rows: list[Array], scales: list[Array], p: list[Array],
+    bow: list[Array],
+) -> None:  # fmt: skip
+    trie = model.trie
     for k in range(2, trie.order + 1):
         own = OwnScales(rows[k], scales[k]) if k < len(rows) else OwnScales(NONE, np.zeros(0))
-        n_rows, n_hist, top = trie.rows(k), trie.n_hist(k - 1), k == trie.order
-        new_p, new_bow = (model.p[k], model.bow[k - 1]) if spend else (np.empty(n_rows), np.empty(n_hist))
-        new = Scaled(new_p, np.empty(0 if top else n_rows), np.empty(0 if top else n_hist))
-        each_in_threads(partial(_rescale, model.level(k), lower, own, new, new_bow), blocks(trie.begin[k]))
-        p.append(new_p)
-        bow.append(new_bow)
+        size = (0, 0) if k == trie.order else (trie.rows(k), trie.n_hist(k - 1))
+        new = Scaled(p[k], np.empty(size[0]), np.empty(size[1]))  # what is no shard's own is never written to
+        first, end = own_hists(trie, k - 1, shard)
+        work = partial(_rescale, model.level(k), lower, own, new, bow[k - 1])
+        each_in_threads(work, blocks(trie.begin[k], first, end))
         lower = new
-    return NgramModel(model.vocab, trie, p, bow)
 
 
 def _rescale(

@@ -14,6 +14,7 @@ from mdi.kernels import model as model_kernels
 from mdi.kernels import normalise as kernels
 from mdi.kernels.model import ModelLevel
 from mdi.lm.model import NgramModel, with_suffixes
+from mdi.lm.shards import Shard, over_shards, own_hists
 from mdi.lm.trie import BLOCK, Array, Trie, blocks
 from mdi.lm.vocabulary import Vocabulary
 from mdi.threads import each_in_threads, in_threads
@@ -22,8 +23,6 @@ logger = logging.getLogger(__name__)
 
 # What is found in a file for the probabilities or weights that were written: see mdi/fst/formats.py.
 Reader = Callable[[Array], Array]
-# Of the histories of a length, those that a shard is responsible for.
-OwnHistories = Callable[[Trie, int], slice]
 # How far from one the probabilities after a history may sum to. Seven digits of a log10 give about 1e-6 in a file.
 # A model that was estimated, mixed or pruned here, in memory:
 TOLERANCE = 1e-9
@@ -35,12 +34,9 @@ DOUBT, MOST_ADDED = 1e-8, 2_000_000_000
 SUM_WARNING, SUM_ERROR = 1e-4, 1e-3
 
 
-def weighted(
-    vocab: Vocabulary, trie: Trie, p: list[Array], known: list[Array] | None = None, own: OwnHistories | None = None
-) -> NgramModel:
+def weighted(vocab: Vocabulary, trie: Trie, p: list[Array], known: list[Array] | None = None) -> NgramModel:
     """The model with these probabilities, in the given arrays, on a closed trie whose back-off weights make every
-    history sum to one (SRILM's -renorm). What is not flagged as known is backed off, whatever its p.
-    `own`: the histories that matter, where others lack rows."""
+    history sum to one (SRILM's -renorm). What is not flagged as known is backed off, whatever its p."""
     mass = float(p[1].sum())
     if not mass > 0.0:
         raise MdiError("no word has a probability; expected 1-grams that sum to one")
@@ -51,7 +47,7 @@ def weighted(
         bow.append(kernels.backoff_weights(trie.level(k), p[k - 1], flags, p[k]))
         for h in np.flatnonzero(bow[k - 1] < 0.0).tolist():
             bow[k - 1][h], lost = _weight_by_word(trie, p, bow, h, flags)
-            if lost > SUM_ERROR and (own is None or own(trie, k - 1).start <= h < own(trie, k - 1).stop):
+            if lost > SUM_ERROR:
                 shown = vocab.spell(trie.words_of_hist(k - 1, h))
                 raise MdiError(
                     f"after '{shown}' a probability of {lost:.2g} is left for words so rare that rounding leaves no "
@@ -89,23 +85,24 @@ class _Lower:
 
 
 def _sum_blocks(
-    model: NgramModel, reader: Reader | None, keep: list[Array] | None = None
+    model: NgramModel, reader: Reader | None, keep: list[Array] | None = None, shard: Shard | None = None
 ) -> Iterator[tuple[int, int, Array]]:
-    """(length of the history, number of the first one, sum_w p(w|h) of this and the next ones) for all histories,
-    ascending. With `reader` it is about what that finds in the file instead of what is in memory, and with `keep` of a
-    file that has the flagged rows only: the others are backed off. Of the longest histories, which are most of them,
-    nothing is kept but the block."""
+    """(length of the history, number of the first one, sum_w p(w|h) of this and the next ones) for all histories, or
+    those of a shard, ascending. With `reader` it is about what that finds in the file instead of what is in memory, and
+    with `keep` of a file that has the flagged rows only: the others are backed off. Of the longest histories, which are
+    most of them, nothing is kept but the block."""
     trie = model.trie
+    shard = shard or (0, trie.n_words)
     p = _found(model.p[1], reader)
     lower, added = _Lower(p, np.array([float(p.sum())]), np.zeros(1)), 0
     yield 0, 0, lower.sums
     for k in range(2, trie.order + 1):
-        top, n_hist = k == trie.order, trie.n_hist(k - 1)
-        p = model.p[k] if top else _found(model.p[k], reader)
-        size = 0 if top else n_hist
+        top, (begin, end) = k == trie.order, own_hists(trie, k - 1, shard)
+        p = model.p[k] if top else _found(model.p[k], reader, *trie.begin[k][[begin, end]].tolist())
+        size = 0 if top else trie.n_hist(k - 1)
         here = _Lower(p, np.empty(size), np.empty(size))
         work = partial(_sums_of_block, model, reader, keep, k, p, lower)
-        for first, total, doubt in in_threads(work, blocks(trie.begin[k])):
+        for first, total, doubt in in_threads(work, blocks(trie.begin[k], begin, end)):
             unsure = np.flatnonzero(~(doubt <= DOUBT)).tolist()
             if not top:
                 here.sums[first : first + len(total)], here.doubts[first : first + len(total)] = total, doubt
@@ -146,16 +143,17 @@ def _sums_of_block(
     return block[0], *model_kernels.history_sums(level, lower.sums, lower.doubts)
 
 
-def _found(values: Array, reader: Reader | None) -> Array:
-    """What `reader` finds in the file for all these values, or these."""
+def _found(values: Array, reader: Reader | None, begin: int = 0, end: int | None = None) -> Array:
+    """What `reader` finds in the file for these values (of some, the others are never written to), or these."""
     if reader is None:
         return values
-    read, found = reader, np.empty(len(values))
+    read, found, end = reader, np.empty(len(values)), len(values) if end is None else end
 
     def part(first: int) -> None:
-        found[first : first + BLOCK] = read(values[first : first + BLOCK])
+        here = slice(first, min(first + BLOCK, end))
+        found[here] = read(values[here])
 
-    each_in_threads(part, range(0, len(values), BLOCK))
+    each_in_threads(part, range(begin, end, BLOCK))
     return found
 
 
@@ -195,12 +193,12 @@ def _distribution(trie: Trie, p: list[Array], bow: list[Array], j: int, h: int, 
 
 
 def _gap_blocks(
-    model: NgramModel, reader: Reader | None, keep: list[Array] | None = None
+    model: NgramModel, reader: Reader | None, keep: list[Array] | None = None, shard: Shard | None = None
 ) -> Iterator[tuple[int, int, Array]]:
     """The same of |sum_w p(w|h) - 1|, infinite where it is no number. </s> is never a history, and what is not in the
     file is none there: 0."""
     after_end = [(0, 0), *(model.trie.hists_ending_in(j, model.vocab.eos) for j in range(1, model.order))]
-    for j, first, total in _sum_blocks(model, reader, keep):
+    for j, first, total in _sum_blocks(model, reader, keep, shard):
         with np.errstate(invalid="ignore", over="ignore"):
             gap = np.abs(total - 1.0)
         gap[np.isnan(gap)] = np.inf
@@ -230,33 +228,34 @@ def _spelled(model: NgramModel, j: int, h: int) -> str:
 def worst_sum(model: NgramModel, reader: Reader | None = None, keep: list[Array] | None = None) -> tuple[float, str]:
     """The largest |sum_w p(w|h) - 1| over all histories, and the history: the first that has it. `reader`, `keep`: see
     `_sum_blocks`."""
-    worst, where = -1.0, (0, 0)
-    for j, first, gap in _gap_blocks(model, reader, keep):
-        if len(gap) and gap.max() > worst:
-            worst, where = float(gap.max()), (j, first + int(gap.argmax()))
-    return worst, _spelled(model, *where)
+    found = over_shards(_worst_of_shard, model.trie, model, reader, keep, label="sums")
+    by_length = [max(parts, key=lambda part: part[0]) for parts in zip(*found, strict=True)]
+    j = max(range(len(by_length)), key=lambda j: by_length[j][0])
+    gap, h = by_length[j]
+    return gap, _spelled(model, j, h)
+
+
+def _worst_of_shard(
+    shard: Shard, model: NgramModel, reader: Reader | None, keep: list[Array] | None
+) -> list[tuple[float, int]]:
+    """By length of the history: the largest gap, and the first history that has it."""
+    worst = [(-1.0, 0)] * model.order
+    for j, first, gap in _gap_blocks(model, reader, keep, shard):
+        if len(gap) and gap.max() > worst[j][0]:
+            worst[j] = float(gap.max()), first + int(gap.argmax())
+    return worst
 
 
 def warn_unless_normalised(path: str, model: NgramModel) -> None:
     """Says how far off a model that was read is; what is made of it will be normalised."""
-    warn_of_gap(path, worst_sum(with_suffixes(model)))
-
-
-def warn_of_gap(path: str, worst: tuple[float, str]) -> None:
-    """The same of a model of which the worst sum is known."""
-    gap, where = worst
+    gap, where = worst_sum(with_suffixes(model))
     if gap > SUM_WARNING:
         logger.warning(f"{path}: the probabilities after {where} miss 1 by {gap:.3g}; the result is normalised again")
 
 
 def check_normalised(path: str, model: NgramModel, renormalize: bool = False) -> None:
     """A model to adapt is refused on the way in if it is not a probability model."""
-    check_gap(path, worst_sum(model), renormalize)
-
-
-def check_gap(path: str, worst: tuple[float, str], renormalize: bool) -> None:
-    """The same of a model of which the worst sum is known."""
-    gap, where = worst
+    gap, where = worst_sum(model)
     if gap > SUM_ERROR and not renormalize:
         raise MdiError(
             f"{path}: p(.|h) sums to one only within {gap:.2g} (after {where}); expected {SUM_ERROR:g}. "
@@ -266,12 +265,7 @@ def check_gap(path: str, worst: tuple[float, str], renormalize: bool) -> None:
 
 def checked_sum(model: NgramModel) -> float:
     """Worst |sum p - 1| of a model about to be written; an error where it is not one."""
-    return check_sum(worst_sum(with_suffixes(model)))
-
-
-def check_sum(worst: tuple[float, str]) -> float:
-    """The same of a model of which the worst sum is known."""
-    gap, where = worst
+    gap, where = worst_sum(with_suffixes(model))
     if not gap <= TOLERANCE:
         raise MdiError(
             f"the probabilities after {where} miss 1 by {gap:.3g}; expected a model that sums to one. Check the inputs"

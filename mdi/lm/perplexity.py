@@ -18,14 +18,10 @@ from mdi.lm.vocabulary import UNKNOWN
 if TYPE_CHECKING:
     import pandas
 
-    from mdi.lm.sharded import ShardedModel
 
-
-def token_probs(model: NgramModel | ShardedModel, ids: Array) -> tuple[Array, Array]:
+def token_probs(model: NgramModel, ids: Array) -> tuple[Array, Array]:
     """(probability, order of the n-gram used) of each token; order 0 for <s> and for words that the model does not
     know."""
-    if not isinstance(model, NgramModel):
-        return model.token_probs(ids)
     prob, used = np.empty(len(ids)), np.empty(len(ids), np.int8)
     score_tokens(ids, model.arrays(), prob, used)
     return prob, used
@@ -84,7 +80,7 @@ class Perplexity:
     def log10_prob(self) -> float:
         return self.log_prob / math.log(10.0)
 
-    def add(self, model: NgramModel | ShardedModel, ids: Array, prob: Array, used: Array) -> None:
+    def add(self, model: NgramModel, ids: Array, prob: Array, used: Array) -> None:
         seen = prob > 0
         self.log_prob += float(np.log(prob[seen]).sum())
         self.zero += int((~seen & (used > 0)).sum())
@@ -119,12 +115,12 @@ class Sentence:
     prob: Array
     used: Array
 
-    def perplexity(self, model: NgramModel | ShardedModel) -> Perplexity:
+    def perplexity(self, model: NgramModel) -> Perplexity:
         total = Perplexity(1, len(self.ids) - 2, int((self.ids < 0).sum()), unk_scored=model.vocab.unk >= 0)
         total.add(model, self.ids, self.prob, self.used)
         return total
 
-    def srilm_words(self, model: NgramModel | ShardedModel) -> Iterator[str]:
+    def srilm_words(self, model: NgramModel) -> Iterator[str]:
         """A line for each word as in `ngram -ppl -debug 2`."""
         shown = [model.vocab.word(w) if w >= 0 else UNKNOWN[0] for w in self.ids.tolist()]
         for i in range(1, len(shown)):
@@ -135,7 +131,7 @@ class Sentence:
 
 
 def perplexity_of(
-    model: NgramModel | ShardedModel,
+    model: NgramModel,
     blocks: Iterable[Array],
     stats: TextStats,
     each: Callable[[Sentence], None] | None = None,
@@ -156,7 +152,7 @@ def perplexity_of(
 
 
 def perplexity(
-    model: NgramModel | ShardedModel,
+    model: NgramModel,
     text: TextLike,
     *,
     oov: str = "map",
@@ -164,8 +160,7 @@ def perplexity(
 ) -> Perplexity:
     """Perplexity of a text under a model: see `mdi.perplexity`, which takes the file of one too."""
     source = Text(text, model.vocab, oov)
-    model = with_suffixes(model) if isinstance(model, NgramModel) else model
-    return perplexity_of(model, source, source.stats, each, source.oov == "map")
+    return perplexity_of(with_suffixes(model), source, source.stats, each, source.oov == "map")
 
 
 def word_table(model: NgramModel, text: TextLike, *, oov: str = "map") -> pandas.DataFrame:

@@ -112,14 +112,15 @@ def prune(
     if max_ngrams is not None:
         need = needs(model) if need is None else need
         threshold = threshold_for(need, max_ngrams)
-    return without(*mark_pruned(model, threshold, need=need))
+    own = NgramModel(model.vocab, model.trie, [part.copy() for part in model.p], list(model.bow))
+    return without(*mark_pruned(own, threshold, need=need))
 
 
 def mark_pruned(
-    model: NgramModel, threshold: float, *, need: list[Array] | None = None, spend: bool = False
+    model: NgramModel, threshold: float, *, need: list[Array] | None = None
 ) -> tuple[NgramModel, list[Array]]:
-    """The pruned model with all rows on which it is closed, and flags of those that are its own. With `spend` the
-    model is used up."""
+    """The pruned model with all rows on which it is closed, and flags of those that are its own. It takes the arrays of
+    the model, which has no weights any more."""
     if not 0.0 <= threshold < np.inf:
         raise OptionError("threshold", threshold, "a number of 0 or more, such as 1e-8")
     if threshold == 0.0:
@@ -137,10 +138,6 @@ def mark_pruned(
         where = locate(model.trie, whole.trie)
         keep = whole.trie.flags([NONE, *(where[k][keep[k]] for k in range(1, model.order + 1))])
     whole = first_orders(whole, order)
-    p = whole.p if spend else [part.copy() for part in whole.p]
-    if spend:
-        model.p.clear()
-        model.bow.clear()
-        model.trie.spend()
-        whole.bow.clear()
-    return weighted(whole.vocab, whole.trie, p, keep), keep[: order + 1]
+    model.bow.clear()
+    whole.bow.clear()
+    return weighted(whole.vocab, whole.trie, whole.p, keep), keep[: order + 1]

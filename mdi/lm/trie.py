@@ -25,6 +25,7 @@ from functools import cached_property
 
 import numpy as np
 
+from mdi import room
 from mdi.errors import MdiError
 from mdi.kernels import trie as kernels
 from mdi.kernels.trie import Branches, Level, Spelling, TrieArrays
@@ -96,6 +97,9 @@ class Trie:
     def lists(self) -> tuple[list[Array], ...]:
         return self.begin, self.word, self.suffix, self.as_hist, self.back
 
+    def __reduce__(self) -> tuple:
+        return Trie, self.lists  # without what is computed from them
+
     def arrays(self) -> TrieArrays:
         """All orders, for kernels that walk through them."""
         return TrieArrays(*(padded(part) for part in self.lists))
@@ -104,7 +108,7 @@ class Trie:
         """The words of all histories that rows may follow."""
         lengths = range(2, len(self.as_hist))
         first = np.cumsum([0, *(self.rows(j) for j in lengths)])
-        prefix, last = np.empty(first[-1], np.int32), np.empty(first[-1], np.int32)
+        prefix, last = room.empty(first[-1], np.int32), room.empty(first[-1], np.int32)
         for j, at in zip(lengths, first, strict=False):
             here = slice(at, at + self.rows(j))
             kernels.spell_histories(self.branches(j), self.as_hist[j], prefix[here], last[here])
@@ -126,6 +130,10 @@ class Trie:
             return np.repeat(np.arange(self.n_hist(k - 1), dtype=np.int32), np.diff(self.begin[k]))
         return (np.searchsorted(self.begin[k], rows, side="right") - 1).astype(np.int32)
 
+    def first_hists(self, j: int) -> Array:
+        """The first history of length j, 1 or more, that ends in each word, and their number: they are sorted by it."""
+        return kernels.count_rows(self.word[j], self.n_words)
+
     def hists_ending_in(self, j: int, w: int) -> tuple[int, int]:
         """(first, end) of the histories of length j, 1 or more, that end in a word: they are sorted by it."""
         return int(np.count_nonzero(self.word[j] < w)), int(np.count_nonzero(self.word[j] <= w))
@@ -141,7 +149,7 @@ class Trie:
 
     def flags(self, rows: list[Array]) -> list[Array]:
         """Flags by order, set for the given rows ([0] is a filler)."""
-        flags = [NONE, *(np.zeros(self.rows(k), bool) for k in range(1, self.order + 1))]
+        flags = [NONE, *(room.zeros(self.rows(k), bool) for k in range(1, self.order + 1))]
         for part, here in zip(flags[1:], rows[1:], strict=False):
             part[here] = True
         return flags
@@ -154,25 +162,6 @@ class Trie:
             ids.insert(0, int(self.word[k][row]))
             h = int(np.searchsorted(self.begin[k], row, side="right")) - 1
         return ids
-
-    def spend(self) -> None:
-        """Lets go of all arrays: nobody needs this trie any more, though somebody may still have it."""
-        for arrays in self.lists:
-            arrays[:] = [NONE] * len(arrays)
-        self.__dict__.pop("row_of_hist", None)
-
-    def forget_links(self, *names: str) -> None:
-        """Lets go of `as_hist`, or that and `back`, of the longest histories for a while in which nobody needs them.
-        They are soon made again, by `link_again`."""
-        for name in names if self.order > 1 else ():
-            getattr(self, name)[self.order - 1] = NONE
-        self.__dict__.pop("row_of_hist", None)
-
-    def link_again(self) -> None:
-        top = self.order - 1
-        if top and min(len(self.as_hist[top]), len(self.back[top])) < self.rows(top):
-            again = with_histories(lowest(self, top))
-            self.as_hist[top], self.back[top] = again.as_hist[top], again.back[top]
 
     def find(self, ids: Array) -> Array:
         """Rows of k-grams given one per line, -1 where there is none (or a word is negative)."""
@@ -188,25 +177,26 @@ class Trie:
 
 def roomy(size: int, dtype: type) -> Array:
     """An empty array with room behind it, for `widened`: memory that is never written to costs nothing."""
-    return np.empty(size + size // 8, dtype)[:size]
+    return room.empty(size + size // 8, dtype)[:size]
 
 
-def widened(array: Array, size: int, *, spend: bool) -> Array:
-    """The array with more places at its end. With `spend` nobody else has it, and it grows into the room behind it if
-    that is enough. (To resize it would take longer than to copy it: the system must take its huge pages apart.)"""
-    base = array.base if spend else None
+def widened(array: Array, size: int) -> Array:
+    """The array, which nobody else has, with more places at its end: it grows into the room behind it if that is
+    enough. (To resize it would take longer than to copy it: the system must take its huge pages apart.)"""
+    base = array.base
     if isinstance(base, np.ndarray) and base.dtype == array.dtype and base.ndim == 1 and len(base) >= size:
         wider = base[:size]
         if wider.ctypes.data == array.ctypes.data and wider.flags.c_contiguous and wider.flags.writeable:
             return wider
-    wider = np.empty(size, array.dtype)
+    wider = room.empty(size, array.dtype)
     wider[: len(array)] = array
     return wider
 
 
-def blocks(begin: Array, size: int = BLOCK) -> Iterator[tuple[int, int]]:
-    """Cuts the histories (first, end) into blocks of about so many rows, and of so many histories at most."""
-    first, last = 0, len(begin) - 1
+def blocks(begin: Array, first: int = 0, last: int | None = None, size: int = BLOCK) -> Iterator[tuple[int, int]]:
+    """Cuts the histories first .. last into blocks (first, end) of about so many rows, and of so many histories at
+    most."""
+    last = len(begin) - 1 if last is None else last
     while first < last:
         limit = begin.dtype.type(min(int(begin[first]) + size, int(begin[-1])))
         end = int(np.searchsorted(begin, limit, side="right")) - 1
@@ -248,7 +238,7 @@ def unigram_trie(n_words: int) -> Trie:
 
 def ranked(word: Array, n_words: int) -> Array:
     """as_hist[r] of rows with these last words. (Large arrays that NumPy makes are on huge pages.)"""
-    as_hist = np.empty(len(word), np.int32)
+    as_hist = room.empty(len(word), np.int32)
     kernels.rank_as_histories(word, n_words, as_hist)
     return as_hist
 
@@ -260,7 +250,7 @@ def with_histories(trie: Trie) -> Trie:
         return trie
     as_hist = ranked(trie.word[k], trie.n_words)
     lower = trie.as_hist[k - 1] if k > 1 else np.zeros(1, np.int32)
-    back = np.empty(trie.rows(k), np.int32)
+    back = room.empty(trie.rows(k), np.int32)
     kernels.back_histories(trie.suffix[k], as_hist, lower, back)
     return Trie(trie.begin, trie.word, trie.suffix, [*trie.as_hist, as_hist], [*trie.back, back])
 
@@ -273,6 +263,7 @@ def add_order(trie: Trie, begin: Array, word: Array, suffix: Array | None = None
     if suffix is None:
         # order 1 has every word, in order
         suffix = word if k == 2 else linked(Branches(begin, word), trie.back[k - 1], trie.branches(k - 1))
+    begin, word, suffix = map(room.shared, (begin, word, suffix))
     return Trie([*trie.begin, begin], [*trie.word, word], [*trie.suffix, suffix], trie.as_hist, trie.back)
 
 

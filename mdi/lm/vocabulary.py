@@ -44,6 +44,9 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.offset) - 1
 
+    def __reduce__(self) -> tuple:
+        return Vocabulary, (self.blob, self.offset, self.table)  # without what is computed from them
+
     @cached_property
     def arrays(self) -> Words:
         """For the kernels."""

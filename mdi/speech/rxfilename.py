@@ -11,6 +11,7 @@ runs commands. Whatever is no command is opened as a file, and must be a regular
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 from dataclasses import dataclass
@@ -29,6 +30,12 @@ class Source:
     path: str = ""
     offset: int | None = None
     command: str | None = None
+
+    def absolute(self) -> str:
+        """As it stands in a table that is good everywhere."""
+        if self.command is not None:
+            return f"{self.command}|"
+        return os.path.abspath(self.path) + ("" if self.offset is None else f":{self.offset}")
 
 
 def parse_rxfilename(text: str) -> Source:

@@ -192,7 +192,8 @@ def decode_missing(
         return 0.0
     return call_apart(
         "mdi.speech.vosk_decode:decode", f"decoding with {shown}",
-        folder=str(folder.path.resolve()), shown=str(shown), data=str(data.path), utterances=missing, out=str(out), n_best=n_best, nj=nj, allow_pipes=allow_pipes,
+        folder=str(folder.path.resolve()), shown=str(shown), data=str(data.path), utterances=missing, out=str(out),
+        n_best=n_best, nj=nj, allow_pipes=allow_pipes,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Models in shards: the same n-grams, the same probabilities, the same bytes as in one piece."""
+"""Shards: the same n-grams, the same probabilities, the same bytes for any number of them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,31 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
 
 import mdi.lm.arpa
-import mdi.lm.shard_read
-import mdi.lm.shard_write
-import mdi.lm.sharded_train
+import mdi.lm.blocks
+from mdi import room
 from mdi.adaptation.adapter import Adapter
 from mdi.cli import main
 from mdi.cluster import Here
 from mdi.errors import MdiError
-from mdi.kernels.arpa import as_written
 from mdi.lm.arpa import read_arpa, write_arpa
-from mdi.lm.model import with_suffixes
+from mdi.lm.blocks import stream_blocks
+from mdi.lm.estimate import estimate
 from mdi.lm.normalise import worst_sum
-from mdi.lm.perplexity import token_probs
-from mdi.lm.sharded import BYTES_PER_ROW, PROGRAM, Job, cut, job_folder, read_sharded
+from mdi.lm.shards import BYTES_PER_ROW, PROGRAM, Job, at_work, job_folder
+from mdi.lm.text import SPECIAL
+from mdi.lm.vocabulary import GrowingVocabulary
+
+
+@pytest.fixture(autouse=True)
+def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small arrays are."""
+    monkeypatch.setattr(room, "SMALL", 1)
+    monkeypatch.setattr(room.empty, "__defaults__", (1,))
 
 
 def same_bytes(a: Path, b: Path) -> bool:
@@ -57,23 +64,17 @@ def test_a_model_goes_through_shards_unchanged(seed: int, order: int, closed: bo
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folder, suffix = Path(name), ".gz" if pack else ""
         path = write_model(shuffled, folder / "a.arpa")
-        for module in (mdi.lm.arpa, mdi.lm.shard_write):
-            patch.setattr(module, "BLOCK", block)
-        patch.setattr(mdi.lm.shard_read, "PIECE", int(rng.integers(1, 40)))
-        patch.setattr(mdi.lm.shard_read, "WINDOW", int(rng.integers(20, 2000)))
+        patch.setattr(mdi.lm.arpa, "BLOCK", block)
         whole = read_arpa(path, quiet=True)
         write_arpa(whole, folder / f"one{suffix}")
-        for at, found in enumerate(
-            [read_sharded(path, Job(_made(folder / "file"), n_shards=n), quiet=True),
-             cut(whole, Job(_made(folder / "cut"), n_shards=n))]
-        ):  # fmt: skip
-            counts = found.write(str(folder / f"shards{at}{suffix}"))
-            assert counts == whole.trie.counts
-            assert members(folder / f"one{suffix}") == members(folder / f"shards{at}{suffix}")
-            assert found.worst_sum() == worst_sum(whole)
-            ids = rng.integers(-1, len(whole.vocab), 60).astype(np.int32)
-            for mine, theirs in zip(token_probs(whole, ids), token_probs(found, ids), strict=True):
-                assert np.array_equal(mine, theirs)
+        worst = worst_sum(whole)
+        with at_work(Job(_made(folder / "file"), n_shards=n)):
+            found = read_arpa(path, quiet=True)
+            assert found == whole
+            assert worst_sum(found) == worst
+            write_arpa(found, folder / f"shards{suffix}")
+            assert read_arpa(path, quiet=True) == whole  # what was kept
+        assert members(folder / f"one{suffix}") == members(folder / f"shards{suffix}")
 
 
 def _made(folder: Path) -> str:
@@ -84,11 +85,11 @@ def _made(folder: Path) -> str:
 @pytest.mark.filterwarnings("ignore::mdi.errors.ConvergenceWarning")
 @settings(max_examples=12, deadline=None)
 @given(
-    seed=st.integers(0, 2**32 - 1), order=st.integers(2, 4), closed=st.booleans(), n=st.integers(1, 4),
+    seed=st.integers(0, 2**32 - 1), order=st.integers(2, 4), closed=st.booleans(), n=st.integers(1, 9),
     prior=st.booleans(), sweep=st.booleans(),
 )  # fmt: skip
 def test_adaptation_in_shards_is_that_in_one_piece(seed, order, closed, n, prior, sweep):
-    """To the last bit, as the shards are cut where the blocks are."""
+    """To the last bit, wherever shards begin."""
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -96,36 +97,73 @@ def test_adaptation_in_shards_is_that_in_one_piece(seed, order, closed, n, prior
         text = write_text(random_text(rng, 6, 30), folder / "text")
         sets = ["1", "2-1", "3-2"] if sweep else ["2-1"]
         options = {"sigma2": 1.0 if prior else None, "max_iters": 30}
-        one = Adapter(read_arpa(path, quiet=True), [text])
-        sharded = read_sharded(path, Job(_made(folder / "shards"), n_shards=n), one.history.cuts, quiet=True)
-        many = Adapter(sharded, [text])
-        assert {shard.first for shard in sharded.shards} <= set(one.history.cuts.tolist())
         try:
-            results = list(one.sweep(sets, **options))
+            results = list(Adapter(read_arpa(path, quiet=True), [text]).sweep(sets, **options))
         except MdiError as error:
-            with pytest.raises(MdiError, match=str(error)[:20]):
-                list(many.sweep(sets, **options))
+            with at_work(Job(_made(folder / "shards"), n_shards=n)), pytest.raises(MdiError, match=str(error)[:20]):
+                list(Adapter(read_arpa(path, quiet=True), [text]).sweep(sets, **options))
             return
-        for mine, theirs in zip(results, many.sweep(sets, **options), strict=True):
-            assert theirs.problem.ngrams() == mine.problem.ngrams()
-            assert theirs.problem.dropped.reasons == mine.problem.dropped.reasons
-            assert theirs.problem.dual.active_rows == mine.problem.dual.active_rows
-            assert theirs.problem.dual.entries == mine.problem.dual.entries
-            assert np.array_equal(theirs.solution.mu, mine.solution.mu)
-            write_arpa(mine.whole, folder / "one.arpa", mine.problem.keep)
-            theirs.write(str(folder / "many.arpa"))
-            assert same_bytes(folder / "one.arpa", folder / "many.arpa")
-            # of the file, after its digits are rounded
-            assert theirs.worst_sum() == worst_sum(with_suffixes(mine.whole), as_written)
-            assert theirs.counts == mine.counts
-            assert theirs.kl == pytest.approx(mine.kl, abs=1e-9)
+        with at_work(Job(_made(folder / "shards"), n_shards=n)):
+            many = Adapter(read_arpa(path, quiet=True), [text])
+            for mine, theirs in zip(results, many.sweep(sets, **options), strict=True):
+                assert theirs.problem.ngrams() == mine.problem.ngrams()
+                assert theirs.problem.dropped.reasons == mine.problem.dropped.reasons
+                assert theirs.problem.dual.active_rows == mine.problem.dual.active_rows
+                assert theirs.problem.dual.entries == mine.problem.dual.entries
+                assert np.array_equal(theirs.solution.mu, mine.solution.mu)
+                assert theirs.whole == mine.whole
+                assert theirs.worst_sum() == mine.worst_sum()
+                assert (theirs.counts, theirs.kl) == (mine.counts, mine.kl)
+
+
+# Verbs, with files of the folder below, that shards change nothing of.
+VERBS = {
+    "delta": "adapt --delta out --min-counts 1 --sigma2 1 bg.arpa text",
+    "start": "adapt --start d.delta bg.arpa text out",
+    "sweep": "adapt --min-counts 1,2 --sigma2 1 bg.arpa text out{}",
+    "history": "adapt --history bg.arpa --sigma2 1 bg.arpa text out",
+    "smoothed": "adapt --targets smoothed --sigma2 1 bg.arpa text out.gz",
+    "fst": "adapt --format ngram --sigma2 1 bg.arpa text out",
+    "apply": "apply bg.arpa d.delta out",
+    "match": "match small.arpa bg.arpa text out",
+    "tune": "tune --max-settings 2 bg.arpa text dev out",
+    "mix": "mix --weights 0.5,0.5 --delta d.delta bg.arpa out",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    made, rng = tmp_path_factory.mktemp("verbs"), np.random.default_rng(2)
+    write_model(random_model(rng, 3, 8, closed=True), made / "bg.arpa")
+    for name, size in (("text", 200), ("dev", 20)):
+        write_text(random_text(rng, 8, size), made / name)
+    calls = "adapt --delta d.delta --min-counts 1 --sigma2 1 bg.arpa text", "prune --threshold 1e-2 bg.arpa small.arpa"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made)
+        for call in calls:
+            assert main(call.split()) == 0
+    return made
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verbs_in_shards(verb: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    for name, options in (("one", []), ("many", ["--shards", "3"])):
+        (tmp_path / name).mkdir()
+        call = [str(tmp_path / name / part) if part.startswith("out") else part for part in VERBS[verb].split()]
+        assert main([call[0], *options, *call[1:]]) == 0
+    made = [path.name for path in (tmp_path / "one").iterdir()]
+    assert made
+    assert sorted(made) == sorted(path.name for path in (tmp_path / "many").iterdir())
+    for name in made:
+        if not name.endswith((".json", ".tsv", ".svg")):
+            assert members(tmp_path / "one" / name) == members(tmp_path / "many" / name)
 
 
 @settings(max_examples=10, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1), orders=st.lists(st.integers(2, 4), min_size=2, max_size=3), n=st.integers(1, 4)
 )  # fmt: skip
-@example(seed=350, orders=[4, 3], n=2)  # a shard has histories that are not its own, and lack rows
 def test_a_mixture_in_shards_is_that_in_one_piece(seed: int, orders: list[int], n: int) -> None:
     """Over different words, and of pruned models, too."""
     rng = np.random.default_rng(seed)
@@ -154,8 +192,8 @@ def test_training_in_shards_is_that_in_one_piece(seed, order, n, known, smoothin
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folder = Path(name)
-        patch.setattr(mdi.lm.sharded_train, "BLOCK", int(rng.integers(5, 300)))
-        patch.setattr(mdi.lm.sharded_train, "PIECE", int(rng.integers(1, 20)))
+        patch.setattr(mdi.lm.blocks, "BLOCK", int(rng.integers(5, 300)))
+        patch.setattr(mdi.lm.blocks, "PIECE", int(rng.integers(1, 20)))
         text = write_text(random_text(rng, 8, 60), folder / "text")
         if pack:
             Path(text).write_bytes(gzip.compress(Path(text).read_bytes()))
@@ -175,85 +213,65 @@ def test_training_in_shards_is_that_in_one_piece(seed, order, n, known, smoothin
 
 
 class Stopping(Here):
-    """Fails at the n-th call of a function."""
+    """Fails at the first call of a function."""
 
-    def __init__(self, function: str, after: int) -> None:
-        self.function, self.left, self.calls = function, after, 0
+    def __init__(self, function: str) -> None:
+        self.function = function
 
-    def each(self, function, calls, label=""):
-        if function.__name__ == self.function:
-            self.calls += 1
-            if self.left == 0:
+    def each(self, function, calls, folder, label=""):
+        for call in calls:
+            if self.function in (function.__name__, call[0].__name__ if callable(call[0]) else ""):
                 raise MdiError("stopped")
-            self.left -= 1
-        return super().each(function, calls, label)
+            yield function(*call)
 
 
-@pytest.mark.parametrize("where", ["build", "lay_ground", "evaluate", "adapt_shard", "format_shard"])
-def test_a_job_that_failed_goes_on(where: str, tmp_path: Path) -> None:
-    """From its last evaluation, with the same result; and with another number of workers."""
+@pytest.mark.parametrize("where", ["_worst_of_shard", "_extract_shard", "_rescale_shard"])
+def test_a_job_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what it has read, and with the same result; also with another number of workers."""
     rng = np.random.default_rng(5)
     path = write_model(random_model(rng, 3, 6, closed=False), tmp_path / "bg.arpa")
     text = write_text(random_text(rng, 6, 40), tmp_path / "text")
+    read, read_text = [], mdi.lm.arpa._read_text
+    monkeypatch.setattr(mdi.lm.arpa, "_read_text", lambda path: read.append(path) or read_text(path))
 
-    def attempt(folder: Path, runner: Here, shards: int | None) -> None:
-        with job_folder(str(folder), {"same": "job"}) as place:
-            model = read_sharded(path, Job(place, runner, n_shards=shards), quiet=True)
-            Adapter(model, [text]).adapt("1", sigma2=1.0, tolerance=1e-9).write(str(tmp_path / f"{folder.name}.arpa"))
+    def attempt(name: str, runner: Here, shards: int | None) -> None:
+        with job_folder(str(tmp_path / name), {"same": "job"}) as place, at_work(Job(place, runner, n_shards=shards)):
+            model = read_arpa(path, quiet=True)
+            worst_sum(model)
+            write_arpa(Adapter(model, [text]).adapt("1", sigma2=1.0, tolerance=1e-9), tmp_path / f"{name}.arpa")
 
-    through, again = Stopping("evaluate", 10**6), Stopping("evaluate", 10**6)
-    attempt(tmp_path / "through", through, 3)
+    attempt("through", Here(), 3)
     with pytest.raises(MdiError, match="stopped"):
-        attempt(tmp_path / "stopped", Stopping(where, 5 if where == "evaluate" else 0), 3)
-    attempt(tmp_path / "stopped", again, None)
+        attempt("stopped", Stopping(where), 3)
+    attempt("stopped", Here(), None)
     assert same_bytes(tmp_path / "through.arpa", tmp_path / "stopped.arpa")
     assert not (tmp_path / "stopped").exists()
-    saved = {"evaluate": 5, "adapt_shard": through.calls, "format_shard": through.calls}.get(where, 0)
-    assert again.calls == through.calls - saved > 0 or saved == through.calls
+    assert len(read) == 2
 
 
-def test_a_plain_file_is_read_in_windows(tmp_path: Path, monkeypatch) -> None:
-    """Each by itself; one process reads what is packed, or has something odd in it."""
-    rng = np.random.default_rng(3)
-    path = Path(write_model(random_model(rng, 4, 8, closed=True), tmp_path / "a.arpa"))
-    (tmp_path / "a.gz").write_bytes(gzip.compress(path.read_bytes()))
-    lines = path.read_text().splitlines()
-    (tmp_path / "odd.arpa").write_text("\n".join(line.replace("\\2-grams:", "  \\2-grams:") for line in lines))
-    monkeypatch.setattr(mdi.lm.shard_read, "WINDOW", 300)
-    alone = []
-    cut_arpa = mdi.lm.shard_read.cut_arpa
-    monkeypatch.setattr(mdi.lm.shard_read, "cut_arpa", lambda *args: alone.append(args[0]) or cut_arpa(*args))
-    for name in ("a.arpa", "a.gz", "odd.arpa"):
-        read_sharded(str(tmp_path / name), Job(_made(tmp_path / f"{name}.job"), n_shards=3)).write(
-            str(tmp_path / "out")
-        )
-        write_arpa(read_arpa(path), tmp_path / "one")
-        assert same_bytes(tmp_path / "out", tmp_path / "one")
-    assert [Path(one).name for one in alone] == ["a.gz", "odd.arpa"]
-
-
-@pytest.mark.parametrize("where", ["count_block", "gather", "mark", "estimate_shard", "format_shard"])
+@pytest.mark.parametrize("where", ["count_block", "_worst_of_shard"])
 def test_training_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch) -> None:
     """What has been counted is not counted again, nor are packed files unpacked again."""
-    monkeypatch.setattr(mdi.lm.sharded_train, "BLOCK", 100)
+    monkeypatch.setattr(mdi.lm.blocks, "BLOCK", 100)
     text = Path(write_text(random_text(np.random.default_rng(5), 8, 60), tmp_path / "text"))
     (tmp_path / "text.gz").write_bytes(gzip.compress(text.read_bytes()))
     assert main(["train", str(text), str(tmp_path / "one.arpa")]) == 0
-    counted = []
-    stream_text = mdi.lm.sharded_train.stream_text
+    counted, stream_text, vocab = [], mdi.lm.blocks.stream_text, GrowingVocabulary(SPECIAL)
     monkeypatch.setattr(
-        mdi.lm.sharded_train, "stream_text", lambda *args: counted.append(args[0].name) or stream_text(*args)
-    )
-    stopping = Stopping(where, 1 if where == "mark" else 0)
+        mdi.lm.blocks, "stream_text", lambda *args: counted.append(args[0].name) or stream_text(*args)
+    )  # fmt: skip
 
     def attempt(runner: Here) -> None:
+        runner.workers = 2  # type: ignore[misc]
         with job_folder(str(tmp_path / "job"), {"same": "job"}) as place:
             job = Job(place, runner, n_shards=3)
-            found = mdi.lm.sharded_train.train_sharded([str(tmp_path / "text.gz")], job, 3, None, "kn", [1, 1, 2])
-            found.model.write(str(tmp_path / "many.arpa"))
+            with at_work(job), stream_blocks([str(tmp_path / "text.gz")], vocab, 3, "map", 1 << 24, job) as counts:
+                found = estimate(counts).model
+                worst_sum(found)
+                write_arpa(found, tmp_path / "many.arpa")
 
     with pytest.raises(MdiError, match="stopped"):
-        attempt(stopping)
+        attempt(Stopping(where))
     attempt(Here())
     assert len(counted) == len(set(counted)) > 3
     assert same_bytes(tmp_path / "one.arpa", tmp_path / "many.arpa")
@@ -268,20 +286,19 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_shards_fit_into_memory(tmp_path: Path) -> None:
-    weight = np.random.default_rng(0).zipf(1.5, 5000).clip(0, 10**6)
-    room = PROGRAM + BYTES_PER_ROW * int(weight.max() * 1.5)
-    parts = Job(str(tmp_path), memory=room).ranges(weight, [])
-    assert len(parts) > 1
-    assert [part.first for part in parts[1:]] == [part.end for part in parts[:-1]]
-    assert (parts[0].first, parts[-1].end) == (0, len(weight))
-    assert max(int(weight[part.first : part.end].sum()) for part in parts) <= (room - PROGRAM) // BYTES_PER_ROW
-    with pytest.raises(MdiError, match="expected at least"):
-        Job(str(tmp_path / "none"), memory=PROGRAM + 1).ranges(weight, [])
+    trie = read_arpa(write_model(random_model(np.random.default_rng(1), 3, 40, closed=True), tmp_path / "a.arpa")).trie
+    rows = sum(trie.counts[1:])
+    for wanted in (1, 3, 10):
+        memory = PROGRAM + BYTES_PER_ROW * (rows // wanted)
+        shards = Job(str(tmp_path), memory=memory).shards(trie)
+        assert wanted <= len(shards) <= wanted + 2
+        assert [first for first, _ in shards[1:]] == [end for _, end in shards[:-1]]
+        assert (shards[0][0], shards[-1][1]) == (0, trie.n_words)
 
 
 LINES = [
     ("-1 w0 w1 w9", "the word 'w9' in '-1 w0 w1 w9' is not among the 1-grams"),
-    ("-1 w1 w1 w0", "its history 'w1 w1' is not among the 2-grams"),
+    ("-1 w1 w1 w0", "'-1 w1 w1 w0': its history 'w1 w1' is not among the 2-grams"),
     ("-1 w0 w0 w0", "the 3-gram 'w0 w0 w0' appears twice"),
     ("1 w0 w0 w1", "the log10 probability 1 is positive"),
 ]
@@ -292,9 +309,11 @@ def test_what_is_wrong_with_a_file_is_said(line: str, message: str, tmp_path: Pa
     words = "".join(f"-1 {w} -1\n" for w in ("<s>", "</s>", "w0", "w1"))
     text = f"\\data\\\nngram 1=4\nngram 2=1\nngram 3=2\n\n\\1-grams:\n{words}\n\\2-grams:\n-1 w0 w0 0\n\n\\3-grams:\n"
     (tmp_path / "a.arpa").write_text(f"{text}-1 w0 w0 w0\n{line}\n\n\\end\\\n")
-    (tmp_path / "job").mkdir()
-    with pytest.raises(MdiError, match=re.escape(message)):
-        read_sharded(str(tmp_path / "a.arpa"), Job(str(tmp_path / "job"), n_shards=2))
+    with pytest.raises(MdiError, match=re.escape(f"a.arpa:17: {message}")):
+        read_arpa(tmp_path / "a.arpa")
+    with at_work(Job(_made(tmp_path / "job"), n_shards=2)), pytest.raises(MdiError, match=re.escape(message)) as found:
+        read_arpa(tmp_path / "a.arpa")
+    assert "a.arpa:17: " in str(found.value)
 
 
 def test_too_little_memory_for_the_program_itself(tmp_path, capsys):

@@ -1,0 +1,209 @@
+"""What the dual passes through: the entries of the active histories, which shards extract (mdi/lm/shards.py).
+
+Of the whole model the dual needs the *entries* (cell, a) of histories that carry mass and have rows, and of those they
+back off to: 12 bytes each, and as many as the text has histories, not as the model has n-grams. They are kept by the
+last word v of their history: all that back off to each other are side by side, the short ones first, and the cells of
+n-grams of order 2 and more are touched by the histories of one v only. So blocks of words can be passed through by
+threads, each with its own sums for the cells of order 1, and what several shards extract is put together end to end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from mdi.adaptation.constraints import Constraints
+from mdi.kernels import entries as kernels
+from mdi.kernels.dual import Histories
+from mdi.kernels.entries import ActiveLevel, RowCells
+from mdi.lm.model import NgramModel
+from mdi.lm.shards import Shard, over_shards, own_hists
+from mdi.lm.trie import NONE, Array, Trie, blocks
+from mdi.threads import each_in_threads
+
+# Work is split into blocks, this many at most, whatever the number of threads, so that results do not depend on it.
+BLOCKS = 16
+SMALL_BLOCK = 1 << 14
+
+
+@dataclass(frozen=True)
+class Entries:
+    """All active histories but the empty one."""
+
+    histories: Histories
+    bounds: Array  # the words of block b are bounds[b] .. bounds[b + 1]
+    mass0: float  # p~ that is as good on the empty history
+    log_fixed: float  # what is left of sum p~(h) log Z(h) for histories without rows
+    rows: int  # of the active histories, and words
+
+    @property
+    def blocks(self) -> int:
+        return len(self.bounds) - 1
+
+
+@dataclass(frozen=True)
+class Carried:
+    """p~ by the histories that are active. Lists are by length."""
+
+    hists: list[Array]  # those that carry mass and have rows, and those they back off to, ascending
+    mass: list[Array]  # of each
+    mass0: float  # of the empty history
+    unused: Array  # by word: that of histories that end in it and are not active, which is as good on the empty one
+    log_fixed: float  # sum p~(h) log bow(h) of histories without rows
+
+
+def carried(model: NgramModel, mass: list[Array]) -> Carried:
+    """`mass[j]` is p~ on the histories of length j of the model's trie."""
+    folded, log_fixed, unused = _folded(model, mass)
+    hists = _active(model.trie, folded)
+    here = [part[some] for part, some in zip(folded[1:], hists[1:], strict=True)]
+    return Carried(hists, [NONE, *here], float(mass[0][0]), unused, log_fixed)
+
+
+def extract(model: NgramModel, mass: Carried, constraints: Constraints, cuts: Array | None = None) -> Entries:
+    """The entries of the active histories. `cuts`: words at which blocks begin, and the number of words; without them
+    blocks are cut here, by the work in them."""
+    trie = model.trie
+    found = over_shards(_extract_shard, trie, model, mass.hists, mass.mass, constraints, label="extracting entries")
+    histories, used = _joined([part[0] for part in found]), np.concatenate([part[1] for part in found])
+    rows = trie.n_words + sum(part[2] for part in found)
+    if cuts is None:
+        bounds = np.array(_blocks(histories))
+        cuts = np.array([0, *used[bounds[1:-1]], trie.n_words])
+    else:
+        bounds = np.searchsorted(used, cuts)
+    unused = np.array([float(block.sum()) for block in np.split(mass.unused, cuts[1:-1])])
+    some = np.flatnonzero((np.diff(bounds) > 0) | (unused > 0))
+    mass0 = mass.mass0
+    for part in unused[some].tolist():
+        mass0 += part
+    return Entries(histories, np.append(bounds[some], bounds[-1]), mass0, mass.log_fixed, rows)
+
+
+def _folded(model: NgramModel, mass: list[Array]) -> tuple[list[Array], float, Array]:
+    """A history without rows has Z(h) = bow(h) Z(h') whatever mu is: its mass is as good on h', where it is added (and
+    left here, as such histories are not active). Returns (mass, what is left of sum p~(h) log Z(h), mass by word that
+    goes to the empty history)."""
+    trie = model.trie
+    folded = [*(part.copy() for part in mass[: trie.order - 1]), mass[trie.order - 1]]
+    log_fixed = 0.0
+    for j in range(trie.order - 1, 0, -1):
+        log_fixed += kernels.fold_mass(trie.level(j + 1), model.bow[j], folded[j], folded[j - 1])
+    unused = np.zeros(trie.n_words)
+    if trie.order > 1:
+        unused = np.where(np.diff(trie.begin[2]) == 0, folded[1], 0.0)
+    return folded, log_fixed, unused
+
+
+def _active(trie: Trie, mass: list[Array]) -> list[Array]:
+    """Histories of each length >= 1 that carry mass and have rows, and those they back off to."""
+    active = [NONE] * trie.order
+    needed = np.zeros(0, bool)
+    for j in range(trie.order - 1, 0, -1):
+        here = (mass[j] > 0) & (trie.begin[j + 1][1:] > trie.begin[j + 1][:-1])
+        if len(needed):
+            here |= needed
+        active[j] = np.flatnonzero(here).astype(np.int32)
+        needed = np.zeros(trie.n_hist(j - 1), bool)
+        needed[trie.back[j][active[j]]] = True
+    return active
+
+
+def _extract_shard(
+    shard: Shard, model: NgramModel, active: list[Array], mass: list[Array], constraints: Constraints
+) -> tuple[Histories, Array, int]:
+    """(active histories of the shard, the words that they end in, their rows). `active`, and p~ on them, of all."""
+    trie, n = model.trie, model.order
+    own = [slice(*np.searchsorted(active[j], own_hists(trie, j, shard))) for j in range(1, n)]
+    active = [NONE, *(part[here] for part, here in zip(active[1:], own, strict=True))]
+    mass = [NONE, *(part[here] for part, here in zip(mass[1:], own, strict=True))]
+    # Where the histories of length j that end in word v begin among the active ones, and where they go.
+    size = [np.diff(np.searchsorted(active[j], trie.first_hists(j))) for j in range(1, n)]
+    used = np.flatnonzero(sum(size, np.zeros(trie.n_words, np.int64)))
+    size = [part[used] for part in size]
+    first = np.concatenate([[1], 1 + np.cumsum(sum(size, np.zeros(len(used), np.int64)))])
+    start = first[:-1].copy()
+    top = start
+    place = [np.zeros(1, np.int64)]
+    for part in size:
+        top = start.copy()
+        place.append(np.repeat(start, part) + np.arange(part.sum()) - np.repeat(np.cumsum(part) - part, part))
+        start += part
+    n_hist = int(first[-1])
+    back, bow, hist_mass = np.zeros(n_hist, np.int32), np.zeros(n_hist), np.zeros(n_hist)
+    fixed, count = np.zeros(n_hist), np.zeros(n_hist, np.int64)
+
+    cells = np.full(trie.n_words, -1, np.int32)
+    cells[constraints.row[1]] = np.arange(len(constraints.row[1]), dtype=np.int32)
+    lower, levels, rows = RowCells(np.zeros(2, np.int64), cells), [], 0
+    for j in range(1, n):
+        k, hists, to = j + 1, active[j], place[j]
+        shorter = trie.back[j][hists]
+        which = np.zeros(len(hists), np.int64) if j == 1 else np.searchsorted(active[j - 1], shorter)
+        back[to], bow[to], hist_mass[to] = place[j - 1][which], model.bow[j][hists], mass[j]
+        constrained = (constraints.row[k], constraints.first[k]) if k <= constraints.order else (NONE, 0)
+        shift = lower.begin[which] - trie.begin[j][shorter]
+        level = ActiveLevel(model.level(k), hists, to, shift, lower.cell, *constrained)
+        begin, cells = kernels.row_cells(level, count, k < n)
+        levels.append((level, list(blocks(begin))))
+        rows += int(begin[-1])
+        lower = RowCells(begin, cells)
+    begin = np.zeros(n_hist + 1, np.int64)
+    np.cumsum(count, out=begin[1:])
+    cell, a = np.empty(begin[-1], np.int32), np.empty(begin[-1])
+    histories = Histories(first, top, back, bow, hist_mass, fixed, begin, cell, a)
+    del lower, cells
+    while levels:  # from the longest: the cells that it needed of the next shorter go before that has its entries
+        level, parts = levels.pop()
+        each_in_threads(partial(_fill_entries, level, histories), parts)
+        del level
+    return histories, used, rows
+
+
+def _fill_entries(level: ActiveLevel, histories: Histories, block: tuple[int, int]) -> None:
+    """Those of some of the level's histories."""
+    here = slice(*block)
+    hists, begin = level.hists[here], level.model.trie.begin
+    own = slice(*np.searchsorted(level.own, begin[[hists[0], hists[-1] + 1]]).tolist())
+    part = level._replace(
+        hists=hists, place=level.place[here], shift=level.shift[here],
+        own=level.own[own], own_first=level.own_first + own.start,
+    )  # fmt: skip
+    kernels.fill_entries(part, histories)
+
+
+def _joined(parts: list[Histories]) -> Histories:
+    """The histories of all shards, end to end. Number 0, the empty history, is in each."""
+    if len(parts) == 1:
+        return parts[0]
+    before = np.cumsum([0, *(len(part.back) - 1 for part in parts)])
+    entries = np.cumsum([0, *(len(part.cell) for part in parts)])
+    shifted = list(zip(parts, before.tolist(), entries.tolist(), strict=False))
+    ends = [part.first[:-1] + n for part, n, _ in shifted]
+    return Histories(
+        first=np.append(np.concatenate(ends), 1 + before[-1]),
+        top=np.concatenate([part.top + n for part, n, _ in shifted]),
+        back=_end_to_end([np.where(part.back > 0, part.back + np.int32(n), np.int32(0)) for part, n, _ in shifted]),
+        bow=_end_to_end([part.bow for part in parts]),
+        mass=_end_to_end([part.mass for part in parts]),
+        fixed=_end_to_end([part.fixed for part in parts]),
+        begin=np.concatenate([[0, 0], *(part.begin[2:] + e for part, _, e in shifted)]),
+        cell=np.concatenate([part.cell for part in parts]),
+        a=np.concatenate([part.a for part in parts]),
+    )
+
+
+def _end_to_end(parts: list[Array]) -> Array:
+    return np.concatenate([parts[0][:1], *(part[1:] for part in parts)])
+
+
+def _blocks(hist: Histories) -> list[int]:
+    """Cuts the words into blocks of about equally many entries and histories."""
+    work = hist.begin[hist.first[:-1]] + hist.first[:-1]
+    all_work = int(hist.begin[-1]) + len(hist.back)
+    if not len(work):
+        return [0, 0]
+    cuts = np.linspace(0, all_work, min(BLOCKS, 1 + all_work // SMALL_BLOCK) + 1)[1:-1]
+    return sorted({0, len(work), *np.searchsorted(work, cuts).tolist()})
