@@ -59,7 +59,7 @@ def test_small_windows_and_shuffled_lines_read_the_same(seed: int, order: int, w
             gram: model[gram] for gram in sorted(model, key=lambda gram: (len(gram), len(gram) > 1 and rng.random()))
         }
         other = write_model(shuffled, Path(folder) / "b.arpa")
-        patch.setattr(mdi.lm.arpa, "_WINDOW", window)
+        patch.setattr(mdi.lm.arpa_lines, "WINDOW", window)
         patch.setattr(mdi.lm.arpa, "THREADS", threads)
         for again in (read_arpa(path, quiet=True), read_arpa(other, quiet=True)):
             assert again.vocab.words == whole.vocab.words
