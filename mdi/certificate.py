@@ -16,7 +16,7 @@ from typing import Any
 from mdi.errors import MdiError
 from mdi.files import discard, is_stream, read_json, writing, written
 
-_PACKAGES = ("mdi-lm", "numpy", "numba", "scipy")
+_PACKAGES = ("mdi-lm", "numpy", "numba")
 
 
 def certificate_of(path: str) -> list[str]:

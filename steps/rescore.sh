@@ -1,20 +1,18 @@
 #!/usr/bin/env bash
 # Another language model for lattices: the old one's scores out, the new one's in.
 # Usage: steps/rescore.sh [options] --words words.txt OLD.arpa[.gz] NEW.arpa[.gz] IN OUT
-# IN and OUT are folders with lat.1.gz, lat.2.gz ... and num_jobs. Both backends give the same best paths and costs.
+# IN and OUT are folders with lat.1.gz, lat.2.gz ... and num_jobs.
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
 # shellcheck source=utils/kaldi.sh
 . "$mdi_root/utils/kaldi.sh"
 
-backend=mdi  # kaldi: lattice-lmrescore with the old G.fst, lattice-lmrescore-const-arpa with the new model
 words=""  # symbol table of the lattices
-rescore_script=""  # kaldi: of the recipe, steps/lmrescore_const_arpa.sh, instead of calling these two programs here
-old_scores=cheapest  # how the old scores got in: by decoding (cheapest), or by rescoring (exact: mdi only)
-nj=1  # mdi: archives at a time; kaldi: one job per archive
-cmd=run.pl  # kaldi, mdi: run.pl, queue.pl, slurm.pl with options
-egs_dir=${egs_dir:-}  # kaldi: the recipe (KALDI_ROOT/egs/wsj/s5)
+old_scores=cheapest  # how the old scores got in: by decoding (cheapest), or by rescoring (exact)
+nj=1  # archives at a time
+cmd=run.pl  # run.pl, or queue.pl, slurm.pl with options: one job per archive
+egs_dir=${egs_dir:-}  # where utils/queue.pl and the like are: a recipe (KALDI_ROOT/egs/wsj/s5)
 parse_options "$@"
 need_arguments 4
 if [[ -z $words ]]; then wrong_usage; fi
@@ -26,63 +24,15 @@ log_to "$to/log/rescore.log"
 jobs=$(whole_number "$from/num_jobs")
 rm -f -- "$to"/lat.*.gz # of an earlier decoding into more jobs
 
-case $backend in
-  mdi | vosk)
-    need_mdi
-    options=(--words "$words" --old-lm "$old" --new-lm "$new" --old-scores "$old_scores")
-    if [[ $cmd == run.pl ]]; then # what mdi does itself, with the models read once
-      mdi rescore "${options[@]}" --nj "$nj" "$from" "$to"
-    else
-      run_jobs "JOB=1:$jobs" "$to/log/rescore.JOB.log" \
-        "$(command -v mdi)" rescore "${options[@]}" "$from/lat.JOB.gz" "$to/lat.JOB.gz" \
-        || fail "a job failed; see $to/log/rescore.*.log"
-    fi
-    ;;
-  kaldi)
-    [[ $old_scores == cheapest ]] \
-      || fail "--old-scores $old_scores; lattice-lmrescore takes out the cheapest paths of G.fst" 2
-    need_kaldi arpa2fst arpa-to-const-arpa fstproject lattice-lmrescore lattice-lmrescore-const-arpa
-    label() { awk -v w="$1" '$1 == w {print $2}' "$words"; }
-    bos=$(label '<s>') eos=$(label '</s>') unk=$(label '<unk>')
-    unk=${unk:-$(label '<UNK>')}
-    [[ -n $bos && -n $eos ]] || fail "$words has no <s> or </s>; lattice-lmrescore-const-arpa needs both"
-    # as two lang folders, of which only this is read
-    mkdir -p "$to/old" "$to/new"
-    cp "$words" "$to/old/words.txt"
-    cp "$words" "$to/new/words.txt"
-    gzip -cdf -- "$old" \
-      | arpa2fst --disambig-symbol='#0' --read-symbol-table="$words" - "$to/old/G.fst" 2> "$to/log/arpa2fst.log"
-    gzip -cdf -- "$new" | (cd "$egs_dir" && utils/map_arpa_lm.pl "$words") 2> "$to/log/map_arpa_lm.log" \
-      | arpa-to-const-arpa --bos-symbol="$bos" --eos-symbol="$eos" --unk-symbol="${unk:--1}" - "$to/new/G.carpa" \
-        2> "$to/log/arpa-to-const-arpa.log"
-    if [[ -n $rescore_script ]]; then
-      need_files "$egs_dir/$rescore_script"
-      # the data folder is for scoring alone
-      in_egs "$rescore_script" --cmd "$cmd" --skip-scoring true "$to/old" "$to/new" - "$from" "$to" >&2 || {
-        rm -f "$to/num_jobs" # written first; here it means that the folder is finished
-        fail "$rescore_script failed; see $to/log"
-      }
-    else
-      # What lmrescore_const_arpa.sh does, with two faults of it mended: OpenFst 1.8 has another name for the option of
-      # fstproject, and a program that fails within the pipe makes the job fail.
-      fstproject --project_type=output "$to/old/G.fst" "$to/old/words.fst" 2> /dev/null \
-        || fstproject --project_output=true "$to/old/G.fst" "$to/old/words.fst"
-      # shellcheck disable=SC2086  # $cmd is a command with its options
-      in_egs $cmd "JOB=1:$jobs" "$to/log/rescorelm.JOB.log" \
-        set -o pipefail '&&' lattice-lmrescore --lm-scale=-1.0 "ark:gunzip -c $from/lat.JOB.gz|" \
-        "$to/old/words.fst" ark:- '|' \
-        lattice-lmrescore-const-arpa --lm-scale=1.0 ark:- "$to/new/G.carpa" "ark:|gzip -c > $to/lat.JOB.gz"
-    fi
-    for ((n = 1; n <= jobs; n++)); do
-      if grep -E '^ERROR|failed for [1-9]|Empty lattice' "$to/log/rescorelm.$n.log" >&2; then
-        rm -f "$to/num_jobs"
-        fail "lattices were lost; see $to/log/rescorelm.$n.log"
-      fi
-    done
-    ;;
-  *) fail "--backend $backend; expected mdi or kaldi" 2 ;;
-esac
+need_mdi
+options=(--words "$words" --old-lm "$old" --new-lm "$new" --old-scores "$old_scores")
+if [[ $cmd == run.pl ]]; then # what mdi does itself, with the models read once
+  mdi rescore "${options[@]}" --nj "$nj" "$from" "$to"
+else
+  run_jobs "JOB=1:$jobs" "$to/log/rescore.JOB.log" \
+    "$(command -v mdi)" rescore "${options[@]}" "$from/lat.JOB.gz" "$to/lat.JOB.gz" \
+    || fail "a job failed; see $to/log/rescore.*.log"
+fi
 check_lattices "$to" "$jobs"
-rm -rf "$to/old" "$to/new" # as large as the models
 # last: whoever finds it may take the folder for finished
 cp "$from/num_jobs" "$to/num_jobs"

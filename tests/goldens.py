@@ -13,6 +13,8 @@ from mdi.lm.arpa import read_arpa
 from mdi.lm.model import NgramModel
 
 DATA = Path(__file__).parent / "data"
+HARDENING = DATA / "hardening"
+GOOD, SHORT_TEXT = str(HARDENING / "good.arpa"), str(HARDENING / "tiny.txt")
 DEV, TEST = str(DATA / "text" / "dev.txt"), str(DATA / "text" / "test.txt")
 
 

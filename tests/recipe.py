@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-TINY = ("--corpus", "demo", "--tiny", "true")
+TINY = ("--tiny", "true")
 
 
 def environment() -> dict[str, str]:
@@ -26,6 +26,11 @@ def run(
     return subprocess.run(
         command, cwd=folder, capture_output=True, text=True, env=environment() | variables, timeout=1800
     )
+
+
+def run_mdi(*arguments: object, **options) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "mdi", *map(str, arguments)]
+    return subprocess.run(command, text=True, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
 
 
 def leftovers(folder: Path) -> list[Path]:

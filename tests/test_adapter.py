@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import oracle
 import pytest
+from goldens import GOOD, SHORT_TEXT
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
@@ -404,3 +405,14 @@ def test_an_output_that_is_a_link_to_a_folder(tmp_path, capsys):
     assert main(["adapt", background, text, str(tmp_path / "out.arpa")]) == 1
     assert f"is a link to the folder {tmp_path / 'folder'}; name a file in it" in capsys.readouterr().err
     assert not any((tmp_path / "folder").iterdir())
+
+
+def test_a_certificate_does_not_disturb_the_next_adaptation(monkeypatch):
+    """In a sweep it is made in another thread, while the same arrays are used for the next set."""
+    from mdi.adaptation.adapter import adapt
+    from mdi.adaptation.dual import Dual
+    from mdi.adaptation.table import certificate
+
+    adapted = adapt(GOOD, SHORT_TEXT, 1, sigma2=1)
+    monkeypatch.delattr(Dual, "evaluate")
+    assert 0 < certificate(adapted)["rounding_error"] < 1e-12

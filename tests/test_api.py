@@ -19,7 +19,6 @@ import pytest
 
 import mdi
 from mdi.adaptation.adapter import OneAdaptation
-from mdi.adaptation.solver import SOLVERS
 from mdi.fst.formats import FORMATS
 from mdi.lm.estimate import SMOOTHING
 
@@ -41,7 +40,7 @@ def test_the_tutorial_runs_as_it_stands() -> None:
 
 def test_tables_and_formulas_of_the_documentation_are_whole() -> None:
     """What has been wrapped as if it were prose is no table and no formula any more."""
-    tables = {"mdi.lm.estimate": SMOOTHING, "mdi.adaptation.solver": tuple(SOLVERS), "mdi.fst.formats": FORMATS}
+    tables = {"mdi.lm.estimate": SMOOTHING, "mdi.fst.formats": FORMATS}
     for module, names in tables.items():
         doc = inspect.getdoc(importlib.import_module(module)) or ""
         assert set(names) <= set(re.findall(r"^    (\S+)  ", doc, re.MULTILINE)), module
@@ -76,7 +75,6 @@ def test_importing_is_instant_and_pandas_waits() -> None:
     [
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, targets="smothed"), "targets='smothed'; expected ml or smoothed"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, oov="mpa"), "oov='mpa'; expected map, drop or error"),
-        (lambda bg: mdi.SolverSettings(method="newton"), "method='newton'; expected partition, gis"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=-1), "sigma2=-1; expected a positive number"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=math.inf), "sigma2=inf"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=[1, 0]), "sigma2=0; expected a positive number"),

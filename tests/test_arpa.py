@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import oracle
 import pytest
+from goldens import GOOD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_model, write_model
@@ -208,3 +209,9 @@ def test_binary_models_are_recognised(tmp_path: Path) -> None:
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(MdiError, match=r"nowhere\.arpa: No such file"):
         read_arpa("nowhere.arpa")
+
+
+def test_infinite_weights_are_refused(tmp_path):
+    (tmp_path / "lm").write_text(Path(GOOD).read_text().replace("w000\t0.3290587", "w000\t400"))
+    with pytest.raises(MdiError, match=r"over 10\^308"):
+        read_arpa(tmp_path / "lm")

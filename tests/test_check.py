@@ -81,3 +81,15 @@ def test_everything_that_can_be_odd(capsys: pytest.CaptureFixture[str], tmp_path
     assert "words.txt has no <s> and no </s>" in said
     assert "2 words are not in words.txt: 'b', 'c'; arpa2fst drops 4 n-grams" in said
     assert "1 words of words.txt are not in the model ('z')" in said
+
+
+def test_check_adds_up_where_a_difference_would_have_no_digits(tmp_path, capsys):
+    """After 'a' the weight is 10^13: p(b) = 10^-13 is left. A sum as a difference would be wrong in the third digit."""
+    model = "\\data\\\nngram 1=4\nngram 2=2\n\n\\1-grams:\n{}\ta\t{}\n-13\tb\n-0.30103\t</s>\n-99\t<s>\n\n"
+    model += "\\2-grams:\n-0.30103\ta a\n-0.60206\ta </s>\n\n\\end\\\n"
+    path = tmp_path / "lm"
+    path.write_text(model.format("-0.3010300", "12.39794"))
+    assert main(["check", str(path)]) == 0
+    path.write_text(model.format("-0.3010300", "12.4"))  # 0.5% too much of a quarter
+    assert main(["check", str(path)]) == 1
+    assert "0.0012 (after 'a')" in capsys.readouterr().out

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from recipe import ROOT
+
 import mdi.compile
 import mdi.kernels
 from mdi.kernels import cache_folder
@@ -81,3 +83,19 @@ def test_a_change_in_any_kernel_compiles_all_again():
     stamp = parse_counts._cache._impl.locator.get_source_stamp()
     modules = Path(mdi.kernels.__file__).parent.glob("*.py")
     assert {name for name, _, _ in stamp} == {path.name for path in modules}
+
+
+def test_nowhere_to_keep_what_is_compiled(tmp_path):
+    """Costs time, not the run."""
+    script = """if True:
+        import os
+        os.access = lambda *_: False  # neither the package nor any folder can be written
+        from mdi.kernels.trie import bisect
+        import numpy as np
+        print(bisect(np.arange(9), 0, 9, 5), bisect.stats.cache_path)
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in ("MDI_CACHE", "NUMBA_CACHE_DIR")}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**environment, "HOME": "/proc"}, cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, "5 None\n"), done.stderr

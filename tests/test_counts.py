@@ -9,12 +9,14 @@ import re
 import dense_estimate
 import numpy as np
 import pytest
-from goldens import DATA
+from goldens import DATA, GOOD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_text, write_text
 
+from mdi.cli import main
 from mdi.errors import MdiError
+from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import Counts, count_text, read_counts, stream_text, write_counts, writing_counts
 from mdi.lm.external import ExternalCounter
 from mdi.lm.text import SPECIAL
@@ -158,3 +160,26 @@ def test_many_words(tmp_path):
     assert counts.trie.counts == [20004, 60000]
     write_counts(counts, str(tmp_path / "counts"))
     assert to_dict(read_counts(str(tmp_path / "counts"), GrowingVocabulary(SPECIAL), 2)) == to_dict(counts)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("zz\t5\nyy\t6\n", "11 of 11 in-domain words are outside the vocabulary"),
+        ("w001\t5\n<s>\t3\nw001 <s>\t6\n", "expected <s> only as a first word"),
+        ("</s>\t5\nw001\t3\n</s> w001\t6\n", "expected <s> only as a first word"),
+        ("w001\t5\nw0\0\t3\n", ":2: a NUL byte"),
+        ("w001\t1e308\nw002\t1e308\n</s>\t1e308\n", "sum to more than 1e+18"),
+        ("zz\t1e308\nyy\t1e308\n", "sum to more than 1e+18"),
+    ],
+)
+def test_counts_are_checked_as_text_is(content, message, tmp_path, capsys):
+    (tmp_path / "counts").write_text(content)
+    assert main(["adapt", "--counts", str(tmp_path / "counts"), GOOD, str(tmp_path / "out")]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_byte_order_mark_is_no_part_of_a_word(tmp_path):
+    (tmp_path / "counts").write_bytes(b"\xef\xbb\xbfw001\t5\n")
+    assert read_counts(str(tmp_path / "counts"), read_arpa(GOOD).vocab, 1).stats.oov == 0

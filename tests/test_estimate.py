@@ -197,3 +197,10 @@ def test_fractional_counts_with_witten_bell(tmp_path):
     assert {ngram[0]: p for ngram, (p, _) in to_dict(model).items()} == pytest.approx(
         {"<s>": 0.0, "</s>": 0.125, "<unk>": 0.5, "a": 0.375}
     )
+
+
+def test_large_counts_are_smoothed_in_no_time():
+    counts = count_text(["a b a", "b b a"], ["a", "b"], 2)
+    large = type(counts)(counts.vocab, counts.trie, [c * 1e15 for c in counts.count], counts.stats)
+    model = estimate(large, "kn-interpolated", [1, 1]).model
+    assert all(np.isfinite(p).all() for p in model.p[1:])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from recipe import ROOT, TINY, environment, leftovers, run
@@ -49,8 +51,25 @@ def test_killed_in_every_stage_it_goes_on_to_the_same_table(tiny, tmp_path):
 
 
 def test_verbs_killed_at_any_moment():
-    """Hundreds of times: python3 tests/kills.py."""
-    command = [sys.executable, str(ROOT / "tests" / "kills.py"), "--times", "3", "adapt", "vosk"]
+    """Hundreds of times: python3 tests/stress/kills.py."""
+    command = [sys.executable, str(ROOT / "tests" / "stress" / "kills.py"), "--times", "3", "adapt", "vosk"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert [line.split("\t")[3] for line in done.stdout.splitlines()] == ["0", "0"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_verbs_on_a_machine_that_fails():
+    """All verbs, at every call: python3 tests/stress/faults.py."""
+    command = [
+        sys.executable,
+        str(Path(__file__).parent / "stress" / "faults.py"),
+        "vocab",
+        "prune",
+        "delta",
+        "vosk-put",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [line.split("\t")[2] for line in done.stdout.splitlines()] == ["0"] * 4

@@ -8,6 +8,7 @@ from dataclasses import replace
 import kaldialign
 import numpy as np
 import pytest
+from goldens import HARDENING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lattice_data import LAT, PENALTIES, WEIGHTS, best_costs, best_words, lattice_of, lattices, table
@@ -172,3 +173,47 @@ def test_an_arc_out_of_range_is_refused():
     lattice = small()
     with pytest.raises(MdiError, match="leads to"):
         tidy(replace(lattice, arcs=lattice.arcs._replace(dest=lattice.dest + 1)))
+
+
+@pytest.mark.parametrize("name", ["t_biglabel2", "b_neglabel", "b_negstates", "b_nonutf", "t_only", "t_dotstate"])
+def test_damaged_lattices_are_refused(name):
+    with pytest.raises(MdiError):
+        list(read_lattices(str(HARDENING / name)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0 1 4294967301 1,1,1",
+        "0 1 -1 1,1,1",
+        "0 1 1 nan,1,1",
+        "0 1 1 1,1,99999999999",
+        "0 1 1 1,1,1_-2",
+        "0 1e0 1 1,1,",
+    ],
+)
+def test_bad_lines_of_lattices(line, tmp_path):
+    (tmp_path / "lat").write_text(f"u \n{line}\n1 0,0,\n\n")
+    with pytest.raises(MdiError, match="expected 'from to word"):
+        list(read_lattices(str(tmp_path / "lat")))
+
+
+def test_a_plain_lattice_has_frames_only_where_it_reads_them():
+    """What a decoder hands over; there was room for more frames, with anything in it."""
+    import struct
+
+    from mdi.fst.openfst import fst_header
+    from mdi.speech.lattice_files import parse_fst
+
+    arcs = b"".join(struct.pack("<iiffi", 0, 1, 1.0, 2.0, 1) for _ in range(1000))
+    body = struct.pack("<ffq", np.inf, np.inf, 1000) + arcs + struct.pack("<ffq", 0.0, 0.0, 0)
+    data = fst_header("lattice4", 0, 2, 1000) + body
+    np.full(4000, -1, np.int32)  # memory that is handed out again
+    lattice = parse_fst(data, "u")
+    assert (lattice.n_arcs, len(lattice.frames)) == (1000, 0)
+
+
+def test_numbers_of_states_cost_no_memory(tmp_path):
+    (tmp_path / "lat").write_text("u \n7 2000000000 1 1,1,1\n2000000000 0,0,\n\n")
+    (lattice,) = read_lattices(str(tmp_path / "lat"))
+    assert (lattice.n_states, lattice.n_arcs) == (2, 1)

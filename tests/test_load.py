@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import recheck
+from goldens import SHORT_TEXT
 
 from mdi.cli import main
 from mdi.lm.text import Text
@@ -48,3 +52,21 @@ def test_a_long_line_takes_room_for_the_words_that_it_may_have(tmp_path):
     assert sum(map(len, Text(str(path), vocab))) == 200_002
     assert len(vocab.offset) <= 2 + path.stat().st_size // 2 + 8
     assert vocab.n == 3
+
+
+def test_a_line_of_a_million_words_and_orders_one_and_eight(tmp_path, capsys):
+    text = tmp_path / "text"
+    text.write_text("a b c d\n" * 20 + " ".join(["a b b c"] * 250_000) + "\n")
+    for order in ("1", "8"):
+        out = str(tmp_path / f"{order}.arpa")
+        assert main(["train", "--order", order, "--memory", "100M", str(text), out]) == 0
+        assert main(["adapt", "--min-counts", "1", "--sigma2", "1", out, str(text), f"{out}.adapted"]) == 0
+        assert main(["check", f"{out}.adapted"]) == 0
+
+
+def test_ten_runs_at_once_leave_one_whole_model(tmp_path):
+    command = [sys.executable, "-m", "mdi", "train", SHORT_TEXT, str(tmp_path / "out")]
+    runs = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(10)]
+    assert [run.wait() for run in runs] == [0] * 10
+    assert main(["check", str(tmp_path / "out")]) == 0
+    assert not list(tmp_path.glob(".*"))

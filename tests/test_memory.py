@@ -41,7 +41,7 @@ from mdi.lm.trie import (
     with_histories,
 )
 
-UTILS = Path(__file__).parent.parent / "utils"
+BENCH = Path(__file__).parent.parent / "utils" / "bench"
 SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 5), st.booleans())
 
 
@@ -192,7 +192,7 @@ def test_the_compiler_works_after_its_code_has_left_memory() -> None:
 def test_adapting_takes_some_thirty_bytes_per_ngram(tmp_path: Path) -> None:
     """2M n-grams beside Python and the kernels: about 180 MB, where it took 270 before."""
     arpa, text = tmp_path / "bg.arpa", tmp_path / "in.txt"
-    make = [sys.executable, str(UTILS / "make_synthetic_lm.py"), "--ngrams", "2e6", "--text", str(text)]
+    make = [sys.executable, str(BENCH / "make_synthetic_lm.py"), "--ngrams", "2e6", "--text", str(text)]
     subprocess.run([*make, "--text-words", "5e4", str(arpa)], check=True)
     command = [sys.executable, "-m", "mdi", "adapt", str(arpa), str(text), str(tmp_path / "out.arpa")]
     # a process starts with the peak of the one that starts it, and this one may have grown large: so by a small one

@@ -109,8 +109,6 @@ def adapted(seed: int, folder: Path) -> str:
         options += ["--sigma2", chance.choice(["1e-9", "0.1", "1", "1e9"])]
     if chance.random() < 0.2:
         options += ["--targets", "smoothed"]
-    if chance.random() < 0.2:
-        options += ["--solver", chance.choice(["gis", "lbfgs"])]
     if chance.random() < 0.3:
         options += ["--renormalize", "true"]
     if chance.random() < 0.15:

@@ -43,7 +43,7 @@ def test_the_first_five_minutes(tmp_path: Path) -> None:
     assert said
     assert f"{before:.0f}" == said[1]
     assert f"{after:.1f}" == said[2]
-    folder = tmp_path / "data/demo-tiny/commons"
+    folder = tmp_path / "data/tiny"
     done = subprocess.run([sys.executable, "-c", python], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout.split()[0]) == pytest.approx(after, rel=1e-4)
@@ -76,6 +76,7 @@ def test_what_readme_names_is_there() -> None:
         assert (ROOT / name).exists(), name
     for name in re.findall(r"`((?:lm|adaptation|fst|speech)/\w+)`", section("The house")):
         assert (ROOT / "mdi" / f"{name}.py").exists(), name
-    options = re.findall(r"^(\w+)=", (ROOT / "run.sh").read_text(), re.MULTILINE)
+    declared = (ROOT / "run.sh").read_text() + (ROOT / "local/conf/schema.sh").read_text()
+    options = re.findall(r"^(\w+)=", declared, re.MULTILINE)
     for option in re.findall(r"--([a-z][a-z-]*)", section("The recipe")):
         assert option.replace("-", "_") in options or option == "help", option

@@ -1,4 +1,4 @@
-"""run.sh from data to the table: the demo in miniature, one's own text, Kaldi recipes from both roots,
+"""run.sh from data to the table: the very small corpus, one's own text, Kaldi recipes from both roots,
 interruptions."""
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def figures(folder, corpus):
     return {(row["test_set"], row["model"]): row for row in csv.DictReader(io.StringIO(text))}
 
 
-# ---- the demo, stage by stage: the fixture `tiny` is in conftest.py
+# ---- the very small corpus, stage by stage: the fixture `tiny` is in conftest.py
 
 
 def test_every_stage_leaves_its_files(tiny):
     folder, calls = tiny
-    exp, data = folder / "exp/demo-tiny/commons", folder / "data/demo-tiny/commons"
-    for path in ("train.txt.gz", "vocab.txt", "words.txt", "lexicon.txt", "speech/dev/wav.scp", "background.txt.gz"):
+    exp, data = folder / "exp/tiny", folder / "data/tiny"
+    for path in ("train.txt.gz", "vocab.txt", "words.txt", "lattices/dev/lat.1.gz", "background.txt.gz"):
         assert (data / path).exists()
     for path in (
         "lm/in",
@@ -44,7 +44,6 @@ def test_every_stage_leaves_its_files(tiny):
         "mdi/mdi.2-2-2",
         "mdi/prior",
         "mdi/best",
-        "first/default",
         "first/mdi",
         "first/best",
     ):
@@ -57,15 +56,16 @@ def test_every_stage_leaves_its_files(tiny):
         "rescore/interpolated/dev",
     ):
         assert (exp / path / "scoring_kaldi" / "best_wer").read_text().startswith("%WER ")
-    assert "SYNTHETIC" in calls[7].stdout
-    assert "SYNTHETIC" in (data / "speech/dev/README").read_text()
-    # adaptation helps on a corpus that was made for it, and the first-pass model keeps its size
-    found = figures(folder, "demo-tiny")
+    assert "synthetic" not in calls[7].stdout.lower()  # people have spoken it
+    # adaptation helps, in perplexity and in WER, and the first-pass model keeps its size
+    found = figures(folder, "tiny")
     for test_set in ("dev", "eval"):
-        assert float(found[test_set, "best"]["ppl"]) < 0.1 * float(found[test_set, "background"]["ppl"])
+        assert float(found[test_set, "best"]["ppl"]) < 0.12 * float(found[test_set, "background"]["ppl"])
         default, matched, cut = (float(found[test_set, f"first.{name}"]["ppl"]) for name in ("default", "mdi", "best"))
-        assert max(cut, matched) < default
-        assert float(found[test_set, "best"]["wer"]) < 35.0
+        assert cut < 0.5 * matched < 0.25 * default
+        wers = [float(found[test_set, name]["wer"]) for name in ("first.default", "first.best", "best")]
+        assert wers[0] > wers[1] >= wers[2]
+        assert wers[2] < 20.0
     assert found["dev", "first.mdi"]["ngrams"] == found["dev", "first.default"]["ngrams"]
     assert int(found["dev", "first.best"]["ngrams"]) <= int(found["dev", "first.default"]["ngrams"])
     assert not leftovers(folder)
@@ -73,36 +73,22 @@ def test_every_stage_leaves_its_files(tiny):
 
 def test_a_second_run_does_nothing_and_ends_with_the_same_table(tiny):
     folder, calls = tiny
-    again = run(folder, "--corpus", "demo", "--tiny", "true")
+    again = run(folder, "--corpus", "tiny")
     assert again.returncode == 0, again.stderr
     assert again.stdout == calls[7].stdout
     assert "iteration" not in again.stderr
     assert again.stderr.count("up to date:") > 40
 
 
-def test_other_speech_is_decoded_again(tiny):
-    folder, _ = tiny
-    exp, data = folder / "exp/demo-tiny/commons", folder / "data/demo-tiny/commons"
-    lines = (data / "speech/dev/text").read_text().splitlines(keepends=True)
-    (data / "speech/dev/text").write_text("".join(lines[:2]))
-    os.utime(data / "speech/dev/wav.scp")
-    done = run(folder, "--corpus", "demo", "--tiny", "true", "--stage", 5, "--stop-stage", 5)
-    assert done.returncode == 0, done.stderr
-    assert "lattices of 2 utterances" in done.stderr
-    assert (exp / "decode/mdi/dev/num_jobs").stat().st_mtime > (data / "speech/dev/wav.scp").stat().st_mtime
-    assert not (exp / "decode/default/dev/scoring_kaldi").exists()
-    assert "eval" not in [line.rsplit("/", 1)[-1] for line in done.stderr.splitlines() if "lattices of" in line]
-
-
 def test_the_report_is_one_page(tiny):
     folder, _ = tiny
-    page = (folder / "exp/demo-tiny/report/index.html").read_text()
-    assert "synthetic" in page
+    page = (folder / "exp/tiny/report/index.html").read_text()
+    assert "synthetic" not in page
     assert page.count("<svg") == 7  # WER and perplexity of two sets, the search for the best, two of convergence
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
     assert "https://" not in page
     for name in ("table.txt", "table.md", "table.tex"):
-        assert "Interpolation" in (folder / "exp/demo-tiny/report" / name).read_text()
+        assert "Interpolation" in (folder / "exp/tiny/report" / name).read_text()
 
 
 # ---- one's own text
@@ -168,7 +154,9 @@ def test_a_missing_input_names_the_stage_that_makes_it(tmp_path, stage, message)
         (["--corpus", "ami"], 1, "no Kaldi recipe for ami"),
         (["--corpus", ".."], 2, "--corpus ..; expected letters, digits, dots and dashes, a letter or digit first"),
         (["--tiny", "yes"], 2, "--tiny yes; expected true or false"),
-        (["--in-text", TEXT / "dev.txt", "--tiny", "true"], 2, "--tiny true is for the demo"),
+        (["--in-text", TEXT / "dev.txt", "--tiny", "true"], 2, "--corpus tiny has its own texts"),
+        (["--corpus", "demo", "--tiny", "true"], 2, "--tiny true is a corpus of its own"),
+        (["--corpus", "mine", "--backend", "sphinx"], 2, "--backend sphinx; expected one of kaldi mdi vosk"),
         (["--corpus", "demo", "--in-text", "x"], 2, "--corpus demo has its own texts"),
         (["--in-text", TEXT / "dev.txt", "--lattice-dir", "x"], 1, "--lattice-dir without --data-dir"),
         (["--in-text", TEXT / "dev.txt", "--dev-text", TEXT / "dev.txt"], 1, "no background"),
@@ -544,12 +532,12 @@ def test_kaldi_recipes_run_to_the_table(recipes, corpus, dev, evaluation):
     weights = sorted(int(path.name.split("_")[1]) for path in first.glob("wer_*_0.0"))
     assert (weights[0], weights[-1]) == (least, most)
     if corpus == "swbd":
-        assert "no WER of rt03" in calls[0].stderr
+        assert "left out: the WER of rt03: no lattices in" in calls[0].stderr
         assert found["rt03", "best"]["wer"] == ""
         assert float(found["rt03", "best"]["ppl"]) > 1.0
     if corpus == "wsj":
         assert ("dev93", "interpolated") not in found
-        assert "data/test_eval93/text: the set eval93 is left out" in calls[0].stderr
+        assert re.search(r"left out: the set eval93, as there is no \S+/data/test_eval93/text", calls[0].stderr)
 
 
 def test_ambiguous_recipes_are_not_guessed(recipes):
@@ -570,7 +558,8 @@ def test_all_that_a_recipe_lacks_is_named_at_once(tmp_path):
     assert "data/lang_*.pr1-7/words.txt is not there; the recipe's run_prepare_shared.sh makes it" in done.stderr
     assert "data/ihm/train/text is not there; the recipe's run.sh --mic ihm makes it" in done.stderr
     assert "data/ihm/dev/text is not there" in done.stderr
-    assert "(local/chain/run_tdnn.sh --mic ihm makes them): no WER of dev" in done.stderr
+    assert "the WER of dev: no lattices in" in done.stderr
+    assert "(local/chain/run_tdnn.sh --mic ihm makes them)" in done.stderr
     assert "no background: give --background-text" in done.stderr
     assert not (top / "exp").exists()
     done = run(top, "--dry-run", "true", "--backend", "kaldi")
@@ -579,6 +568,40 @@ def test_all_that_a_recipe_lacks_is_named_at_once(tmp_path):
     assert "programs that are not on PATH: arpa2fst" in done.stderr
     assert "to be made: lm/in.arpa.gz" in done.stderr
     assert not (top / "exp").exists()
+
+
+def test_a_recipe_without_its_model_is_not_sent_in_a_circle(tmp_path):
+    """It was: "stage 1 makes it", and stage 1 said "stage 0 makes it"."""
+    top = make_tree(tmp_path, "ami")
+    (top / TREES["ami"]["lm"]).unlink()
+    background = ("--background-text", TEXT / "bg.txt.gz", "--case", "")
+    for options in (("--dry-run", "true"), ("--dry-run", "true", "--stage", "3"), ()):
+        done = run(top, *background, *options)
+        assert done.returncode == 1
+        assert (
+            "the model of the lattices, is not there; run_prepare_shared.sh makes it, or give --default-lm"
+            in done.stderr
+        )
+        assert "stage 1 makes it" not in done.stderr
+    # without lattices nobody needs it: perplexities
+    for path in top.rglob("lat.1.gz"):
+        path.unlink()
+    for lang in ((), ("--lang", TREES["ami"]["lang"])):
+        done = run(top, *background, *lang, "--dry-run", "true")
+        assert done.returncode == 0, done.stderr
+        assert "left out:\n  - the WER of dev: no lattices in" in done.stderr
+        assert "is missing" not in done.stderr
+
+
+def test_a_dry_run_of_a_later_stage_names_what_the_first_one_lacks(tmp_path):
+    top = tmp_path / "egs/ami/s5b"
+    for folder in ("steps", "utils", "local"):
+        (top / folder).mkdir(parents=True)
+    done = run(top, "--dry-run", "true", "--stage", "3")
+    assert done.returncode == 1
+    assert f"{top}/data/ihm/train/text is not there; the recipe's run.sh --mic ihm makes it" in done.stderr
+    assert "no background: give --background-text" in done.stderr
+    assert "data/ami/train.txt.gz is missing; stage 0 makes it" in done.stderr
 
 
 def test_another_recipe_of_the_same_corpus_is_not_taken(tmp_path):

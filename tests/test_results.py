@@ -404,3 +404,13 @@ def test_synthetic_speech_is_called_so(ami, tmp_path):
 def test_nothing_to_show_says_which_stage_is_missing(tmp_path, capsys):
     assert results.main([str(tmp_path)]) == 1
     assert "stage 7 makes them" in capsys.readouterr().err
+
+
+def test_words_are_no_html(tmp_path):
+    import mdi as package
+
+    (tmp_path / "text").write_text("<script>x</script> a\na <script>x</script>\n" * 5)
+    background = package.train([tmp_path / "text"], order=2)
+    adapted = package.adapt(background, tmp_path / "text", 1, sigma2=1)
+    assert "<script>" not in adapted._repr_html_()
+    assert "&lt;script&gt;" in adapted._repr_html_()

@@ -14,7 +14,7 @@ import soundfile
 
 from mdi.errors import MdiError
 from mdi.speech import sound as sound_module
-from mdi.speech.data import DataFolder
+from mdi.speech.data import DataFolder, Segment
 from mdi.speech.rxfilename import Source
 from mdi.speech.sound import Sound, read_sound
 
@@ -107,3 +107,32 @@ def test_other_rates_and_channels_are_named(tmp_path):
     (tmp_path / "wav.scp").write_text(f"u1 {tmp_path}/a.wav\n")
     with pytest.raises(MdiError, match="utterance u1: 8000 Hz, 2 channels; expected 16000 Hz, one channel"):
         Sound(DataFolder(tmp_path)).samples("u1")
+
+
+def sound(tmp_path, segments="", scp="r voice.wav\n"):
+    import wave
+
+    with wave.open(str(tmp_path / "voice.wav"), "wb") as stream:
+        stream.setparams((1, 2, 16000, 0, "NONE", ""))
+        stream.writeframes(bytes(32000))
+    (tmp_path / "wav.scp").write_text(scp.replace("voice", str(tmp_path / "voice")))
+    if segments:
+        (tmp_path / "segments").write_text(segments)
+    return DataFolder(tmp_path)
+
+
+def test_a_segment_lies_within_its_recording(tmp_path):
+    assert len(Sound(sound(tmp_path, "u r 0 1.3\n")).samples("u")) == 16000  # Kaldi, too, lets it be a little longer
+    for line in ("u r 0 99999\n", "u r 1.2 1.3\n"):
+        with pytest.raises(MdiError, match=r"which has 1\.00 s"):
+            Sound(sound(tmp_path, line)).samples("u")
+    with pytest.raises(MdiError, match="no recording x"):
+        Sound(sound(tmp_path, "u x 0 1\n"))
+    assert sound(tmp_path, "u r 0 -1\n").segments() == {"u": Segment("r", 0.0, -1.0)}
+
+
+def test_commands_of_wav_scp_are_refused_if_so_wished(tmp_path):
+    folder = sound(tmp_path, scp="r touch ran; cat voice.wav |\n")
+    with pytest.raises(MdiError, match="recording r is a command"):
+        folder.check_no_pipes()
+    sound(tmp_path).check_no_pipes()

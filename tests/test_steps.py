@@ -10,15 +10,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from goldens import GOOD
 from lattice_data import KALDI, LAT, WORDS, best_costs, best_words
 
+from mdi.cli import main
 from mdi.speech.lattice import best_path
 from mdi.speech.lattice_files import read_lattices
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
-SPEECH = Path(__file__).parent / "data" / "speech"
+TEXT = ROOT / "tests" / "data" / "text" / "dev.txt"
 OLD, NEW = str(KALDI / "bg.kn.arpa.gz"), str(KALDI / "mix.arpa.gz")
 
 
@@ -76,21 +78,12 @@ def backends():
 def test_rescoring_and_scoring(decoded, backend, script):
     # what --cmd names runs the jobs; slurm.pl and queue.pl are called in the same way
     cmd = f"{ROOT}/utils/run_jobs.sh --max-jobs-run 2" if backend == "mdi" else "run.pl"
-    options, root = (
-        ["--backend", backend, "--cmd", cmd, "--words", WORDS],
-        os.environ.get("KALDI_ROOT") if backend == "kaldi" else None,
-    )
-    done = step(
-        "rescore",
-        *options,
-        "--rescore-script",
-        script,
-        OLD,
-        NEW,
-        decoded / "decoded",
-        decoded / "rescored",
-        kaldi_root=root,
-    )
+    options, root, suffix = ["--cmd", cmd, "--words", WORDS], None, ""
+    own = []
+    if backend == "kaldi":
+        root, suffix, own = os.environ.get("KALDI_ROOT"), "_kaldi", ["--rescore-script", script]
+    folders = decoded / "decoded", decoded / "rescored"
+    done = step(f"rescore{suffix}", *options, *own, OLD, NEW, *folders, kaldi_root=root)
     assert done.returncode == 0, done.stderr
     for lattice in read_lattices(str(decoded / "rescored" / "lat.1.gz")):
         for weight in (8, 12):
@@ -98,12 +91,12 @@ def test_rescoring_and_scoring(decoded, backend, script):
             assert path.words.tolist() == best_words()[key]
             assert path.graph + path.acoustic / weight == pytest.approx(float(best_costs()[key]["total"]), abs=1e-3)
     sweep = ["--min-lmwt", "8", "--max-lmwt", "12", "--word-ins-penalty", "0.0,0.5"]
-    done = step("score", *options, *sweep, decoded / "data", decoded / "decoded", kaldi_root=root)
+    done = step(f"score{suffix}", *options, *sweep, decoded / "data", decoded / "decoded", kaldi_root=root)
     assert done.returncode == 0, done.stderr
     # wer.tsv: lats at 8 / 0.0, lats.carpa at the same point
     assert done.stdout.startswith("%WER 25.40 [ 48 / 189, 6 ins, 7 del, 35 sub ]")
     tuned = ["--tuned-on", decoded / "decoded", "--compare-with", decoded / "decoded"]
-    done = step("score", *options, *tuned, decoded / "data", decoded / "rescored", kaldi_root=root)
+    done = step(f"score{suffix}", *options, *tuned, decoded / "data", decoded / "rescored", kaldi_root=root)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("%WER 20.63 [ 39 / 189, 5 ins, 5 del, 29 sub ]")
     assert "Probability of Set2 improving Set1: 98.06" in done.stdout
@@ -113,22 +106,20 @@ def test_rescoring_and_scoring(decoded, backend, script):
     assert (details / "per_utt").read_text().count("#csid") == 20
 
 
-def test_from_text_to_words(tmp_path):
-    data, lm = tmp_path / "data", tmp_path / "lm.arpa"
-    data.mkdir()
-    for name in ("text", "utt2spk"):
-        (data / name).write_text("".join((SPEECH / name).read_text().splitlines(keepends=True)[:2]))
-    (data / "wav.scp").write_text("".join(f"{f.stem} {f}\n" for f in sorted(SPEECH.glob("*.wav"))))
-    assert step("train_lm", "--smoothing", "wb", SPEECH / "lm.txt", lm).returncode == 0
-    done = step("make_graph", lm, tmp_path / "graph")
+def test_words_as_they_were_recognised(decoded):
+    """What libvosk said, beside its lattices: at its own LM weight, compared with another system."""
+    lines = (decoded / "data" / "text").read_text().splitlines()
+    for name, said in (("one", lines), ("two", [line.rsplit(" ", 1)[0] for line in lines])):
+        (decoded / name).mkdir()
+        (decoded / name / "text").write_text("".join(f"{line}\n" for line in said))
+    done = step("score_vosk", decoded / "data", decoded / "one", decoded / "first")
     assert done.returncode == 0, done.stderr
-    cmd = f"{ROOT}/utils/run_jobs.sh"
-    done = step("decode", "--nj", "2", "--cmd", cmd, tmp_path / "graph", data, tmp_path / "decoded")
+    assert done.stdout.startswith("%WER 0.00 [ 0 / 189")
+    compared = ("--compare-with", decoded / "first")
+    done = step("score_vosk", *compared, decoded / "data", decoded / "two", decoded / "second")
     assert done.returncode == 0, done.stderr
-    assert "lattices of 1 utterances" in (tmp_path / "decoded" / "log" / "decode.2.log").read_text()
-    done = step("score", "--words", tmp_path / "graph" / "words.txt", data, tmp_path / "decoded")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("%WER 0.00 [ 0 / 15")
+    assert done.stdout.startswith("%WER 10.58 [ 20 / 189, 0 ins, 20 del, 0 sub ]")
+    assert "Difference of the WERs: +10.58" in done.stdout
 
 
 def test_jobs_without_kaldi(tmp_path: Path) -> None:
@@ -152,10 +143,11 @@ def test_jobs_without_kaldi(tmp_path: Path) -> None:
         ("rescore", ["--wrods", WORDS], 2, "no option --wrods"),
         ("rescore", ["--words"], 2, "--words needs a value"),
         ("rescore", ["--words", WORDS, OLD, NEW, "nowhere", "out"], 1, "nowhere/lat.1.gz: no such file"),
-        ("score", ["--backend", "other", "--words", WORDS, "data", "decoded"], 2, "expected mdi or kaldi"),
-        ("score", ["--backend", "kaldi", "--words", WORDS, "data", "decoded"], 1, "set KALDI_ROOT"),
-        ("make_graph", ["--backend", "kaldi", OLD, "graph"], 2, "needs --lang and --model"),
-        ("decode", ["graph", "data", "out"], 1, "graph/HCLG.fst: no such file"),
+        ("score_kaldi", ["--words", WORDS, "data", "decoded"], 1, "set KALDI_ROOT"),
+        ("score_vosk", ["data", "nowhere", "out"], 1, "nowhere/text: no such file"),
+        ("make_graph_kaldi", [OLD, "graph"], 2, "--lang DIR --model DIR"),
+        ("decode_kaldi", ["graph", "data", "out"], 1, "graph/HCLG.fst: no such file"),
+        ("decode_vosk", ["model", "data", "out"], 1, "model: no such file"),
         ("train_lm", ["--ordr", "3", "text", "out.arpa"], 2, "no option --ordr"),
         ("train_lm", ["text"], 2, "Usage: steps/train_lm.sh"),
         ("prune_lm", ["lm.arpa"], 2, "Usage: steps/prune_lm.sh"),
@@ -171,7 +163,7 @@ def test_wrong_calls_say_what_is_wrong(decoded, monkeypatch, name, arguments, co
 def test_a_step_keeps_a_log(tmp_path):
     """Called by hand as from run.sh: command, output, exit code, beside what it makes."""
     lm = tmp_path / "lm.arpa"
-    done = step("train_lm", "--smoothing", "wb", SPEECH / "lm.txt", lm)
+    done = step("train_lm", "--smoothing", "wb", TEXT, lm)
     assert done.returncode == 0, done.stderr
     log = (tmp_path / "log/lm.log").read_text()
     assert "'--smoothing' 'wb'" in log.splitlines()[0]
@@ -202,7 +194,7 @@ def test_the_log_keeps_standard_output_apart(tmp_path):
 
 def test_a_small_model_is_as_large_as_another_one(tmp_path):
     large, small, alike = tmp_path / "large.arpa", tmp_path / "small.arpa", tmp_path / "alike.arpa.gz"
-    assert step("train_lm", "--min-counts", "1", SPEECH / "lm.txt", large).returncode == 0
+    assert step("train_lm", "--min-counts", "1", TEXT, large).returncode == 0
     assert step("prune_lm", "--beside-words", "10", large, small).returncode == 0
     done = step("prune_lm", "--like", small, large, alike)
     assert done.returncode == 0, done.stderr
@@ -306,7 +298,7 @@ def ami(tmp_path, monkeypatch):
 
 def score_ami(recipe, ours, *options):
     return step(
-        "score", "--backend", "kaldi", "--score-script", "local/score.sh", "--egs-dir", recipe, "--lang",
+        "score_kaldi", "--score-script", "local/score.sh", "--egs-dir", recipe, "--lang",
         recipe / "data/lang",
         "--model", recipe / "exp/model", "--words", recipe / "data/lang/words.txt", *options, recipe / "data/ihm/dev",
         ours,
@@ -371,3 +363,102 @@ def test_a_script_that_fails_later_is_an_error(ami, last, message):
     assert done.returncode == 1
     assert message in done.stderr
     assert not (ours / "scoring_kaldi" / "best_wer").exists()
+
+
+HOSTILE = [
+    "$(touch${IFS}ran)",
+    "`touch${IFS}ran`",
+    ";touch${IFS}ran;",
+    "'\"&|>ran",
+    "%s%n{0}\\x41",
+    "-rf",
+    "*",
+    "../ran",
+]
+
+
+def test_names_of_utterances_and_words_are_data(tmp_path):
+    """Through the steps of a recipe: no shell, format or path is made of them."""
+    lattices, data = tmp_path / "lats", tmp_path / "data"
+    lattices.mkdir()
+    data.mkdir()
+    names = ["<eps>", *HOSTILE, "<unk>", "#0", "<s>", "</s>"]
+    (tmp_path / "words.txt").write_text("".join(f"{word} {i}\n" for i, word in enumerate(names)))
+    said = {f"{word}-{i}": HOSTILE[i - 1] for i, word in enumerate(HOSTILE, 1)}
+    (data / "text").write_text("".join(f"{name} {word} {word}\n" for name, word in sorted(said.items())))
+    (data / "utt2spk").write_text("".join(f"{name} s{name.replace('/', '')}\n" for name in sorted(said)))
+    archive = "".join(f"{name} \n0 1 {i} 1,1,1\n1 2 {i} 1,1,1\n2 0,0,\n\n" for i, name in enumerate(said, 1))
+    (lattices / "lat.1.gz").write_text(archive)
+    (lattices / "num_jobs").write_text("1\n")
+    (tmp_path / "text").write_text("".join(f"{word} {word}\n" for word in HOSTILE))
+    assert main(["train", "--order", "2", "--min-counts", "1", str(tmp_path / "text"), str(tmp_path / "lm")]) == 0
+    calls = [
+        ["rescore.sh", "--words", "words.txt", "lm", "lm", "lats", "new"],
+        ["score.sh", "--words", "words.txt", "data", "new"],
+        ["score.sh", "--words", "words.txt", "--compare-with", "new", "data", "new"],
+        ["adapt_recordings.sh", "--words", "words.txt", "--data", "data", "lm", "lats", "own"],
+    ]
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    before = {path.name for path in ROOT.iterdir()}
+    for name, *arguments in calls:
+        command = ["bash", str(ROOT / "steps" / name), *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+    assert "%WER 0.00 [ 0 / 16," in (tmp_path / "own" / "scoring_kaldi" / "best_wer").read_text()
+    assert not list(tmp_path.rglob("ran"))
+    assert {path.name for path in ROOT.iterdir()} == before
+
+
+def test_bash_runs_no_code_from_results(tmp_path):
+    details = tmp_path / "tuned" / "scoring_kaldi" / "wer_details"
+    details.mkdir(parents=True)
+    (details / "lmwt").write_text("a[$(touch ran)]\n")
+    (details / "wip").write_text("0.0\n")
+    for name in ("data", "new", "bin", "utils", "steps"):
+        (tmp_path / name).mkdir()
+    for name in ("words.txt", "data/text", "new/lat.1.gz", "new/num_jobs"):
+        (tmp_path / name).touch()
+    programs = "lattice-best-path lattice-scale lattice-add-penalty compute-wer compute-wer-bootci align-text"
+    for program in programs.split():  # Kaldi's are looked for, and not called
+        (tmp_path / "bin" / program).write_text("#!/bin/sh\n")
+        (tmp_path / "bin" / program).chmod(0o755)
+    call = ["--egs-dir", ".", "--tuned-on", "tuned", "--words", "words.txt", "data", "new"]
+    done = subprocess.run(
+        ["bash", str(ROOT / "steps" / "score_kaldi.sh"), *call], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "expected a whole number" in done.stderr, done.stderr
+    assert not list(tmp_path.rglob("ran"))
+
+
+def test_run_sh_refuses_commands_in_wav_scp(tmp_path):
+    (tmp_path / "wav.scp").write_text("r touch ran; cat voice.wav |\n")
+    (tmp_path / "HCLG.fst").touch()
+    (tmp_path / "words.txt").touch()
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    model = tmp_path / "vosk-model"
+    for name in ("am/final.mdl", "graph/HCLr.fst"):
+        (model / name).parent.mkdir(parents=True, exist_ok=True)
+        (model / name).touch()
+    assert main(["convert", GOOD, str(model / "graph" / "Gr.fst")]) == 0
+    calls = [
+        ["steps/decode_kaldi.sh", "--allow-pipes", "false", "--egs-dir", ".", ".", ".", "out"],
+        ["steps/decode_vosk.sh", "--allow-pipes", "false", "vosk-model", ".", "out"],
+        ["run.sh", "--allow-pipes", "false", "--backend", "vosk", "--corpus", "mine", "--stage", "5"],
+    ]
+    data = tmp_path / "data" / "mine"
+    (data / "speech" / "dev").mkdir(parents=True)
+    (data / "sets").write_text("dev\n")
+    (data / "speech" / "dev" / "wav.scp").write_text("r touch ran; cat voice.wav |\n")
+    (data / "vosk-model").symlink_to(model)
+    (data / "words.txt").touch()
+    for name in ("data/mine/default", "exp/mine/lm/interpolated", "exp/mine/mdi/prior", "exp/mine/mdi/best"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(GOOD, tmp_path / f"{name}.arpa.gz")
+    for script, *options in calls:
+        command = ["bash", str(ROOT / script), *options]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
+        assert done.returncode == 1
+        assert "--allow-pipes" in done.stderr, done.stderr
+    assert not list(tmp_path.rglob("ran"))

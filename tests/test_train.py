@@ -204,35 +204,21 @@ def test_output_that_is_an_input(tmp_path, monkeypatch, capsys):
 
 
 SCRIPT = Path(__file__).parent.parent / "steps" / "train_lm.sh"
-# What the script asks of the tools, by file; then a model that ends as one should.
-TOOL = """#!/bin/sh
-echo "$@" >> {log}
-for last; do :; done
-cat > {text}
-case $0 in *lmplz) last=/dev/stdout;; esac
-printf '%s\n' '\\data\\' {end} > "$last"
-"""
 
 
-def step(*args: object, path: str = "") -> subprocess.CompletedProcess:
-    folders = os.pathsep.join(filter(None, [path, str(Path(sys.executable).parent), os.environ["PATH"]]))
+def step(*args: object) -> subprocess.CompletedProcess:
+    folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     env = {**os.environ, "PATH": folders}
     return subprocess.run([SCRIPT, *map(str, args)], capture_output=True, text=True, check=False, env=env)
 
 
-def fake_tool(folder: Path, name: str, end: str = "'\\end\\'") -> None:
-    tool = folder / name
-    tool.write_text(TOOL.format(log=folder / "asked", text=folder / "seen", end=end))
-    tool.chmod(0o755)
-
-
-def test_step_script_with_mdi(tmp_path):
+def test_step_script(tmp_path):
     assert "Usage" in step("--help").stdout
     assert step().returncode == 2
     assert step("--what", "x").returncode == 2
-    done = step("--backend", "mdi", "--order", 2, "--vocab", VOCAB, IN, tmp_path / "x.arpa.gz")
+    done = step("--order", 2, "--vocab", VOCAB, IN, tmp_path / "x.arpa.gz")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith(f"{SCRIPT} --backend mdi --order 2")
+    assert done.stderr.startswith(f"{SCRIPT} --order 2")
     assert train("--order", 2, "--vocab", VOCAB, IN, tmp_path / "y.arpa.gz") == 0
     assert data_of(tmp_path / "x.arpa.gz") == data_of(tmp_path / "y.arpa.gz")
     for args, message in (
@@ -242,57 +228,6 @@ def test_step_script_with_mdi(tmp_path):
         failed = step(*args)
         assert failed.returncode == 1
         assert message in failed.stderr
-
-
-@pytest.mark.parametrize(
-    ("backend", "tool", "options", "asked"),
-    [
-        (
-            "srilm",
-            "ngram-count",
-            ["--order", 4],
-            "-text - -order 4 -unk -kndiscount -gt1min 1 -gt2min 1 -gt3min 2 -gt4min 2 -lm",
-        ),
-        (
-            "srilm",
-            "ngram-count",
-            ["--smoothing", "wb", "--order", 1, "--vocab", VOCAB],
-            f"-order 1 -vocab {VOCAB} -unk -wbdiscount",
-        ),
-        (
-            "srilm",
-            "ngram-count",
-            ["--smoothing", "kn-interpolated", "--min-counts", "1"],
-            "-interpolate -gt1min 1 -gt2min 1 -gt3min 1",
-        ),
-        ("kenlm", "lmplz", ["--memory", "1G"], "-o 3 -S 1G --discount_fallback --prune 0 0 1"),
-    ],
-)
-def test_step_script_with_other_tools(tmp_path, backend, tool, options, asked):
-    out = tmp_path / "x.arpa"
-    args = ["--backend", backend, *options, IN, VOCAB, out]
-    fake_tool(tmp_path, tool)
-    done = step(*args, path=str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert asked in (tmp_path / "asked").read_text()
-    assert (tmp_path / "seen").read_bytes() == data_of(Path(IN)) + Path(VOCAB).read_bytes()
-    assert out.read_text().endswith("\\end\\\n")
-    out.unlink()
-    fake_tool(tmp_path, tool, end="")  # a tool that stops half-way with exit code 0
-    failed = step(*args, path=str(tmp_path))
-    assert failed.returncode == 1
-    assert "no complete model" in failed.stderr
-    assert {path.name for path in tmp_path.iterdir()} == {"asked", "log", "seen", tool}
-
-
-@pytest.mark.parametrize(("backend", "tool"), [("srilm", "ngram-count"), ("kenlm", "lmplz")])
-def test_step_script_without_the_tools(tmp_path, backend, tool):
-    if shutil.which(tool):
-        pytest.skip(f"{tool} is installed here")
-    failed = step("--backend", backend, IN, tmp_path / "x.arpa")
-    assert failed.returncode == 1
-    assert f"{tool} is not on PATH" in failed.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
 def test_a_full_disk_for_counts_is_named(tmp_path, capsys):

@@ -25,7 +25,7 @@ def folder(tmp_path):
     speech = tmp_path / "speech" / "dev"
     speech.mkdir(parents=True)
     (tmp_path / "words.txt").write_text("<eps> 0\na 1\nb 2\nc 3\n#0 4\n")
-    (tmp_path / "lexicon.txt").write_text("a AH\nb B\nc S\n")
+    (tmp_path / "vosk-model").mkdir()
     (speech / "text").write_text("utt1 a c\nutt2 b\n")
     (speech / "utt2spk").write_text("utt1 s\nutt2 s\n")
     for n in (1, 2):
@@ -77,7 +77,7 @@ FAULTS = [
     (lambda f: (f / "speech/dev/utt2spk").write_text("utt1 s\n"), "1 utterances of text are not in utt2spk: 'utt2'"),
     (lambda f: (f / "speech/dev/wav.scp").unlink(), "wav.scp: missing"),
     (lambda f: (f / "speech/dev/1.wav").unlink(), "1 of 1 sound files are not there"),
-    (lambda f: (f / "lexicon.txt").unlink(), "lexicon.txt: missing"),
+    (lambda f: (f / "vosk-model").rmdir(), "vosk-model: missing"),
     (lambda f: (f / "words.txt").unlink(), "words.txt: missing"),
     (lambda f: (f / "speech/dev").rename(f / "speech/test"), "no test set of that name"),
     (lambda f: (f / "lattices/dev").mkdir(parents=True), "no num_jobs or no lat.N.gz"),

@@ -15,23 +15,23 @@ at_stage() {
   echo "--- stage $1: $2 ($corpus${part:+/$part}, $(date '+%H:%M:%S'))" >&2
 }
 
-# stage_of FILE: the stage that makes it, if one does
+# stage_of FILE: the stage that makes it, if one does: not a file of a recipe, whatever its folder is called
 stage_of() {
   case $1 in
     data/*) echo 0 ;;
-    */lm/interpolated.arpa.gz) echo 2 ;;
-    */lm/*) echo 1 ;;
-    */mdi/*) echo 3 ;;
-    */first/*) echo 4 ;;
-    */decode/* | */graph/*) echo 5 ;;
-    */rescore/*) echo 6 ;;
+    exp/*/lm/interpolated.arpa.gz) echo 2 ;;
+    exp/*/lm/*) echo 1 ;;
+    exp/*/mdi/*) echo 3 ;;
+    exp/*/first/*) echo 4 ;;
+    exp/*/decode/* | exp/*/graph/*) echo 5 ;;
+    exp/*/rescore/*) echo 6 ;;
   esac
 }
 
 # data_inputs: the files and folders that stage 0 reads, one per line
 data_inputs() {
   local name folder pair folders decoded
-  for name in in_text background_text background_lm dev_text eval_text vocab lexicon words default_lm; do
+  for name in in_text background_text background_lm dev_text eval_text vocab words default_lm; do
     if [[ -n ${!name} ]]; then printf '%s\n' "${!name}"; fi
   done
   IFS=, read -ra folders <<< "$data_dir"
@@ -54,21 +54,41 @@ data_inputs() {
 
 # data_options: what local/prepare_data.sh is told, one per line
 data_options() {
-  local name names=(nj demo recorded vosk_model game prompts utterances tiny speech in_text background_text background_lm
-    dev_text eval_text vocab vocab_size case data_dir lexicon lattice_dir words default_lm)
+  local name names=(nj backend demo recorded vosk_model game prompts utterances tiny in_text background_text
+    background_lm dev_text eval_text vocab vocab_size case data_dir lattice_dir words default_lm)
   [[ -z $recipe ]] || names+=(egs_dir train_data set_data lang decode_dirs lang_from data_from model_from)
   for name in "${names[@]}"; do printf '%s\n' "--${name//_/-}" "${!name}"; done
+}
+
+# choose_backend: where none is given, libvosk for speech that is to be decoded
+choose_backend() {
+  if [[ -z $backend ]]; then
+    backend=mdi
+    if [[ -n $recorded || (-n $data_dir && -z $lattice_dir) ]]; then backend=vosk; fi
+    if [[ $demo == true ]]; then
+      if command -v espeak-ng > /dev/null; then
+        backend=vosk
+      else
+        echo "$script_name: no program espeak-ng, which would speak the test sets: perplexities only" >&2
+      fi
+    fi
+  fi
+  [[ $backend =~ ^[a-z]+$ && -f $mdi_root/local/conf/backends/$backend.conf ]] \
+    || fail "--backend $backend; expected one of $(cd "$mdi_root/local/conf/backends" && echo *.conf | sed 's/[.]conf//g')" 2
 }
 
 # enter PART: the paths of one part of the corpus; most corpora are one part
 enter() {
   part=$1 data=data/$corpus${1:+/$1} exp=exp/$corpus${1:+/$1}
   background=$exp/lm/background.arpa.gz
-  if [[ -n $background_lm || -n $recorded || -e $data/background.arpa.gz ]]; then
+  if [[ -n $background_lm || (-z $background_text && $backend == vosk && $demo == false) \
+    || -e $data/background.arpa.gz ]]; then
     background=$data/background.arpa.gz
   fi
   default=$exp/first/default.arpa.gz
-  if [[ -n $default_lm || -n $recorded || -e $data/default.arpa.gz ]]; then default=$data/default.arpa.gz; fi
+  if [[ -n $default_lm || $backend == vosk || $tiny == true || -e $data/default.arpa.gz ]]; then
+    default=$data/default.arpa.gz
+  fi
   find_sets
   dev=$data/${sets[0]:-dev}.txt.gz
   texts=(${sets[@]+"${sets[@]/#/$data/}"})
@@ -77,7 +97,7 @@ enter() {
   swept_lms=("${swept[@]/#/$exp/mdi/}")
   swept_lms=("${swept_lms[@]/%/.arpa.gz}")
   small=(default mdi best) large=(interpolated "${swept[@]}" prior best)
-  if [[ $backend == vosk ]]; then # decodes with models of any size
+  if [[ $decodes_large == true ]]; then
     small=(default interpolated prior best)
     if [[ $full == true ]]; then small+=("${swept[@]}"); fi
   fi
@@ -85,24 +105,13 @@ enter() {
 
 # find_sets: the test sets, the development set first, and those of them that have speech
 find_sets() {
-  local set pair
+  local set
   sets=() spoken=()
   if [[ -e $data/sets ]]; then
     read -ra sets < "$data/sets"
     for set in "${sets[@]}"; do
       if [[ -d $data/speech/$set ]]; then spoken+=("$set"); fi
     done
-  elif [[ $dry_run == true ]]; then # what stage 0 will find, as far as one can see
-    sets=(dev)
-    if [[ -n $eval_text || $data_dir == *,* || $demo == true || -n $recorded ]]; then sets+=(eval); fi
-    if [[ -n $data_dir || $demo == true || -n $recorded ]]; then spoken=("${sets[@]}"); fi
-    if [[ -n $recipe ]]; then
-      sets=()
-      for pair in $set_data; do sets+=("${pair%%=*}"); done
-      for pair in $decode_dirs; do
-        if [[ -e $egs_dir/${pair#*=}/lat.1.gz ]]; then spoken+=("${pair%%=*}"); fi
-      done
-    fi
   fi
 }
 
@@ -110,7 +119,7 @@ find_sets() {
 small_lm() {
   if [[ $1 == default ]]; then
     echo "$default"
-  elif [[ $backend == vosk ]]; then
+  elif [[ $decodes_large == true ]]; then
     large_lm "$1"
   else
     echo "$exp/first/$1.arpa.gz"
@@ -126,70 +135,51 @@ left_out() {
 }
 
 # has_speech: is there a test set to be recognised?
-has_speech() { [[ ${#spoken[@]} -gt 0 ]] || ! echo "no speech in $data/speech: perplexities only" >&2; }
+has_speech() {
+  if [[ ${#spoken[@]} -gt 0 ]]; then return; fi
+  if [[ -e $data/sets ]]; then
+    echo "no speech in $data/speech: perplexities only" >&2
+  else # in a dry run
+    echo "  which test sets there are, and with speech, is known when stage 0 is through" >&2
+  fi
+  return 1
+}
 
 # baselines PASS: what the models of the first pass (decode; heard), or those for rescoring (rescore), are compared with
 baselines() {
   if [[ $1 == heard ]]; then printf '%s\n' "$exp/heard/default" "$exp/heard/interpolated"; fi
   if [[ $1 == decode ]]; then echo "$exp/decode/default"; fi
-  if [[ $1 == rescore || $backend == vosk ]] && [[ -d $exp/$1/interpolated ]]; then echo "$exp/$1/interpolated"; fi
-  if [[ $1 == rescore && ($backend == vosk || ! -d $exp/rescore/interpolated) ]]; then echo "$exp/decode/default"; fi
-}
-
-# words_of_lattices: their symbol table
-words_of_lattices() {
-  if there "$data/words.txt"; then echo "$data/words.txt"; else echo "$exp/graph/default/words.txt"; fi
+  if [[ $1 == rescore || $decodes_large == true ]] && [[ -d $exp/$1/interpolated ]]; then
+    echo "$exp/$1/interpolated"
+  fi
+  if [[ $1 == rescore && ($decodes_large == true || ! -d $exp/rescore/interpolated) ]]; then
+    echo "$exp/decode/default"
+  fi
 }
 
 # rescore OLD NEW FROM TO
 rescore() {
-  make_once "$4/num_jobs" from "$3/num_jobs" "$1" "$2" by "$steps/rescore.sh" --backend "$backend" --cmd "$cmd" \
-    --nj "$nj" --rescore-script "$rescore_script" --words "$(words_of_lattices)" "$@"
+  local options=(--cmd "$cmd" --words "$data/words.txt")
+  if [[ $backend == kaldi ]]; then options+=(--rescore-script "$rescore_script"); else options+=(--nj "$nj"); fi
+  make_once "$4/num_jobs" from "$3/num_jobs" "$1" "$2" by "$steps/$rescore_step" "${options[@]}" "$@"
 }
 
 # needs_graph MODEL: not where lattices are there already, of the default model or to put another one into
 needs_graph() { [[ ! -d $data/lattices ]] || { [[ $1 != default ]] && decodes_here; }; }
 
-# make_graphs: each takes one core, so --nj at a time
+# make_graphs: one by one, they take much memory
 make_graphs() {
-  local model lm running=0
+  local model lm
   for model in "${small[@]}"; do
     lm=$(small_lm "$model")
-    if [[ $backend == vosk && $model == default ]]; then continue; fi # as it is
     if left_out "$lm" || ! needs_graph "$model"; then continue; fi
-    # one by one: a process that makes nothing remembers what is to be made, and Kaldi's graphs take much memory
-    if [[ $dry_run == true || $backend == kaldi ]]; then
-      graph_of "$model" "$lm"
-      continue
+    if [[ $backend == kaldi ]]; then
+      graph_in_recipe "$model" "$lm"
+    elif [[ $model != default ]]; then # which is in the Vosk model as it is
+      make_once "$(vosk_folder "$model")" from "$lm" "$data/words.txt" by \
+        mdi vosk replace-lm "$data/vosk-model" "$lm" "$(vosk_folder "$model")"
     fi
-    if [[ $running -ge $nj ]]; then
-      wait -n || fail "a decoding graph was not made; see above"
-      running=$((running - 1))
-    fi
-    # a background job would not hear Ctrl-C
-    (
-      trap - INT
-      graph_of "$model" "$lm"
-    ) &
-    running=$((running + 1))
   done
-  while [[ $running -gt 0 ]]; do
-    wait -n || fail "a decoding graph was not made; see above"
-    running=$((running - 1))
-  done
-}
-
-# graph_of MODEL LM
-graph_of() {
-  if [[ $backend == vosk ]]; then
-    make_once "$(vosk_folder "$1")" from "$2" "$data/words.txt" by \
-      mdi vosk put "$data/vosk-model" "$2" "$(vosk_folder "$1")"
-  elif [[ $backend == kaldi ]]; then
-    graph_in_recipe "$1" "$2"
-  else
-    make_once "$exp/graph/$1/HCLG.fst" from "$2" "$data/words.txt" "$data/lexicon.txt" by "$steps/make_graph.sh" \
-      --words "$data/words.txt" --lexicon "$data/lexicon.txt" "$2" "$exp/graph/$1"
-  fi
 }
 
 # vosk_folder MODEL: a Vosk model with this language model
@@ -210,15 +200,11 @@ first_pass() {
   elif [[ -d $ready ]] && ! decodes_here; then # no acoustic model: the small model goes into the lattices instead
     rescore "$default" "$lm" "$exp/decode/default/$2" "$out"
     [[ $dry_run == true ]] || touch "$out/rescored" # for the table
-  elif [[ $backend == vosk ]]; then
-    make_once "$out/num_jobs" from "$lm" "$data/speech/$2/wav.scp" by "$steps/decode.sh" --backend vosk --nj "$nj" \
-      --allow-pipes "$allow_pipes" --lattice-beam "$(beam_with "$1")" "$(vosk_folder "$1")" "$data/speech/$2" "$out"
   elif [[ $backend == kaldi ]]; then
     decode_in_recipe "$1" "$2"
   else
-    make_once "$out/num_jobs" from "$exp/graph/$1/HCLG.fst" "$data/speech/$2/wav.scp" by "$steps/decode.sh" \
-      --cmd "$cmd" --nj "$nj" --beam "$beam" --lattice-beam "$lattice_beam" --allow-pipes "$allow_pipes" \
-      "$exp/graph/$1" "$data/speech/$2" "$out"
+    make_once "$out/num_jobs" from "$lm" "$data/speech/$2/wav.scp" by "$steps/$decode_step" --nj "$nj" \
+      --allow-pipes "$allow_pipes" --lattice-beam "$(beam_with "$1")" "$(vosk_folder "$1")" "$data/speech/$2" "$out"
   fi
 }
 
@@ -236,8 +222,8 @@ score() {
     if [[ $1 != "$baseline" && $1 != */decode/default ]]; then compared+=("$baseline/$2"); fi
   done
   [[ ${#compared[@]} -eq 0 ]] || options+=(--compare-with "$(IFS=, && echo "${compared[*]}")")
-  make_once "$1/$2/scoring_kaldi/best_wer" from "$1/$2/num_jobs" "$data/speech/$2/text" by "$steps/score.sh" \
-    --backend "$backend" --cmd "$cmd" --words "$(words_of_lattices)" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" \
+  make_once "$1/$2/scoring_kaldi/best_wer" from "$1/$2/num_jobs" "$data/speech/$2/text" by "$steps/$score_step" \
+    --cmd "$cmd" --words "$data/words.txt" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" \
     --word-ins-penalty "$word_ins_penalty" ${options[@]+"${options[@]}"} "$of" "$1/$2"
 }
 
@@ -249,8 +235,8 @@ score_words() {
     if [[ $baseline != "$exp/heard/$1" && $1 != default ]]; then compared+=("$baseline/$2"); fi
   done
   make_once "$out/scoring_kaldi/best_wer" from "$exp/decode/$1/$2/num_jobs" "$data/speech/$2/text" by \
-    "$steps/score.sh" --backend vosk --heard-in "$exp/decode/$1/$2" \
-    --compare-with "$(IFS=, && echo "${compared[*]-}")" "$data/speech/$2" "$out"
+    "$steps/$words_step" --compare-with "$(IFS=, && echo "${compared[*]-}")" "$data/speech/$2" "$exp/decode/$1/$2" \
+    "$out"
 }
 
 # perplexities NAME LM: of every test set

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
@@ -211,13 +211,10 @@ def _cache_checksum(data: bytes) -> bytes:
 
 def _speech(folder: Path) -> dict[str, Reader]:
     from mdi.fst.openfst import from_bytes
-    from mdi.speech.acoustic import read_acoustic_model
     from mdi.speech.data import DataFolder, read_ctm, read_rows, read_text
-    from mdi.speech.decode import load_graph
     from mdi.speech.expected_counts import expected_counts
     from mdi.speech.lattice import best_path, n_best
     from mdi.speech.lattice_files import read_lattices, to_binary
-    from mdi.speech.lexicon import read_lexicon
     from mdi.speech.sclite import read_report
 
     words, data = str(folder / "words.txt"), folder / "data"
@@ -243,7 +240,6 @@ def _speech(folder: Path) -> dict[str, Reader]:
         found = DataFolder(data)
         found.text(), found.speakers(), found.utterances_of_speakers(), found.segments()
 
-    acoustic = read_acoustic_model()
     found = {
         "lattice-text": Reader(lattices, [LATTICE]),
         "lattice-binary": Reader(lattices, [binary]),
@@ -256,8 +252,6 @@ def _speech(folder: Path) -> dict[str, Reader]:
         "kaldi-text": Reader(read_text, [KALDI_FILES["text"]]),
         "rows": Reader(read_rows, list(KALDI_FILES.values())),
         "sclite": Reader(lambda path: read_report(Path(path)), [_sclite()]),
-        "lexicon": Reader(lambda path: read_lexicon(path, acoustic), [b"a AH\nb B IY\nb B\nc S IY\n"]),
-        "HCLG": Reader(lambda path: load_graph(path, 100), _seed(folder / "G.const.fst") + _seed(folder / "G.fst")),
         "fst": Reader(
             lambda path: from_bytes(Path(path).read_bytes(), path),
             _seed(folder / "G.fst") + _seed(folder / "G.const.fst"),
@@ -331,7 +325,7 @@ def _folders(folder: Path) -> dict[str, Reader]:
 
     from mdi.errors import MdiError
     from mdi.lm.vocabulary import to_str
-    from mdi.speech.vosk import changed, find_vosk_folder, new_folder
+    from mdi.speech.vosk.folder import changed, find_vosk_folder, new_folder
 
     root, diary = folder / "vosk-model", folder / "diary"
     diary.write_text("secret")
@@ -413,10 +407,9 @@ def _records(folder: Path) -> dict[str, Reader]:
     from mdi.commands.check import _certificate
     from mdi.commands.options import same_settings
     from mdi.lm.shards import job_folder
-    from mdi.speech.decode import Job, Options, finished
     from mdi.speech.score import best_point
-    from mdi.speech.vosk import VoskFolder, with_beam
-    from mdi.speech.vosk_decode import read_results
+    from mdi.speech.vosk.folder import VoskFolder, with_beam
+    from mdi.speech.vosk.results import read_results
 
     sys.path.insert(0, str(ROOT / "utils"))
     import report
@@ -467,7 +460,6 @@ def _records(folder: Path) -> dict[str, Reader]:
     rows = [{"utterance": f"u{i}", "seconds": 1.5, "before": 0.5 * i, "answer": one} for i, one in enumerate(answers)]
     (decoded / "results.1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (decoded / ".lat.1.part").write_bytes(b"")
-    started = Job(1, "", "", 0, str(decoded), [], Options())
     vosk = folder / "vosk"
     vosk.mkdir()
     (vosk / "mfcc.conf").write_text("--beam=13.0\n--lattice-beam=6.0\n")
@@ -487,21 +479,12 @@ def _records(folder: Path) -> dict[str, Reader]:
         "job": at(job / "job.json", begun),
         "vosk-results": at(decoded / "results.1.jsonl", lambda: read_results(decoded)),
         "vosk-conf": at(vosk / "mfcc.conf", beam),
-        "decode-part": replace(
-            at(decoded / ".lat.1.part", lambda: finished(started)), seeds=[_binary_lattices(folder / "lat")]
-        ),
         "best_wer": at(scored / "best_wer", lambda: results.read_wer(score)),
         "wer_bootci": at(scored / "wer_details" / "wer_bootci", lambda: results.read_wer(score)),
         "comparison": at(scored / "wer_details" / "comparison", lambda: results.read_wer(score)),
         "lmwt": at(scored / "wer_details" / "lmwt", lambda: best_point(str(score))),
         "ppl": _perplexities(folder),
     }
-
-
-def _binary_lattices(path: Path) -> bytes:
-    from mdi.speech.lattice_files import read_lattices, to_binary
-
-    return b"".join(to_binary(one) for one in read_lattices(str(path)))
 
 
 def _perplexities(folder: Path) -> Reader:

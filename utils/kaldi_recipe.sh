@@ -33,12 +33,17 @@ find_recipe() {
 egs/$corpus/$recipe, or give --egs-dir. If yours is laid out in the same way: --recipe $(basename "$egs_dir")"
 }
 
-# choose_files: settings with a * become the one file or folder of the recipe that they match
+# choose_files: settings with a * become the one file or folder of the recipe that they match; default_lm: the model of
+# its lattices, where there is one or the other
 choose_files() {
-  local name
+  local name pair
   for name in lang model_dir recipe_lm; do choose_one "$name"; done
   decode_dirs=${decode_dirs//MODEL/$model_dir}
-  default_lm=${default_lm:-$egs_dir/$recipe_lm}
+  if [[ -n $default_lm ]]; then return; fi
+  if [[ -e $egs_dir/$recipe_lm ]]; then default_lm=$egs_dir/$recipe_lm; fi
+  for pair in $decode_dirs; do
+    if [[ -e $egs_dir/${pair#*=}/lat.1.gz ]]; then default_lm=$egs_dir/$recipe_lm; fi
+  done
 }
 
 choose_one() {
@@ -78,7 +83,7 @@ graph_in_recipe() {
   [[ -n $model_dir && -n $lang ]] \
     || fail "--backend kaldi decodes with an acoustic model: give --model-dir and --lang"
   lm=$(absolute "$2") # the graph is another one if this is called in another folder
-  make_once "$graph/HCLG.fst" from "$lm" by "$steps/make_graph.sh" --backend kaldi --cmd "$cmd" \
+  make_once "$graph/HCLG.fst" from "$lm" by "$steps/make_graph_kaldi.sh" --cmd "$cmd" \
     --lang "$egs_dir/$lang" --model "$egs_dir/$model_dir" --mkgraph-opts "$mkgraph_opts" "$lm" "$graph"
 }
 
@@ -92,14 +97,14 @@ decode_in_recipe() {
   local ivectors=${ivectors//SET/$name} problems=()
   [[ -z $ivectors ]] || choose_one ivectors
   [[ ${#problems[@]} -eq 0 ]] || fail "${problems[0]}"
-  make_once "$decoded/num_jobs" from "$graph/HCLG.fst" by "$steps/decode.sh" --backend kaldi --nj "$nj" --cmd "$cmd" \
+  make_once "$decoded/num_jobs" from "$graph/HCLG.fst" by "$steps/$decode_step" --nj "$nj" --cmd "$cmd" \
     --beam "$beam" --lattice-beam "$lattice_beam" --acwt "$acwt" --allow-pipes "$allow_pipes" --decode-script "$decode_script" \
     --decode-opts "$decode_opts${ivectors:+ --online-ivector-dir $ivectors}" "$graph" "$egs_dir/$hires" "$decoded"
   make_once "$exp/decode/$1/$2/num_jobs" from "$decoded/num_jobs" by \
     "$steps/link_lattices.sh" "$decoded" "$exp/decode/$1/$2"
 }
 
-# scoring_options SET: of steps/score.sh in a recipe, one per line: its own script, or the filters that this would use
+# scoring_options: of the scoring step in a recipe, one per line: its own script, or the filters that this would use
 scoring_options() {
   local name filter
   if [[ $backend == kaldi ]]; then

@@ -3,17 +3,18 @@
 # sources it.
 # shellcheck disable=SC2154
 
-# find_problems: prints what is missing and puts it into the array `problems`; in a dry run also what would be installed
+# find_problems: prints what is missing and puts it into the array `problems`, and into `omissions` what is done without;
+# in a dry run also what would be installed
 find_problems() {
-  local options said lacking
+  local options line lacking
   if [[ $backend == kaldi && $stop_stage -ge 5 && -n $data_dir$lattice_dir$recipe ]]; then look_for_kaldi; fi
-  if [[ $reads_data == true ]]; then
+  # at a later stage too, where the data are not there yet
+  if [[ $reads_data == true || ($dry_run == true && ! -e data/$corpus/prepared) ]]; then
     mapfile -t options < <(data_options)
-    if ! said=$(mdi_log=none "$mdi_root/local/prepare_data.sh" --dry-run true "${options[@]}" "data/$corpus" 2>&1); then
-      mapfile -t -O "${#problems[@]}" problems <<< "$said"
-    elif [[ $dry_run == true && -n $said ]]; then
-      echo "$said" >&2
-    fi
+    while IFS= read -r line; do
+      line=${line#local/prepare_data.sh: }
+      if [[ $line == "left out: "* ]]; then omissions+=("${line#left out: }"); else problems+=("$line"); fi
+    done < <(mdi_log=none "$mdi_root/local/prepare_data.sh" --dry-run true "${options[@]}" "data/$corpus" 2>&1 || true)
   fi
   if [[ $dry_run == false ]]; then
     show_problems
@@ -21,9 +22,6 @@ find_problems() {
     lacking=$(lacking_packages "$(needed_extra)" | xargs)
     [[ -z $lacking ]] \
       || echo "$script_name: to be installed from a package registry, into ${MDI_VENV:-$mdi_root/.venv}: $lacking" >&2
-    if [[ $lacking == *ttspico* ]] && ! command -v cc > /dev/null; then
-      echo "$script_name: no C compiler, which speech synthesis needs: the demo will give perplexities only" >&2
-    fi
     command -v flock > /dev/null || echo "$script_name: no program flock: do not start two runs in one folder" >&2
   fi
 }
@@ -32,7 +30,6 @@ find_problems() {
 choose_demo() {
   local why options=(--recorded dialogue --vosk-model "$vosk_model" --game "$game") folder=data/dialogue
   corpus=demo
-  if [[ $tiny == true ]]; then return; fi
   if [[ ! -e $folder/prepared ]]; then
     if ! why=$(mdi_log=none "$mdi_root/local/prepare_data.sh" --dry-run true "${options[@]}" "$folder" 2>&1); then
       why=${why//local\/prepare_data.sh: /}
@@ -43,7 +40,7 @@ choose_demo() {
     fi
     if [[ -n $why ]]; then
       echo "$script_name: no recorded speech: $why" >&2
-      echo "$script_name: the synthetic demo runs instead (--corpus demo); once this is settled: --corpus dialogue" >&2
+      echo "$script_name: the demo runs instead (--corpus demo); once this is settled: --corpus dialogue" >&2
       return
     fi
   fi
@@ -58,12 +55,16 @@ download_dialogue() {
     exec "$0/local/prepare_data.sh" "${@:2}"' "$mdi_root" "$(lacking_packages dialogue)" --only-downloads true "$@"
 }
 
-# show_problems: all of them, as one message
+# show_problems: all of them, as one message, and what is done without as another
 show_problems() {
-  local problem
-  if [[ ${#problems[@]} -eq 0 ]]; then return; fi
-  echo "$script_name: missing, or to be settled first:" >&2
-  for problem in "${problems[@]}"; do echo "  - ${problem#local/prepare_data.sh: }" >&2; done
+  if [[ ${#omissions[@]} -gt 0 ]]; then
+    echo "$script_name: left out:" >&2
+    printf '  - %s\n' "${omissions[@]}" >&2
+  fi
+  if [[ ${#problems[@]} -gt 0 ]]; then
+    echo "$script_name: missing, or to be settled first:" >&2
+    printf '  - %s\n' "${problems[@]}" >&2
+  fi
 }
 
 # estimate_cost: of each part, from the prepared data, or from what stage 0 will read
@@ -82,8 +83,10 @@ estimate_cost() {
       for folder in ${folders[@]+"${folders[@]}"}; do options+=(--speech "$folder"); done
       for pair in $set_data; do options+=(--speech "$egs_dir/${pair#*=}"); done
     elif [[ $demo == true ]]; then
-      echo "time: $([[ $tiny == true ]] && echo "about a minute" \
-        || echo "15 to 20 minutes") on two cores, after the downloads" >&2
+      echo "time: 15 to 20 minutes on two cores, after the downloads" >&2
+      return
+    elif [[ $tiny == true ]]; then
+      echo "time: about a minute on two cores" >&2
       return
     elif [[ -n $recorded ]]; then
       echo "time: 10 to 25 minutes on two cores, after the downloads, with 400 utterances and 4 models; libvosk takes 0.1" \

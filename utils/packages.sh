@@ -5,26 +5,24 @@
 # needed_extra: of pyproject.toml, what this run needs
 needed_extra() {
   local extras=()
-  if [[ $demo == true ]]; then
-    extras=(demo)
-  elif [[ -n $recorded ]]; then
+  if [[ -n $recorded ]]; then
     extras=("$recorded")
-  else
-    [[ -z $data_dir$lattice_dir$recipe ]] || extras+=(speech)
-    [[ -z $case || -n $background_lm ]] || extras+=(text)
+  elif [[ $backend == vosk ]]; then
+    extras=(dialogue)
+  elif [[ -n $lattice_dir$recipe || $tiny == true ]]; then
+    extras=(speech)
   fi
+  [[ $demo == false && (-z $case || -n $background_lm) ]] || extras+=(text)
   [[ -z $cluster ]] || extras+=(cluster)
   (IFS=, && echo "${extras[*]}")
 }
 
-# lacking_packages EXTRA: those of the extra (text, speech or demo, see pyproject.toml) that python3 does not find, and
-# mdi itself
+# lacking_packages EXTRA: those of the extras (see pyproject.toml) that python3 does not find, and mdi itself
 lacking_packages() {
   local modules=(mdi pandas tqdm matplotlib jinja2 tabulate)
-  [[ $1 != *text* && $1 != *demo* ]] || modules+=(num2words)
-  [[ $1 != *speech* && $1 != *demo* ]] || modules+=(pywrapfst kaldifst kaldi_decoder pocketsphinx kaldialign kaldiio soundfile)
-  [[ $1 != *demo* ]] || modules+=(ttspico)
-  [[ $1 != *dialogue* && $1 != *prompts* ]] || modules+=(vosk soundfile num2words kaldialign kaldiio)
+  [[ $1 != *text* ]] || modules+=(num2words)
+  [[ $1 != *speech* ]] || modules+=(kaldialign)
+  [[ $1 != *dialogue* && $1 != *prompts* ]] || modules+=(vosk soundfile scipy num2words kaldialign kaldiio)
   [[ $1 != *prompts* ]] || modules+=(G722)
   [[ $1 != *cluster* ]] || modules+=(distributed dask_jobqueue)
   command -v mdi > /dev/null || echo mdi
@@ -33,18 +31,9 @@ from importlib.util import find_spec
 print(*(name for name in sys.argv[1:] if find_spec(name) is None))' "${modules[@]}" 2> /dev/null || echo python3
 }
 
-# install_packages EXTRA: unless they are there. Where the synthesiser cannot be compiled the demo does without speech
-# (speech=false).
+# install_packages EXTRA: unless they are there
 install_packages() {
-  local extra=$1
-  if [[ -z $(lacking_packages "$extra") ]]; then return; fi
-  # by itself first, so that a failure ends nothing
-  if [[ $extra == demo* ]] && ! bash -euo pipefail -c '. "$1/utils/setup.sh" "$2"' bash "$mdi_root" "$extra"; then
-    echo "$script_name: speech synthesis cannot be installed (see above): perplexities only" >&2
-    extra=${extra/demo/text}
-    # shellcheck disable=SC2034  # run.sh reads it
-    speech=false
-  fi
+  if [[ -z $(lacking_packages "$1") ]]; then return; fi
   # shellcheck source=utils/setup.sh
-  . "$mdi_root/utils/setup.sh" "$extra"
+  . "$mdi_root/utils/setup.sh" "$1"
 }

@@ -3,11 +3,12 @@
 # line such as
 #     nj=2  # jobs at a time
 # is the option --nj, its default and its line in --help, which begins with the comment at the top of the script. Among
-# the declarations a comment that begins a line is a heading, and an indented one goes on with the option above it.
+# the declarations a comment that begins a line is a heading, and an indented one goes on with the option above it. Where
+# `schema` names a file of such declarations, these are options too, which --help names without their lines.
 
 # declared_options SCRIPT: their names, with blanks around each
 declared_options() {
-  echo " $(sed -n '/^parse_options /q; s/^\([a-z][a-z0-9_]*\)=.*  # .*/\1/p' "$1" | tr '\n' ' ')"
+  echo " $(sed -n '/^parse_options /q; s/^\([a-z][a-z0-9_]*\)=.*  # .*/\1/p' ${schema:+"$schema"} "$1" | tr '\n' ' ')"
 }
 
 # set_option OPTION NAME VALUE: where there was true or false, or a number, there must be one again: bash would take
@@ -61,6 +62,7 @@ parse_options() {
     name=${name//-/_}
     if [[ $name == help ]]; then
       print_help "${BASH_SOURCE[1]}"
+      [[ -z ${schema:-} ]] || printf '\nEvery setting of %s is an option, too.\n' "${schema#"$mdi_root"/}"
       exit 0
     fi
     [[ $declared == *" $name "* ]] || fail "no option $1; see --help" 2

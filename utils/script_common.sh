@@ -34,7 +34,8 @@ need_files() {
   for file in "$@"; do [[ -r $file ]] || fail "$file: no such file, or it cannot be read"; done
 }
 
+# need_mdi [EXTRA]: with the packages of this extra of pyproject.toml, where it has to be installed
 need_mdi() {
   # shellcheck source=utils/setup.sh
-  command -v mdi > /dev/null || . "$mdi_root/utils/setup.sh" speech
+  command -v mdi > /dev/null || . "$mdi_root/utils/setup.sh" "${1:-speech}"
 }

@@ -9,7 +9,7 @@ mdi_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 mdi_venv=${MDI_VENV:-$mdi_root/.venv}
 mdi_extra=${1:-}
 # sourced without an argument, it sees those of whoever sources it
-[[ ,$mdi_extra =~ ^(,(speech|text|demo|vosk|dialogue|prompts|report|cluster|test))+$ ]] || mdi_extra=""
+[[ ,$mdi_extra =~ ^(,(speech|text|openfst|vosk|dialogue|prompts|report|cluster|test))+$ ]] || mdi_extra=""
 
 mdi_setup() {
   local stamp=$mdi_venv/.installed${mdi_extra:+-$mdi_extra} owner=$mdi_venv/.installed-from python made

@@ -63,9 +63,10 @@ need() {
   done
   if [[ ${#lacking[@]} -eq 0 ]]; then return; fi
   file=$(printf '%s\n' "${lacking[@]}" | sort -s -k 1,1 | awk 'NR == 1')
-  message="${file#* } is missing; stage ${file%% *} makes it: run this again with --stage ${file%% *}"
+  message="${file#* } is missing"
+  [[ $file == " "* ]] || message+="; stage ${file%% *} makes it: run this again with --stage ${file%% *}"
   [[ $dry_run == true ]] || fail "$message"
-  # as if they were there: what comes after them is of interest too
+  # as if they were there: what comes after them is of interest too; what stage 0 reads has been looked for already
   [[ $file == " "* ]] || problems+=("$message")
   for file in "${lacking[@]}"; do to_be_made[${file#* }]=yes; done
 }

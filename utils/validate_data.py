@@ -178,8 +178,8 @@ def check(folder: Path) -> list[str]:
                 check_lattices(lattices, path / "text", wrong)
             if not (folder / "default.arpa.gz").exists():
                 wrong.append(f"{folder / 'default.arpa.gz'}: missing; expected the model that {lattices} was made with")
-        else:
-            needed = [path / "wav.scp", *([] if (folder / "vosk-model").exists() else [folder / "lexicon.txt"])]
+        elif not (path / "feats.scp").exists():  # with features a Kaldi recipe's own acoustic model decodes
+            needed = [path / "wav.scp", folder / "vosk-model"]
             wrong += [f"{where}: missing; expected it, or {lattices}" for where in needed if not where.exists()]
     return wrong
 

@@ -10,8 +10,8 @@
 # and may have
 #   default.arpa.gz             a small model for the first pass (otherwise pruned from the in-domain one)
 #   speech/<set>/               Kaldi data folders: text, utt2spk, spk2utt and wav.scp. With them
-#   words.txt, lexicon.txt      Kaldi's symbol table, and 'word phone phone ...', to decode with the built-in model; or
-#   words.txt, vosk-model/      a Vosk model and its words, to decode with libvosk; default.arpa.gz is its model; or
+#   words.txt, vosk-model/      Kaldi's symbol table and a Vosk model that it belongs to, to decode with libvosk;
+#                               default.arpa.gz is its own language model; or
 #   words.txt, lattices/<set>/  lat.N.gz and num_jobs of another system, made with default.arpa.gz
 set -euo pipefail
 # shellcheck source=utils/script_common.sh

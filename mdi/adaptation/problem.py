@@ -91,8 +91,8 @@ class Problem:
     ) -> Solution:
         """Parameters at which the marginals meet their targets: see `mdi.adaptation.solver.solve`. `start` is mu."""
         found = solve(
-            self.dual, self.target, solver=settings.method, tolerance=settings.tolerance, max_iters=settings.max_iters,
-            events=self.events, sigma2=variances(sigma2, self.constraints), start=start, report=settings.report,
+            self.dual, self.target, tolerance=settings.tolerance, max_iters=settings.max_iters, events=self.events,
+            sigma2=variances(sigma2, self.constraints), start=start, report=settings.report,
         )  # fmt: skip
         if not found.converged:
             warnings.warn(ConvergenceWarning(found.message), stacklevel=3)

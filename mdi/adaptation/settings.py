@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from mdi.adaptation.solver import SOLVERS, Step
-from mdi.errors import check_choice, check_positive
+from mdi.adaptation.solver import Step
+from mdi.errors import check_positive
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -24,26 +24,22 @@ class SolverSettings:
         L1 distance between targets and marginals, less the pull of a prior, to stop at.
     max_iters
         A solver that does not get there in so many iterations gives a `ConvergenceWarning` and a valid model.
-    method
-        "partition", "gis", "lbfgs" or "paper" (which diverges): see mdi/adaptation/solver.py.
     report
         Called with every iteration's `Step`: its number, the dual, the distance, seconds.
     """
 
     tolerance: float = 1e-3
     max_iters: int = 200
-    method: str = "partition"
     report: Callable[[Step], None] | None = None
 
     def __post_init__(self) -> None:
-        check_choice("method", self.method, tuple(SOLVERS))
         check_positive("tolerance", self.tolerance)
         check_positive("max_iters", self.max_iters)
 
 
 USUAL = SolverSettings()
 # What the settings were before they were a record: keywords of each function.
-_OLD = {"tolerance": "tolerance", "max_iters": "max_iters", "solver": "method", "report": "report"}
+_OLD = ("tolerance", "max_iters", "report")
 
 
 def takes_settings(function: Function) -> Function:
@@ -59,8 +55,7 @@ def takes_settings(function: Function) -> Function:
                 FutureWarning,
                 stacklevel=2,
             )
-            changed = {_OLD[name]: value for name, value in old.items()}
-            keywords["settings"] = replace(keywords.get("settings", USUAL), **changed)
+            keywords["settings"] = replace(keywords.get("settings", USUAL), **old)
         return function(*args, **keywords)
 
     return cast(Function, call)

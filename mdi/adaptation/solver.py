@@ -1,16 +1,12 @@
-"""Maximises a concave dual whose features are disjoint cells. Knows nothing of n-grams.
+"""Maximises a concave dual whose features are disjoint cells, by partition scaling. Knows nothing of n-grams.
 
-    partition  full iterative scaling on the cells, mu_i += log(r_i / R_i): the features are disjoint, so GIS' constant
-               is 1 and the full step is monotone. The slack cell is scaled too (subtracting its step from all others,
-               which changes nothing else) and Anderson acceleration extrapolates over the last steps; a step that
-               lowers D is taken back.
-    gis        the paper's update in lam, divided by the constant that it needs: the number of constraints that fire at
-               once.
-    paper      the paper's update as printed, without the constant. Diverges; kept so that this can be shown.
-    lbfgs      SciPy's L-BFGS-B in lam, variables scaled by sqrt(target).
+Full iterative scaling on the cells, mu_i += log(r_i / R_i): the features are disjoint, so GIS' constant is 1 and the
+full step is monotone. The slack cell is scaled too (subtracting its step from all others, which changes nothing else)
+and Anderson acceleration extrapolates over the last steps; a step that lowers D is taken back. What other updates do on
+the same dual, the paper's among them, utils/bench/solvers.py shows.
 
-All maximise D(mu) - sum_i lam_i^2 / (2 sigma2_i N) if there is a Gaussian prior with variances sigma2_i on lambda (N:
-number of in-domain events).
+With a Gaussian prior on lambda, variances sigma2_i, it maximises D(mu) - sum_i lam_i^2 / (2 sigma2_i N) (N: number of
+in-domain events).
 """
 
 from __future__ import annotations
@@ -23,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mdi.adaptation.dual import Dual, Evaluation
-from mdi.errors import MdiError, check_choice, check_positive
+from mdi.errors import MdiError, check_positive
 from mdi.kernels.solver import penalised_step
 from mdi.lm.trie import Array
 
@@ -61,7 +57,7 @@ class _Stop(Exception):
     pass
 
 
-class _Objective:
+class Objective:
     """The dual with its targets; counts evaluations and remembers the last one."""
 
     def __init__(
@@ -110,36 +106,40 @@ class _Objective:
         return value, found, marginal, gradient
 
 
+# Improves mu until the objective stops it, or says why it stops itself.
+Update = Callable[[Objective, Array], str]
+
+
 def solve(
     dual: Dual,
     target: Array,
     *,
-    solver: str = "partition",
     tolerance: float = 1e-3,
     max_iters: int = 200,
     sigma2: float | Array | None = None,
     events: float = 1.0,
     start: Array | None = None,
     report: Callable[[Step], None] | None = None,
+    update: Update | None = None,
 ) -> Solution:
     """Finds the parameters at which the marginals meet the targets. An iteration is one evaluation of the dual.
 
     `tolerance`: L1 distance between targets and marginals (less the pull of the prior) to stop at. `sigma2`: variance
     of the prior, one for all constraints or one for each. `start`: mu to begin with. `report` is called each iteration.
+    `update`: another one than partition scaling, to compare it with.
     """
-    check_choice("solver", solver, tuple(SOLVERS))
     check_positive("tolerance", tolerance)
     check_positive("max_iters", max_iters)
     penalty = None
     if sigma2 is not None:
         penalty = np.broadcast_to(1.0 / (np.asarray(sigma2, float) * events), target.shape)
-    objective = _Objective(dual, target, tolerance, max_iters, penalty, report)
+    objective = Objective(dual, target, tolerance, max_iters, penalty, report)
     if penalty is None and (objective.r <= 0).any():
         raise ValueError("a cell's target is not positive: its optimum lies at infinity; drop the constraint first")
     mu = np.zeros(len(target)) if start is None else start.copy()
     stopped = ""
     with contextlib.suppress(_Stop), np.errstate(all="ignore"):  # what is not finite is judged below
-        stopped = SOLVERS[solver](objective, mu)
+        stopped = (update or _partition)(objective, mu)
     if objective.best is None:
         raise MdiError(
             "the dual is not finite: after some history of the text the background has no probability left for any "
@@ -156,7 +156,7 @@ def solve(
     return Solution(mu, objective.converged, message, found, marginal, objective.steps, error)
 
 
-def _partition(objective: _Objective, mu: Array) -> str:
+def _partition(objective: Objective, mu: Array) -> str:
     weight = np.sqrt(np.maximum(objective.r, 1e-300))
     value, found, _, _ = objective(mu)
     memory = _Anderson(weight)
@@ -176,7 +176,7 @@ def _partition(objective: _Objective, mu: Array) -> str:
         mu, step, value = mixed, new_step, new_value
 
 
-def _cell_step(objective: _Objective, mu: Array, found: Evaluation) -> Array:
+def _cell_step(objective: Objective, mu: Array, found: Evaluation) -> Array:
     """log(r/R) for every cell, the slack included; with a prior the maximum of the same bound and the penalty."""
     cells = np.maximum(found.cells, 1e-300)
     if objective.penalty is None:
@@ -226,65 +226,3 @@ class _Anderson:
         except np.linalg.LinAlgError:  # steps that are all the same, or not finite
             return plain
         return plain - np.einsum("i,ij->j", gamma, self.moves[:n])
-
-
-def _gis(objective: _Objective, mu: Array, constant: float | None = None) -> str:
-    dual = objective.dual
-    if constant is None:
-        constant = float(dual.mu_of(np.ones(len(mu))).max(initial=1.0))  # depth of the nesting
-    lam = dual.lam_of(mu)
-    while True:
-        value, _, marginal, _ = objective(dual.mu_of(lam))
-        if not np.isfinite(value):
-            return "the dual is no longer finite: the step is too long"
-        marginal = np.maximum(marginal, 1e-300)
-        if objective.penalty is not None:  # solve M e^(C t) + a (lam + t) = target by Newton
-            t = np.zeros_like(lam)
-            for _ in range(50):
-                growth = marginal * np.exp(constant * t)
-                change = (growth + objective.penalty * (lam + t) - objective.target) / (
-                    constant * growth + objective.penalty
-                )
-                t -= np.clip(change, -1.0, 1.0)
-                if np.abs(change).max(initial=0.0) < 1e-12:
-                    break
-        else:
-            t = np.log(objective.target / marginal) / constant
-        lam = lam + t
-
-
-def _lbfgs(objective: _Objective, mu: Array) -> str:
-    from scipy.optimize import minimize
-
-    dual = objective.dual
-    unit = np.sqrt(objective.target)
-
-    def negative(y: Array) -> tuple[float, Array]:
-        value, _, _, gradient = objective(dual.mu_of(y / unit))
-        return (-value if np.isfinite(value) else 1e300), -gradient / unit
-
-    options = {
-        "maxiter": objective.max_iters,
-        "maxcor": 10,
-        "maxfun": 10 * objective.max_iters,
-        "ftol": 0.0,
-        "gtol": 0.0,
-    }
-    y, last = dual.lam_of(mu) * unit, -np.inf
-    while True:  # a line search that gives up is begun again without the old curvature, for as long as that helps
-        result = minimize(negative, y, jac=True, method="L-BFGS-B", options=options)
-        if -result.fun <= last:
-            return f"L-BFGS stopped: {result.message}"
-        y, last = result.x, -result.fun
-
-
-def _paper(objective: _Objective, mu: Array) -> str:
-    return _gis(objective, mu, constant=1.0)
-
-
-SOLVERS: dict[str, Callable[[_Objective, Array], str]] = {
-    "partition": _partition,
-    "gis": _gis,
-    "lbfgs": _lbfgs,
-    "paper": _paper,
-}

@@ -53,7 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="variance of a Gaussian prior on lambda, for all orders or by order; none: no prior. Whatever the "
              "thresholds it is 1: no default depends on another option, and a prior has helped with all of them. The "
              "paper's sweep is --min-counts 2-2-2,5-3-2,6-4-3 --sigma2 none (1)")  # fmt: skip
-    add("--solver", choices=("partition", "gis", "lbfgs", "paper"), default="partition", help="(partition)")
     add("--init", metavar="TSV", help="start from the lambdas of an earlier --constraints-out")
     add("--delta", metavar="OUT.delta", help="write the adaptation as a small file, and no model")
     add("--start", metavar="A.delta", help="start from an earlier adaptation of the same background")
@@ -168,7 +167,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
     converged = True
     # a model is written while the next one is solved
     with ThreadPoolExecutor(1) as pool, shared.watched(args) as report:
-        settings = SolverSettings(args.tolerance, args.max_iters, args.solver, report)
+        settings = SolverSettings(args.tolerance, args.max_iters, report)
         if len(sets) > 1:
             results = adapter.sweep(sets, sigma2=sigma2, settings=settings)
         else:

@@ -5,7 +5,14 @@
 IN is recognised by its content, whatever its name, plain or gzipped. OUT gets the form that its name says: *.carpa,
 Gr.fst or *.ngram.fst (OpenFst's ngram FST, as Vosk has it), *.fst (Kaldi's G.fst), *.mod or *.opengrm.fst, and ARPA
 otherwise; or the one of --format. Words get the numbers of --words, which may also be an FST that holds its table (such
-as the Gr.fst that OUT shall replace), or else those of IN if it has such a table.
+as the Gr.fst that OUT shall replace), or else those of IN if it has such a table. n-grams with a word outside it are
+dropped, counted and reported; a model that loses too many is refused.
+
+G.fst is what `arpa2fst --disambig-symbol=#0 --read-symbol-table=words.txt` makes; where pynini is installed, OpenFst
+itself reads what was written and counts its states and arcs. k2 is the text that kaldilm makes for k2 and icefall:
+k2.Fsa.from_openfst(open("G.fst.txt").read(), acceptor=False). --max-order N leaves longer n-grams out, and what is
+written is a model still: kaldilm, which keeps the back-off weights of the longest ones that it reads, makes something
+that does not sum to one.
 """
 
 from __future__ import annotations
@@ -13,26 +20,43 @@ from __future__ import annotations
 import argparse
 import logging
 
+from mdi.commands.options import add_delta, check_outputs, read_adapted
+
 logger = logging.getLogger(__name__)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("lm", metavar="IN", help="model in any form")
-    parser.add_argument("out", metavar="OUT", help="file to write (.gz by suffix, - for standard output)")
-    parser.add_argument("--words", metavar="words.txt", help="Kaldi's symbol table, or an FST that holds one")
-    parser.add_argument(
-        "--format", choices=("arpa", "fst", "opengrm", "ngram", "carpa"), help="form of OUT (as its name says)"
-    )
-    parser.add_argument("--max-dropped", type=float, default=0.2, metavar="SHARE",
-                        help="refuse a model that loses more than this share of its n-grams (0.2)")  # fmt: skip
+def add_arguments(parser: argparse.ArgumentParser, form: str | None = None) -> None:
+    """`form`: of OUT, unless --format says another one; otherwise its name does."""
+    add = parser.add_argument
+    add("lm", metavar="IN", help="model in any form")
+    add("out", metavar="OUT", help="file to write (.gz by suffix, - for standard output)")
+    add("--words", metavar="words.txt", required=form is not None,
+        help="Kaldi's symbol table, or an FST that holds one")  # fmt: skip
+    add("--format", choices=("arpa", "fst", "opengrm", "ngram", "carpa", "k2"), default=form,
+        help=f"form of OUT ({form or 'as its name says'})")  # fmt: skip
+    add("--max-order", type=int, metavar="N", help="leave longer n-grams out (none)")
+    add("--disambig-symbol", default="#0", metavar="SYMBOL", help="what back-off arcs of G.fst read (#0)")
+    add_delta(parser, "IN")
+    add("--max-dropped", type=float, default=0.2, metavar="SHARE",
+        help="refuse a model that loses more than this share of its n-grams (0.2)")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.commands.options import check_outputs
-    from mdi.fst.formats import read_lm, words_for, write_lm
+    from mdi.errors import MdiError
+    from mdi.fst.formats import ONLY_WRITTEN, check_form, words_for, write_lm
+    from mdi.fst.vector_fst import VectorFst
+    from mdi.fst.verify import verify
+    from mdi.lm.model import first_orders
 
     check_outputs(args, args.out)
+    if args.max_order is not None and args.max_order < 1:
+        raise MdiError(f"--max-order {args.max_order}; expected 1 or more")
     words = words_for(args.words, args.lm)
-    model = read_lm(args.lm, args.words, closed=False)
-    write_lm(model, args.out, args.format, words, max_dropped=args.max_dropped)
+    check_form(args.out, args.format, words, args.disambig_symbol)
+    model = read_adapted(args.lm, args, closed=False)
+    if args.max_order is not None:
+        model = first_orders(model, args.max_order)
+    written = write_lm(model, args.out, args.format, words, max_dropped=args.max_dropped, back_off=args.disambig_symbol)
     logger.info(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams of order 1 to {model.order}")
+    if isinstance(written, VectorFst) and args.format != ONLY_WRITTEN and verify(args.out, written):
+        logger.info(f"{args.out}: OpenFst reads it, with as many states and arcs")

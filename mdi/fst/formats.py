@@ -5,6 +5,7 @@
     opengrm   a VectorFst as OpenGrm has it: nothing on back-off arcs, the table of words inside
     ngram     OpenFst's ngram FST, such as Vosk's Gr.fst; the table of words inside
     carpa     Kaldi's G.carpa, for rescoring; only numbers of words.txt
+    k2        G.fst as text, for k2 and icefall; only numbers of words.txt, and only written
 
 All but ARPA hold 32-bit floats. The automata have no state for a history that nothing follows, so its back-off weight
 is part of other weights; where that matters it is said.
@@ -25,7 +26,15 @@ from mdi.files import first_bytes, read_bytes, together, writing
 from mdi.fst.backoff_fst import BackoffFst, backoff_fst, read_backoff_fst
 from mdi.fst.const_arpa import begins_const_arpa, const_arpa, read_const_arpa, write_const_arpa
 from mdi.fst.ngram_fst import read_ngram_fst, write_ngram_fst
-from mdi.fst.openfst import Header, begins_fst, parse_header, read_whole_header
+from mdi.fst.openfst import (
+    Header,
+    Symbols,
+    begins_fst,
+    from_bytes,
+    parse_header,
+    read_whole_header,
+    to_text,
+)  # fmt: skip
 from mdi.fst.symbols import (
     DISAMBIGUATION,
     EPSILON,
@@ -47,6 +56,7 @@ from mdi.lm.vocabulary import BOS, EOS, Vocabulary
 logger = logging.getLogger(__name__)
 
 FORMATS = ("arpa", "fst", "opengrm", "ngram", "carpa")
+ONLY_WRITTEN = "k2"
 
 
 def format_of(path: str) -> str:
@@ -141,15 +151,16 @@ def _fst_header(path: str) -> Header | None:
         return None
 
 
-def check_form(path: str, format: str | None, words: str | None) -> None:
+def check_form(path: str, format: str | None, words: str | None, back_off: str = DISAMBIGUATION) -> None:
     """Refuses, before any work is done, a form that cannot be written with these words."""
     form = format or format_of(path)
-    if form == "carpa" and words is None:
-        raise MdiError(f"{path}: G.carpa has numbers for words; give Kaldi's table: --words words.txt")
+    if form in ("carpa", ONLY_WRITTEN) and words is None:
+        name = "G.carpa" if form == "carpa" else "k2's text"
+        raise MdiError(f"{path}: {name} has numbers for words; give Kaldi's table: --words words.txt")
     if form != "arpa" and words is not None:
         symbols = read_symbols(words)
-        if form == "fst":
-            symbols.require(DISAMBIGUATION)
+        if form in ("fst", ONLY_WRITTEN):
+            symbols.require(back_off)
 
 
 def reader_of(form: str) -> Reader:
@@ -166,45 +177,48 @@ def _single_precision(values: Array) -> Array:
 def write_lm(
     model: NgramModel | HasModel, path: str | os.PathLike, format: str | None = None,
     words: str | os.PathLike | None = None, *,
-    keep: list[Array] | None = None, max_dropped: float = 0.2,
-) -> None:  # fmt: skip
+    keep: list[Array] | None = None, max_dropped: float = 0.2, back_off: str = DISAMBIGUATION,
+) -> BackoffFst | VectorFst | None:  # fmt: skip
     """Writes a model in the form that `format` or the name of the file says (see format_of); `.gz` packs any of them.
 
     Labels are those of `words` (words.txt, or an FST that holds its table); G.carpa needs it, the FSTs make a table and
     hold it where it is not given. n-grams with a word outside it are dropped, a model that loses more than the share
     `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see write_arpa. As
-    there, nothing is checked or certified: that is `mdi.save`.
+    there, nothing is checked or certified: that is `mdi.save`. `back_off`: the symbol that back-off arcs of Kaldi's
+    G.fst read. Returns the automaton, where one was written.
     """
     model = model if isinstance(model, NgramModel) else model.model
     path, words = os.fspath(path), None if words is None else os.fspath(words)
     form = format or format_of(path)
-    if form not in FORMATS:
-        raise MdiError(f"'{form}'; expected one of {', '.join(FORMATS)}")
+    if form not in (*FORMATS, ONLY_WRITTEN):
+        raise MdiError(f"'{form}'; expected one of {', '.join(FORMATS)} and {ONLY_WRITTEN}")
     if form == "arpa":
         write_arpa(model, path, keep)
-        return
+        return None
     with together():
-        _write_numbered(model, path, form, words, keep, max_dropped)
+        written = _write_numbered(model, path, form, words, keep, max_dropped, back_off)
         discard_certificate(path)
+    return written
 
 
 def _write_numbered(
-    model: NgramModel, path: str, form: str, words: str | None, keep: list[Array] | None, max_dropped: float
-) -> None:
+    model: NgramModel, path: str, form: str, words: str | None, keep: list[Array] | None, max_dropped: float,
+    back_off: str,
+) -> BackoffFst | VectorFst | None:  # fmt: skip
     """In a form that has numbers for words."""
     if keep is not None:
         model = without(model, keep)
-    check_form(path, form, words)
+    check_form(path, form, words, back_off)
     symbols = read_symbols(words) if words else _new_table(model.vocab)
     label = symbols.labels_of(model.vocab)
-    if (label == 0).any() or model.vocab.id(DISAMBIGUATION) >= 0:
-        raise MdiError(f"the model has {DISAMBIGUATION} or {EPSILON} as a word; expected neither. Rename the word")
+    if (label == 0).any() or model.vocab.id(back_off) >= 0:
+        raise MdiError(f"the model has {back_off} or {EPSILON} as a word; expected neither. Rename the word")
     if form == "carpa":
         made = const_arpa(model, symbols, _unknown(symbols))
         _check(made.dropped, model, label, path, symbols, max_dropped)
         write_const_arpa(made, path)
         logger.info(f"{path}: numbers of {words}, which whoever reads it needs too; costs have 32 bits")
-        return
+        return None
     labelled = by_label(model, label, markers_first=form == "ngram")
     fst: BackoffFst | VectorFst
     fst = backoff_fst(*labelled) if form == "ngram" else vector_fst(*labelled)
@@ -217,8 +231,11 @@ def _write_numbered(
     if isinstance(fst, BackoffFst):
         write_ngram_fst(fst, path, symbols.inside())
     else:
-        _write_vector(fst, path, symbols, form == "opengrm", inside=words is None or form == "opengrm")
+        label_of_back_off = 0 if form == "opengrm" else symbols.require(back_off)
+        inside = symbols.inside() if words is None or form == "opengrm" else None
+        _write_vector(fst, path, label_of_back_off, inside, as_text=form == ONLY_WRITTEN)
     logger.info(f"{path}: {fst.n_states:,} states, {fst.n_arcs:,} arcs with words; costs have 32 bits")
+    return fst
 
 
 def _new_table(vocab: Vocabulary) -> SymbolTable:
@@ -244,11 +261,12 @@ def _check(dropped: int, model: NgramModel, label: Array, path: str, symbols: Sy
         logger.warning(f"{check_dropped(lost, path, symbols, max_dropped)}; dropped")
 
 
-def _write_vector(fst: VectorFst, path: str, symbols: SymbolTable, plain: bool, inside: bool) -> None:
-    """A VectorFst; with `plain` back-off arcs read nothing, otherwise #0."""
+def _write_vector(fst: VectorFst, path: str, back_off: int, symbols: Symbols | None, as_text: bool) -> None:
+    """A VectorFst whose back-off arcs read the label `back_off`, with this table inside."""
     if not fst.n_arcs:
-        raise MdiError(f"{path}: no word has a probability; expected a model with words of the table")
-    back_off = 0 if plain else symbols.require(DISAMBIGUATION)
+        raise MdiError(f"{path}: the acceptor is empty, no sentence has a probability; expected a model with </s> and "
+                       f"words of the table")  # fmt: skip
+    blocks = fst.blocks(back_off, symbols)
     with writing(path) as stream:
-        for block in fst.blocks(back_off, symbols.inside() if inside else None):
+        for block in to_text(from_bytes(b"".join(blocks))) if as_text else blocks:
             stream.write(block)

@@ -16,6 +16,7 @@ number of symbols, and for each its text and key. A text is its length and its b
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -206,6 +207,22 @@ def _parse_symbols(data: bytes, at: int) -> tuple[Symbols, int]:
     if len(keys) < n:  # a key may belong to two symbols: <s> and </s> of Vosk's small model have the same
         raise ValueError("a symbol appears twice in its symbol table")
     return Symbols(name, keys), int(end)
+
+
+def to_text(fst: Arcs) -> Iterator[bytes]:
+    """OpenFst's text with labels as numbers, state by state, as fstprint and kaldilm have it and k2.Fsa.from_openfst
+    reads it: a line for an arc and one for a final state, the start state first, weights of 0 left out."""
+    begin, ends = fst.begin.tolist(), fst.final[:, 0].tolist()
+    for s in [fst.start, *(s for s in range(fst.n_states) if s != fst.start)]:
+        here = slice(begin[s], begin[s + 1])
+        columns = fst.dest[here], fst.ilabel[here], fst.olabel[here], fst.weight[here, 0]
+        lines = [
+            f"{s}\t{dest}\t{i}\t{o}\t{w:.7g}\n" if w else f"{s}\t{dest}\t{i}\t{o}\n"
+            for dest, i, o, w in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+        if ends[s] != float("inf"):
+            lines.append(f"{s}\t{ends[s]:.7g}\n" if ends[s] else f"{s}\n")
+        yield "".join(lines).encode()
 
 
 def read_header(data: bytes, where: str) -> tuple[str, int, int, int]:
