@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mdi.errors import MdiError, examples
 from mdi.lm.vocabulary import to_bytes
-from mdi.progress import say
 from mdi.speech.data import DataFolder, read_groups, read_rows
 from mdi.speech.lattice import Lattice
+
+logger = logging.getLogger(__name__)
 
 RECORDING, SPEAKER = "recording", "speaker"
 LONGEST = 200  # bytes of a name to which something is added
@@ -66,5 +68,7 @@ def grouped(lattices: Iterable[Lattice], group_of: dict[str, str]) -> Iterator[t
             yield group, waiting.pop(group)
     if lost := sum(missing.values()):
         names = [name for name in group_of if name not in seen]
-        say(f"WARNING: no lattices of {lost:,} utterances, such as {examples(names)}; the others go without them")
+        logger.warning(
+            f"WARNING: no lattices of {lost:,} utterances, such as {examples(names)}; the others go without them"
+        )
     yield from waiting.items()

@@ -1,11 +1,11 @@
 """Lattices or words, and references, to word error rates, in the files that Kaldi's scoring leaves behind.
 
-wer_<LMWT>_<WIP>                       what compute-wer prints
-scoring_kaldi/test_filt.txt            the references as scored
-scoring_kaldi/penalty_<WIP>/<LMWT>.txt the hypotheses
-scoring_kaldi/best_wer                 the lowest WER's line and file
-scoring_kaldi/wer_details/             lmwt, wip, per_utt, per_spk, ops, wer_bootci; of lattices also
-                                       oracle_wer and depth
+wer_<LMWT>_<WIP>                         what compute-wer prints
+scoring_kaldi/test_filt.txt              the references as scored
+scoring_kaldi/penalty_<WIP>/<LMWT>.txt   the hypotheses
+scoring_kaldi/best_wer                   the lowest WER's line and file
+scoring_kaldi/wer_details/               lmwt, wip, per_utt, per_spk, ops, wer_bootci; of lattices also
+                                         oracle_wer and depth
 """
 
 from __future__ import annotations

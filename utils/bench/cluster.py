@@ -4,8 +4,8 @@
     utils/bench/cluster.py [--shards 2,4,8] [--workers 2,2-8] [--memory 800M] BACKGROUND.arpa TEXT
 
 2-8 is 2 workers and 8 shards. Prints for each the seconds of an iteration (median), what all messages carry, the
-seconds of `mdi adapt --min-counts 2` from reading to the certificate, those of the processor over all processes, and
-the peak memory of each, the client first. Start-up is not in the seconds. The ARPA files are compared by their digests.
+seconds of `mdi adapt --min-counts 2 --sigma2 none` from reading to the certificate, those of the processor over all
+processes, and the peak memory of each, the client first. Start-up is not in the seconds. The ARPA files are compared by their digests.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def measure(args: argparse.Namespace) -> str:
         warm_up(Path(args.folder), mdi, options)
         sent.clear()
         begun, busy = time.perf_counter(), cpu(runner)
-        assert mdi(["adapt", "--min-counts", "2", *options, args.background, args.text, str(out)]) == 0
+        settings = ["--min-counts", "2", "--sigma2", "none"]
+        assert mdi(["adapt", *settings, *options, args.background, args.text, str(out)]) == 0
         total, busy = time.perf_counter() - begun, cpu(runner) - busy
         peaks = [f"{peak_mb():.0f}"]
         if isinstance(runner, OnDask):
