@@ -54,7 +54,7 @@ def use_model(path: Path, folder: Path) -> list[str]:
     """Puts the recogniser into a data folder: vosk-model (a link), its language model as default.arpa.gz, its words and
     their numbers as words.txt. Returns the words."""
     from mdi.fst.formats import write_lm
-    from mdi.speech.vosk import find_vosk_folder
+    from mdi.speech.vosk.folder import find_vosk_folder
 
     model = find_vosk_folder(str(path))
     if not model.dynamic:

@@ -11,6 +11,8 @@ import os
 import signal
 import sys
 import warnings
+from collections.abc import Iterable
+from types import ModuleType
 
 from mdi import __version__
 from mdi.errors import ConvergenceWarning, MdiError, OptionError
@@ -33,7 +35,7 @@ VERBS = {
     "fst": "G.fst from a model, as Kaldi's arpa2fst makes it: convert --format fst",
     "rescore": "exchange the language model in lattices, exactly",
     "recordings": "adapt to each recording's own lattices, without transcripts, and rescore them",
-    "vosk": "adapt the models in a Vosk folder, decode with libvosk",
+    "vosk": "adapt or replace the models in a Vosk folder, decode with libvosk",
     "score": "WER over LM weights and insertion penalties, confidence, significance, oracle",
     "check": "look a model over: format, closure, sums, what Kaldi would stumble on",
 }
@@ -44,26 +46,45 @@ EXTRA_OF = {"kaldialign": "speech", "kaldiio": "vosk", "soundfile": "vosk", "vos
 )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="mdi", description="MDI adaptation of n-gram language models.", add_help=True)
+def _parser(
+    prog: str, description: str | None, verbs: dict[str, str], old: Iterable[str] = ()
+) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--version", action="version", version=f"mdi {__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="verb", required=True)
-    for verb, text in VERBS.items():
-        verbs.add_parser(verb, help=text, add_help=False)
+    known = parser.add_subparsers(dest="verb", metavar="verb", required=True)
+    for verb, text in verbs.items():
+        known.add_parser(verb, help=text, add_help=False)
+    for verb in old:
+        known.add_parser(verb, add_help=False)
     return parser
+
+
+def _action(command: ModuleType, verb: str, argv: list[str]) -> tuple[ModuleType, str, list[str]]:
+    """(the module of a verb's action, such as that of `mdi vosk adapt`; both names; the arguments that are left)"""
+    action = _parser(f"mdi {verb}", command.__doc__, command.ACTIONS, command.OLD_ACTIONS).parse_args(argv[:1]).verb
+    if action in command.OLD_ACTIONS:
+        new = command.OLD_ACTIONS[action]
+        print(f"mdi {verb} {action}: is now mdi {verb} {new}; the old name goes with the next release", file=sys.stderr)
+        action = new
+    module = importlib.import_module(f"mdi.commands.{verb}_{action.replace('-', '_')}")
+    return module, f"{verb} {action}", argv[1:]
 
 
 def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
     """Runs one command. Returns 0 when done, 1 for the user's data or a model that did not converge; argparse exits
     with 2. In a process of its own it starts sooner."""
     argv = sys.argv[1:] if argv is None else argv
-    verb = _parser().parse_args(argv[:1]).verb
-    command = importlib.import_module(f"mdi.commands.{verb}")
+    verb = _parser("mdi", "MDI adaptation of n-gram language models.", VERBS).parse_args(argv[:1]).verb
+    command, argv = importlib.import_module(f"mdi.commands.{verb}"), argv[1:]
+    if hasattr(command, "ACTIONS"):
+        command, verb, argv = _action(command, verb, argv)
     parser = argparse.ArgumentParser(
         prog=f"mdi {verb}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     command.add_arguments(parser)
-    args = parser.parse_intermixed_args(argv[1:])
+    args = parser.parse_intermixed_args(argv)
     tame_allocator()
     if own_process:
         from mdi.kernels import start_lightly

@@ -178,6 +178,10 @@ def dumps(value: Any, copies: dict[int, tuple[Array, Array]], give: bool = False
     return stream.getvalue()
 
 
+def loads(data: bytes) -> Any:
+    return pickle.loads(data)  # noqa: S301 - Dask's own messages are such, too
+
+
 def keep(path: Path, lists: dict[str, list[Array]]) -> None:
     """Leaves arrays for a later process, beside `path`, which says where. They must not change any more."""
     told: dict[str, list] = {}

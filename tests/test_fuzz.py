@@ -31,8 +31,8 @@ from mdi.lm.vocabulary import to_bytes
 from mdi.speech.expected_counts import expected_counts
 from mdi.speech.lattice_files import read_lattices, to_binary
 from mdi.speech.recordings import file_names
-from mdi.speech.vosk import VoskFolder, with_beam
-from mdi.speech.vosk_decode import read_results
+from mdi.speech.vosk.folder import VoskFolder, with_beam
+from mdi.speech.vosk.results import read_results
 
 FUZZ = Path(__file__).parent.parent / "utils" / "fuzz.py"
 

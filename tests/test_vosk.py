@@ -26,18 +26,9 @@ from mdi.speech.expected_counts import expected_counts
 from mdi.speech.lattice import best_path, n_best
 from mdi.speech.lattice_files import read_lattices
 from mdi.speech.rescore import EXACT, lattice_model
-from mdi.speech.vosk import CERTIFICATE, SMALL, VoskFolder, changed, find_vosk_folder
-from mdi.speech.vosk_decode import (
-    ACOUSTIC_FACTOR,
-    GRAPH_SCALE,
-    Alternative,
-    Recognised,
-    Word,
-    n_best_lattice,
-    parse_answer,
-    read_results,
-    with_graph_scores,
-)
+from mdi.speech.vosk.folder import CERTIFICATE, SMALL, VoskFolder, changed, find_vosk_folder
+from mdi.speech.vosk.outputs import ACOUSTIC_FACTOR, GRAPH_SCALE, n_best_lattice, with_graph_scores
+from mdi.speech.vosk.results import Alternative, Recognised, Word, parse_answer, read_results
 
 DATA = Path(__file__).parent / "data"
 WORDS = DATA / "kaldi" / "words.txt"
@@ -188,18 +179,18 @@ def test_only_own_folders_are_replaced(dynamic, tmp_path, capsys):
 
 def test_a_ready_model_is_put_into_a_folder(dynamic, static, tmp_path):
     lm, out = DATA / "kaldi" / "bg.kn.arpa.gz", tmp_path / "out"
-    assert main(["vosk", "put", str(dynamic), str(lm), str(out)]) == 0
+    assert main(["vosk", "replace-lm", str(dynamic), str(lm), str(out)]) == 0
     known = perplexity(read_lm(str(lm)), DEV).ppl
     assert perplexity(read_lm(str(out / "graph" / "Gr.fst")), DEV).ppl == pytest.approx(known, rel=1e-4)
     assert json.loads((out / CERTIFICATE).read_text())["exchanged"] == ["graph/Gr.fst"]
     # where nothing but rescoring is possible, there
-    assert main(["vosk", "put", str(static), str(lm), str(out)]) == 1
-    assert main(["vosk", "put", "--first-pass", str(lm), str(static), str(lm), str(out)]) == 0
+    assert main(["vosk", "replace-lm", str(static), str(lm), str(out)]) == 1
+    assert main(["vosk", "replace-lm", "--first-pass", str(lm), str(static), str(lm), str(out)]) == 0
     assert perplexity(read_lm(str(out / "rescore" / "G.carpa"), str(WORDS)), DEV).ppl == pytest.approx(known, rel=1e-4)
 
 
 def test_messages_name_the_folder_that_is_made(dynamic, tmp_path, capsys):
-    assert main(["vosk", "put", str(dynamic), str(dynamic / "graph" / "Gr.fst"), str(tmp_path / "out")]) == 0
+    assert main(["vosk", "replace-lm", str(dynamic), str(dynamic / "graph" / "Gr.fst"), str(tmp_path / "out")]) == 0
     said = capsys.readouterr().err
     assert f"{tmp_path}/out/graph/Gr.fst: " in said
     assert "/.out." not in said
@@ -207,7 +198,7 @@ def test_messages_name_the_folder_that_is_made(dynamic, tmp_path, capsys):
     (tmp_path / "other.arpa").write_text(
         "\\data\\\nngram 1=2\n\n\\1-grams:\n-0.30103 <unk>\n-0.30103 </s>\n\n\\end\\\n"
     )
-    assert main(["vosk", "put", str(dynamic), str(tmp_path / "other.arpa"), str(tmp_path / "out2")]) == 1
+    assert main(["vosk", "replace-lm", str(dynamic), str(tmp_path / "other.arpa"), str(tmp_path / "out2")]) == 1
     assert "/.out2." not in capsys.readouterr().err
 
 
@@ -215,7 +206,7 @@ def test_an_interrupted_run_leaves_nothing(dynamic, tmp_path, monkeypatch):
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mdi.speech.vosk.write_lm", interrupted)
+    monkeypatch.setattr("mdi.speech.vosk.folder.write_lm", interrupted)
     with pytest.raises(KeyboardInterrupt):
         main(["vosk", "adapt", str(dynamic), TEXT, str(tmp_path / "out")])
     assert [path.name for path in tmp_path.iterdir()] == ["dynamic"]
@@ -411,39 +402,42 @@ def test_a_delta_is_put_into_a_folder(dynamic, tmp_path, capsys):
     options = ["--min-counts", "1", "--sigma2", "1"]
     assert main(["adapt", *options, "--delta", delta, own, TEXT]) == 0
     assert main(["vosk", "adapt", str(dynamic), TEXT, str(tmp_path / "adapted")]) == 0
-    assert main(["vosk", "put", "--delta", delta, str(dynamic), str(out)]) == 0
+    assert main(["vosk", "replace-lm", "--delta", delta, str(dynamic), str(out)]) == 0
     made = (out / "graph" / "Gr.fst").read_bytes()
     assert made == (tmp_path / "adapted" / "graph" / "Gr.fst").read_bytes()
     assert made != Path(own).read_bytes()
-    assert main(["vosk", "put", "--delta", delta, str(dynamic), own, str(out)]) == 0
+    assert main(["vosk", "replace-lm", "--delta", delta, str(dynamic), own, str(out)]) == 0
     assert (out / "graph" / "Gr.fst").read_bytes() == made
     assert json.loads((out / CERTIFICATE).read_text())["deltas"] == [delta]
     capsys.readouterr()
     other = str(DATA / "kaldi" / "mix.arpa.gz")
     assert main(["adapt", *options, "--delta", delta, other, TEXT]) == 0
     for command in (
-        ["put", "--delta", delta, str(dynamic), str(out)],
-        ["put", "--delta", delta, str(dynamic), own, str(out)],
+        ["replace-lm", "--delta", delta, str(dynamic), str(out)],
+        ["replace-lm", "--delta", delta, str(dynamic), own, str(out)],
     ):
         assert main(["vosk", *command]) == 1
         assert "is for the background" in capsys.readouterr().err
-    assert main(["vosk", "put", str(dynamic), str(out)]) == 1
-    assert main(["vosk", "adapt", "--delta", delta, str(dynamic), TEXT, str(out)]) == 1
-    assert "for put and decode" in capsys.readouterr().err
+    assert main(["vosk", "replace-lm", str(dynamic), str(out)]) == 1
+    with pytest.raises(SystemExit):
+        main(["vosk", "adapt", "--delta", delta, str(dynamic), TEXT, str(out)])
 
 
 def test_a_delta_belongs_to_one_model_of_the_folder(dynamic, tmp_path):
     """Where lattices are rescored, the model in them is the one that decodes."""
     both, delta = tmp_path / "both", str(tmp_path / "a.delta")
     large = str(DATA / "kaldi" / "mix.arpa.gz")
-    assert main(["vosk", "put", "--large", large, str(dynamic), str(DATA / "kaldi" / "bg.kn.arpa.gz"), str(both)]) == 0
+    assert (
+        main(["vosk", "replace-lm", "--large", large, str(dynamic), str(DATA / "kaldi" / "bg.kn.arpa.gz"), str(both)])
+        == 0
+    )
     for place, changed_places in (
         ("graph/Gr.fst", {"graph/Gr.fst", "rescore/G.fst"}),
         ("rescore/G.carpa", {"rescore/G.carpa"}),
     ):
         words = ["--words", str(both / "graph" / "Gr.fst")]
         assert main(["adapt", *words, "--delta", delta, str(both / place), TEXT]) == 0
-        assert main(["vosk", "put", "--delta", delta, str(both), str(tmp_path / "out")]) == 0
+        assert main(["vosk", "replace-lm", "--delta", delta, str(both), str(tmp_path / "out")]) == 0
         exchanged = json.loads((tmp_path / "out" / CERTIFICATE).read_text())["exchanged"]
         assert set(exchanged) == changed_places
 
@@ -505,7 +499,7 @@ def test_it_goes_on_with_the_second_decoding(dynamic, tmp_path, capfd):
     assert main([*command, "--sigma2", "2", str(out)]) == 1
     assert (out / CERTIFICATE).stat().st_mtime_ns > when
     assert main([*command, "--dev", DEV, str(out)]) == 1
-    assert "--recordings is for adapt, and without --dev" in capfd.readouterr().err
+    assert "--recordings and --dev; expected either" in capfd.readouterr().err
 
 
 # ---- a folder may come from anybody
@@ -567,7 +561,7 @@ def test_a_folder_of_links_is_copied(dynamic, tmp_path):
     assert not any(path.is_symlink() for path in out.rglob("*"))
 
 
-@pytest.mark.parametrize("verb", ["adapt", "put", "decode"])
+@pytest.mark.parametrize("verb", ["adapt", "replace-lm", "decode"])
 @pytest.mark.parametrize("kind", ["pipe", "loop", "dangling", "folder"])
 @pytest.mark.parametrize("name", ["graph/Gr.fst", "graph/words.txt", "conf/model.conf", "am/final.mdl"])
 def test_what_is_no_file_is_refused_before_any_work(verb, kind, name, dynamic, tmp_path, capsys):
@@ -577,7 +571,7 @@ def test_what_is_no_file_is_refused_before_any_work(verb, kind, name, dynamic, t
             "dangling": lambda path: path.symlink_to("nowhere")}  # fmt: skip
     make[kind](path)
     before = sorted(tmp_path.rglob("*"))
-    given = {"adapt": TEXT, "put": str(DATA / "kaldi" / "bg.kn.arpa.gz"), "decode": str(tmp_path)}[verb]
+    given = {"adapt": TEXT, "replace-lm": str(DATA / "kaldi" / "bg.kn.arpa.gz"), "decode": str(tmp_path)}[verb]
     assert main(["vosk", verb, str(dynamic), given, str(tmp_path / "out")]) == 1
     said = capsys.readouterr().err
     assert str(path) in said or "no am/final.mdl" in said
@@ -649,33 +643,42 @@ def test_recordings_run_no_commands_unless_asked_for(dynamic, tmp_path, capfd):
 
 
 def test_every_option_of_a_decoding_reaches_it(dynamic, tmp_path, monkeypatch):
-    """adapt --recordings decodes as decode would: each option of both is tried here."""
+    """adapt --recordings decodes as decode would: every option that both have is tried here."""
     import argparse
 
-    from mdi.commands import vosk as command
-    from mdi.speech import vosk_decode
+    from mdi.commands import vosk_adapt, vosk_decode
+    from mdi.speech.vosk import decode
+
+    def options(command) -> set[str]:
+        command.add_arguments(parser := argparse.ArgumentParser())
+        return {action.dest for action in parser._actions if action.option_strings}
 
     given = {"nj": "3", "allow_pipes": "true", "n_best": "7", "lattice_beam": "9.5"}
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    (group,) = (group for group in parser._action_groups if "decode, adapt" in str(group.title))
-    assert {action.dest for action in group._group_actions} == set(given)
+    assert options(vosk_decode) & options(vosk_adapt) == {*given, "help"}
+    assert options(vosk_decode) - options(vosk_adapt) == {"delta"}
     told = {}
 
     def apart(function, what, **arguments):
         told.update(arguments, lattice_beam=VoskFolder(Path(arguments["folder"])).lattice_beam)
         raise MdiError("enough")
 
-    monkeypatch.setattr(vosk_decode, "call_apart", apart)
+    monkeypatch.setattr(decode, "call_apart", apart)
     data = recordings(tmp_path / "data")
     for i, (name, value) in enumerate(given.items()):
         option = f"--{name.replace('_', '-')}"
-        for number, call in enumerate(
-            (["adapt", "--recordings", str(data), str(dynamic)], ["decode", str(dynamic), str(data)])
-        ):
-            assert main(["vosk", *call[:1], option, value, *call[1:], str(tmp_path / f"out{i}.{number}")]) == 1
+        for verb, *call in (["adapt", "--recordings", str(data), str(dynamic)], ["decode", str(dynamic), str(data)]):
+            assert main(["vosk", verb, option, value, *call, str(tmp_path / f"{verb}{i}")]) == 1
             assert str(told[name]).lower() == value
             assert told["data"] == str(data)
+
+
+def test_old_names_of_actions_work_for_a_while(dynamic, tmp_path, capsys):
+    lm = str(DATA / "kaldi" / "bg.kn.arpa.gz")
+    assert main(["vosk", "put", str(dynamic), lm, str(tmp_path / "out")]) == 0
+    assert "mdi vosk put: is now mdi vosk replace-lm" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as caught:
+        main(["vosk", "adopt", str(dynamic), lm, str(tmp_path / "out")])
+    assert caught.value.code == 2
 
 
 def test_modules_in_the_current_folder_are_not_imported(dynamic, tmp_path):
@@ -703,7 +706,7 @@ def test_modules_in_the_current_folder_are_not_imported(dynamic, tmp_path):
     [
         ("ctypes:string_at", {"ptr": 1}, "this: the process was ended by SIGSEGV"),  # reads where nothing is
         ("os:_exit", {"status": 3}, "ended with code 3"),
-        ("mdi.speech.vosk:find_vosk_folder", {"path": "/nowhere"}, "/nowhere: no such folder"),
+        ("mdi.speech.vosk.folder:find_vosk_folder", {"path": "/nowhere"}, "/nowhere: no such folder"),
         ("no_such_module:f", {}, "the package no_such_module is not installed"),
     ],
 )

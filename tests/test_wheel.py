@@ -98,7 +98,7 @@ def test_every_verb_works_outside_the_clone(installed: tuple[Path, dict[str, str
         (work / "vosk" / name).parent.mkdir(parents=True)
         (work / "vosk" / name).write_text("")
     mdi("convert", background, "vosk/graph/Gr.fst")
-    mdi("vosk", "put", "vosk", "adapted.arpa.gz", "vosk-adapted")
+    mdi("vosk", "replace-lm", "vosk", "adapted.arpa.gz", "vosk-adapted")
     words = ["--words", "words.txt"]
     mdi("rescore", *words, "--old-lm", background, "--new-lm", "adapted.arpa.gz", "decoded", "rescored")
     assert "%WER" in mdi("score", *words, "speech", "rescored")

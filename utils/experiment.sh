@@ -177,7 +177,7 @@ make_graphs() {
       graph_in_recipe "$model" "$lm"
     elif [[ $model != default ]]; then # which is in the Vosk model as it is
       make_once "$(vosk_folder "$model")" from "$lm" "$data/words.txt" by \
-        mdi vosk put "$data/vosk-model" "$lm" "$(vosk_folder "$model")"
+        mdi vosk replace-lm "$data/vosk-model" "$lm" "$(vosk_folder "$model")"
     fi
   done
 }

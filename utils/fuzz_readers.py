@@ -325,7 +325,7 @@ def _folders(folder: Path) -> dict[str, Reader]:
 
     from mdi.errors import MdiError
     from mdi.lm.vocabulary import to_str
-    from mdi.speech.vosk import changed, find_vosk_folder, new_folder
+    from mdi.speech.vosk.folder import changed, find_vosk_folder, new_folder
 
     root, diary = folder / "vosk-model", folder / "diary"
     diary.write_text("secret")
@@ -408,8 +408,8 @@ def _records(folder: Path) -> dict[str, Reader]:
     from mdi.commands.options import same_settings
     from mdi.lm.shards import job_folder
     from mdi.speech.score import best_point
-    from mdi.speech.vosk import VoskFolder, with_beam
-    from mdi.speech.vosk_decode import read_results
+    from mdi.speech.vosk.folder import VoskFolder, with_beam
+    from mdi.speech.vosk.results import read_results
 
     sys.path.insert(0, str(ROOT / "utils"))
     import report

@@ -61,11 +61,11 @@ VERBS = {
     "deltas": "deltas a.delta",
     "recordings": "recordings --words words.txt --groups groups lm lats OUT.rec",
     "vosk-adapt": "vosk adapt --ppl dev vosk text OUT.vosk",
-    "vosk-put": "vosk put vosk small OUT.vosk",
+    "vosk-replace-lm": "vosk replace-lm vosk small OUT.vosk",
     "vosk-decode": "vosk decode real data OUT.said",  # with the model that MDI_VOSK_MODEL names
 }
 GOES_ON = ("score", "train", "rescore", "recordings", "vosk-decode")  # may leave parts that are whole
-FOLDERS = ("rescore", "score", "recordings", "vosk-adapt", "vosk-put", "vosk-decode")
+FOLDERS = ("rescore", "score", "recordings", "vosk-adapt", "vosk-replace-lm", "vosk-decode")
 
 
 def build(folder: Path) -> Path:

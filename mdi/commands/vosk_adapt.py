@@ -1,0 +1,246 @@
+"""Adapts the language models of a Vosk model's folder to text, or to what it recognises itself.
+
+A model with a dynamic graph (graph/Gr.fst) gets another Gr.fst, and what it has in rescore/ is adapted too. A static
+graph (HCLG.fst) cannot be changed: rescore/G.carpa is adapted, or made if --first-pass gives the model that the graph
+was made with. With --dev thresholds, prior and mixture weights are searched as by mdi tune; without it they are
+--min-counts 1 --sigma2 1. OUT_DIR has a certificate, mdi.json, and the words of the text that the model cannot
+recognise, unknown_words.txt. Of MODEL_DIR it has what libvosk reads: large files as links, small ones as copies.
+
+--recordings: no transcripts are needed. DATA_DIR is decoded, the model is adapted to expected counts of what was
+recognised (words with their confidences, or --n-best), beside TEXT if there is some, and DATA_DIR is decoded again.
+OUT_DIR.decoded/ has both decodings, before/ and after/; where DATA_DIR has references, they are scored and compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mdi.commands import options as shared
+from mdi.commands import vosk_decode
+from mdi.commands import vosk_folders as folders
+from mdi.commands.vosk_folders import Plan
+from mdi.errors import MdiError, examples
+from mdi.progress import say, set_verbose
+
+if TYPE_CHECKING:
+    from mdi.lm.counts import Counts
+    from mdi.lm.model import NgramModel
+    from mdi.speech.vosk.folder import VoskFolder
+    from mdi.speech.vosk.results import Recognised
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL_DIR", help="folder of a Vosk model")
+    add("texts", metavar="TEXT", nargs="*", help="text of the domain, a sentence per line, plain or gzipped")
+    add("out", metavar="OUT_DIR", help="the new folder")
+    add("--dev", metavar="TEXT", help="development text: search for the best model on it, as mdi tune does")
+    add("--max-settings", type=int, default=32, metavar="N", help="end that search after so many settings (32)")
+    add("--recordings", metavar="DATA_DIR", help="adapt to what is recognised of this Kaldi data folder")
+    add("--count-weight", type=float, default=1.0, metavar="W", help="factor of counts of what was recognised (1)")
+    add("--min-counts", metavar="N-N-N",
+        help="without --dev: constrain n-grams seen so often (1; with --recordings 0.5)")  # fmt: skip
+    add("--sigma2", default="1", metavar="V[-V-V]", help="without --dev: variance of the prior, or none (1)")
+    folders.add_model_arguments(parser)
+    add("--ppl", metavar="TEXT", action="append", default=[],
+        help="print this text's perplexity before and after; may be repeated (--dev, or the text)")  # fmt: skip
+    add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
+    folders.add_decoding_arguments(parser)
+    folders.add_beam_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from mdi.speech.vosk.folder import check_new_folder, find_vosk_folder
+
+    started = time.monotonic()
+    set_verbose(False)
+    folders.check_options(args)
+    if args.recordings and args.dev:
+        raise MdiError("--recordings and --dev; expected either")
+    texts = args.texts
+    if not texts and not args.recordings:
+        raise MdiError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
+    args.min_counts = args.min_counts or ("0.5" if args.recordings else "1")
+    source = find_vosk_folder(args.model)
+    check_new_folder(Path(args.out), source)
+    for path in [*texts, *args.ppl, *([args.dev] if args.dev else [])]:
+        if path != "-" and not Path(path).is_file():
+            raise MdiError(f"{path}: no such file; expected text, one sentence per line")
+    plan = folders.plan_of(source, args.large, args.first_pass)
+    options = {name: getattr(args, name) for name in ("min_counts", "sigma2", "max_settings", "count_weight", "n_best")}
+    content = {"in_domain": texts, "development": args.dev, "recordings": args.recordings, "options": options}
+    if not args.recordings:
+        return _adapt_folder(args, source, plan, texts, [], content, started)
+    _decoded(args, args.model, "before")
+    return _adapt_to_itself(args, source, plan, texts, content, started)
+
+
+def _adapt_to_itself(
+    args: argparse.Namespace, source: VoskFolder, plan: Plan, texts: list[str], content: dict[str, Any], started: float
+) -> int:
+    """Adapts to the first decoding, unless that was done before, and decodes again."""
+    import shutil
+
+    from mdi.certificate import plain
+    from mdi.files import read_json
+    from mdi.speech.vosk.folder import CERTIFICATE
+    from mdi.speech.vosk.results import read_results
+
+    out, (before, after) = Path(args.out), _decodings(args)
+    content |= {"decoded": read_json(before / "decode.json").get("model"), "ppl": args.ppl}
+    known = read_json(out / CERTIFICATE) if (out / CERTIFICATE).exists() else {}
+    code = 0
+    if any(known.get(name) != value for name, value in plain(content).items()):
+        shutil.rmtree(after, ignore_errors=True)  # of another model
+        code = _adapt_folder(args, source, plan, texts, list(read_results(before).values()), content, started)
+    _decoded(args, str(out), "after")
+    _compare(args)
+    return code
+
+
+def _adapt_folder(
+    args: argparse.Namespace, source: VoskFolder, plan: Plan, texts: list[str], recognised: list[Recognised],
+    content: dict[str, Any], started: float,
+) -> int:  # fmt: skip
+    """OUT_DIR with models adapted to the texts and to what was recognised."""
+    from mdi.lm.perplexity import perplexity
+
+    adapted_from, unchanged = plan
+    reported = args.ppl or ([args.dev or texts[0]] if texts else [])
+    models: dict[str, NgramModel] = {}
+    fields: dict[str, Any] = {}
+    unknown: list[tuple[str, int]] = []
+    converged = True
+    for place, path in adapted_from.items():
+        own = source.read(path) if source.path in path.parents else folders.read_for(str(path), source)
+        say(f"{path}: {' / '.join(f'{n:,}' for n in own.trie.counts)} n-grams")
+        unknown = unknown or (_unknown_words(texts, own) if texts else [])
+        made, model_fields, good = _adapted(args, str(path), f"{args.out}/{place}", own, texts, recognised)
+        converged &= good
+        before = {text: perplexity(own, text) for text in reported}
+        after = {text: perplexity(made, text) for text in reported}
+        for text in reported:
+            note = " (which it was adapted to)" if text in texts else ""
+            change = 100 * (after[text].ppl / before[text].ppl - 1)
+            say(
+                f"{place}: perplexity of {text}{note}: before {before[text].ppl:.2f}, after {after[text].ppl:.2f} "
+                f"({change:+.1f}%); {after[text].oov:,} of {after[text].words:,} words are unknown and left out"
+            )
+            print(f"{place}\t{text}\t{before[text].ppl:.7g}\t{after[text].ppl:.7g}")
+        model_fields["perplexity"] = {
+            text: {"before": before[text].as_dict(), "after": after[text].as_dict()} for text in reported
+        }
+        models[place], fields[place] = made, model_fields
+    for place, other in unchanged.items():
+        models[place] = models[str(other)] if str(other) in models else folders.read_for(str(other), source)
+    content |= {
+        "adapted": fields, "unknown_words": len(unknown), "unknown_tokens": sum(n for _, n in unknown),
+    }  # fmt: skip
+    folders.write_folder(args, "adapt", source, models, content, started, unknown)
+    return 0 if converged else 1
+
+
+def _decodings(args: argparse.Namespace) -> tuple[Path, Path]:
+    folder = Path(f"{args.out.rstrip('/')}.decoded")
+    return folder / "before", folder / "after"
+
+
+def _decoded(args: argparse.Namespace, model: str, name: str) -> None:
+    """Decodes the recordings, with all of the options."""
+    out = _decodings(args)[name == "after"]
+    out.parent.mkdir(exist_ok=True)
+    asked = argparse.Namespace(**{**vars(args), "model": model, "data": args.recordings, "out": str(out), "delta": []})
+    if asked.lattice_beam is None and asked.n_best:
+        asked.lattice_beam = folders.RESCORING_BEAM
+    vosk_decode.run(asked)
+
+
+def _compare(args: argparse.Namespace) -> None:
+    """WER of both decodings, and whether they differ, where there are references."""
+    from mdi.speech.data import DataFolder, read_text
+    from mdi.speech.score import AS_RECOGNISED, BestPaths, compare, write_scores
+
+    data = DataFolder(Path(args.recordings))
+    if not data.has("text"):
+        return
+    before, after = _decodings(args)
+    for folder in (before, after):
+        found = BestPaths({AS_RECOGNISED: read_text(folder / "text")})
+        write_scores(str(folder), found, data.text(), data.speakers(), "strict")
+        print((folder / "scoring_kaldi" / "best_wer").read_text(), end="")
+    print(compare(str(after), [str(before)], data.text(), "strict"), end="")
+
+
+def _counts(args: argparse.Namespace, own: NgramModel, texts: list[str], recognised: list[Recognised]) -> Counts:
+    """Of the texts, and expected ones of what was recognised."""
+    from mdi.lm.counts import add_counts, count_text, scaled_counts
+    from mdi.speech.expected_counts import graph_counts
+    from mdi.speech.vosk.results import word_graphs
+    from mdi.speech.word_graph import Labels
+
+    labels = Labels()
+    graphs = list(word_graphs(recognised, labels))
+    if not graphs:
+        raise MdiError(f"{args.recordings}: not a word was recognised; is there speech in it?")
+    expected = graph_counts(graphs, labels, own.vocab, own.order)
+    say(f"recognised: {expected.stats.sentences:,} utterances, {expected.stats.words:,} words expected")
+    own_counts = scaled_counts(expected, args.count_weight)
+    return add_counts(count_text(list(map(Path, texts)), own.vocab, own.order), own_counts) if texts else own_counts
+
+
+def _adapted(
+    args: argparse.Namespace, path: str, out: str, own: NgramModel, texts: list[str], recognised: list[Recognised]
+) -> tuple[NgramModel, dict[str, Any], bool]:
+    """(the model, fields for the certificate, whether it converged)"""
+    from mdi.adaptation.adapter import adapt
+    from mdi.adaptation.tune import tune
+    from mdi.lm.normalise import check_normalised
+
+    check_normalised(path, own)
+    sources = _counts(args, own, texts, recognised) if recognised else list(map(Path, texts))
+    if args.dev:
+        tuned = tune(own, sources, args.dev, max_order=own.order, max_settings=args.max_settings, threads=args.threads)
+        fields = shared.checked_fields(tuned.adapted, out)
+        fields |= {
+            **shared.sum_fields(tuned.model, out, "ngram"), "ngrams": tuned.model.trie.counts,
+            "setting": str(tuned.setting),
+            "weights": tuned.weights, "development_ppl": tuned.development.ppl,
+            "interpolation_ppl": tuned.interpolation, "ended": tuned.ended,
+        }  # fmt: skip
+        parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
+        say(f"chosen of {len(tuned.trials)} settings: {tuned.setting}; mixed: {parts}; plain interpolation would have "
+            f"development perplexity {tuned.interpolation:.2f}, this one {tuned.development.ppl:.2f}")  # fmt: skip
+        return tuned.model, fields, shared.say_result(tuned.adapted, out)
+    sigma2 = shared.parse_variances(args.sigma2)
+    adapted = adapt(own, sources, args.min_counts, sigma2=sigma2, threads=args.threads)
+    fields = shared.checked_fields(adapted, out) | shared.sum_fields(adapted.model, out, "ngram")
+    return adapted.model, fields, shared.say_result(adapted, out)
+
+
+def _unknown_words(texts: list[str], own: NgramModel) -> list[tuple[str, int]]:
+    """Words of the texts that the model lacks, with counts, the commonest first; and a line about them."""
+    from mdi.lm.word_counts import count_words
+
+    counts = count_words(list(map(Path, texts)))
+    found = [(word, int(n)) for word, n in zip(counts.words, counts.count, strict=True) if own.vocab.id(word) < 0]
+    found.sort(key=lambda item: (-item[1], item[0]))
+    tokens = sum(n for _, n in found)
+    if 2 * tokens > counts.total:
+        raise MdiError(
+            f"{tokens:,} of {counts.total:,} words of the text are unknown to the model, such as "
+            f"{examples([word for word, _ in found])}; expected most of them in it. Are text and model in the same "
+            f"language and letter case, without punctuation, and are there no utterance names in the text?"
+        )
+    if found:
+        listed = ", ".join(f"{word} {n}" for word, n in found[:20])
+        say(
+            f"{len(found):,} words of the text, {tokens:,} of {counts.total:,}, are unknown to the model, which cannot "
+            f"recognise them: {listed}{' ...' if len(found) > 20 else ''}. All are in unknown_words.txt. Where one can "
+            f"be spelt in words that it knows ('iron stein'), do so in the text; otherwise the graph must be made "
+            f"again with pronunciations for them (Vosk's documentation: adding words). The n-grams around them are "
+            f"left out"
+        )
+    return found

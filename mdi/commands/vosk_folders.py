@@ -1,0 +1,162 @@
+"""Not a verb: where the language models of a Vosk folder go, and the folder that is written with them."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mdi.cli import boolean
+from mdi.errors import MdiError, OptionError, check_positive
+from mdi.progress import say
+
+if TYPE_CHECKING:
+    from mdi.lm.model import NgramModel
+    from mdi.speech.vosk.folder import VoskFolder
+
+Plan = tuple[dict[str, Path], dict[str, Path | str]]
+# Lattices of a smaller beam hold too few sequences for rescoring to choose from.
+RESCORING_BEAM = 6.0
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of actions that write a folder."""
+    add = parser.add_argument
+    add("--large", metavar="LM", help="rescore with this model, as it is, whatever its form")
+    add("--first-pass", metavar="LM", help="the model that a static graph (HCLG.fst) was made with")
+
+
+def add_delta_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--delta", metavar="A.delta", action="append", default=[],
+                        help="adapt a model of the folder, or LM, with this file; may be repeated")  # fmt: skip
+
+
+def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of actions that decode."""
+    add = parser.add_argument_group("decoding").add_argument
+    add("--nj", type=int, default=1, metavar="N", help="threads (1)")
+    add("--allow-pipes", type=boolean, default=False, metavar="true|false",
+        help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (false)")  # fmt: skip
+    add("--n-best", type=int, default=0, metavar="N",
+        help="also the N best sequences of each utterance, with scores, as a list and as lattices (0)")  # fmt: skip
+
+
+def add_beam_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--lattice-beam", type=float, metavar="B",
+                        help="of the lattices (the model's; at least 6 where a folder rescores them)")  # fmt: skip
+
+
+def check_options(args: argparse.Namespace) -> None:
+    if args.lattice_beam is not None:
+        check_positive("lattice_beam", args.lattice_beam)
+    for name in ("nj", "threads", "max_settings", "count_weight"):
+        if hasattr(args, name):
+            check_positive(name, getattr(args, name))
+    if getattr(args, "n_best", 0) < 0:
+        raise OptionError("n_best", args.n_best, "a number of sequences, or 0")
+
+
+def plan_of(source: VoskFolder, large_lm: str | None = None, first_pass: str | None = None) -> Plan:
+    """(place in the folder: the model that is adapted for it; place: the model that goes there as it is, or the place
+    whose adapted model it is)"""
+
+    def place(path: Path) -> str:
+        return str(path.relative_to(source.path))
+
+    adapted: dict[str, Path] = {}
+    unchanged: dict[str, Path | str] = {}
+    decoding, in_lattices, large = (
+        place(source.first_pass),
+        place(source.first_pass_in_lattices),
+        place(source.rescoring),
+    )
+    if source.dynamic:
+        if first_pass:
+            raise MdiError(
+                f"--first-pass is for static graphs; {source.path} decodes with {decoding}, which is adapted"
+            )
+        adapted[decoding] = source.first_pass
+        if source.rescores or large_lm:  # lattices have the scores of what decodes
+            unchanged[in_lattices] = decoding
+        if source.rescores and not large_lm:
+            adapted[large] = source.rescoring
+    elif first_pass:
+        unchanged[in_lattices] = Path(first_pass)
+        if not large_lm:
+            adapted[large] = source.rescoring if source.rescores else Path(first_pass)
+    elif source.rescores:
+        if not large_lm:
+            adapted[large] = source.rescoring
+    else:
+        raise MdiError(
+            f"{source.path}: a static graph (HCLG.fst), and no rescore/G.carpa; its language model is within it. "
+            f"Give the model that the graph was made with, --first-pass LM (ARPA, G.fst): lattices will be rescored"
+        )
+    if large_lm:
+        unchanged[large] = Path(large_lm)
+    return adapted, unchanged
+
+
+def read_for(path: str, source: VoskFolder) -> NgramModel:
+    """A model from outside of the folder, whose numbers, if it has no words, are the folder's."""
+    from mdi.fst.formats import read_lm
+
+    return read_lm(path, str(source.words))
+
+
+def own_adapted(args: argparse.Namespace, source: VoskFolder, plan: Plan) -> dict[str, NgramModel]:
+    """The folder's models that the deltas belong to, adapted, by their places."""
+    from mdi.adaptation.delta import read_delta
+    from mdi.lm.identity import identity
+
+    adapted, unchanged = plan
+    deltas = {path: read_delta(path) for path in args.delta}
+    models, used = {}, set()
+    for place, path in adapted.items():
+        own = source.read(path) if source.path in path.parents else read_for(str(path), source)
+        for name, delta in deltas.items():
+            if delta.background == identity(own):
+                models[place] = delta.apply(own)
+                used.add(name)
+    if lost := [name for name in deltas if name not in used]:
+        raise MdiError(
+            f"{lost[0]}: is for the background {deltas[lost[0]].background}, which is none of "
+            f"{', '.join(map(str, adapted.values()))}; adapt one of these (mdi adapt --delta)"
+        )
+    for place, other in unchanged.items():
+        if isinstance(other, Path):
+            models[place] = read_for(str(other), source)
+        elif other in models:  # lattices have the scores of what decodes
+            models[place] = models[other]
+    return models
+
+
+def write_folder(
+    args: argparse.Namespace, command: str, source: VoskFolder, models: dict[str, NgramModel], content: dict[str, Any],
+    started: float, unknown: list[tuple[str, int]] | None = None,
+) -> None:  # fmt: skip
+    """The folder with these models in their places, and its certificate."""
+    from mdi.certificate import write_certificate
+    from mdi.files import writing
+    from mdi.lm.vocabulary import to_bytes
+    from mdi.speech.vosk.folder import exchange_lm, new_folder
+
+    out = Path(args.out)
+    beam = args.lattice_beam
+    if beam is None and any(place.endswith("G.carpa") for place in models):
+        beam = max(source.lattice_beam or 0.0, RESCORING_BEAM)
+    with new_folder(source, out, models, beam) as folder:
+        for place, model in models.items():
+            exchange_lm(source, folder.path / place, model)
+        if unknown is not None:
+            with writing(str(folder.path / "unknown_words.txt")) as stream:
+                stream.write(to_bytes("".join(f"{word} {n}\n" for word, n in unknown)))
+        content |= {
+            "command": f"vosk {command}", "model": args.model, "exchanged": sorted(models),
+            "large": args.large, "first_pass": args.first_pass, "lattice_beam": beam,
+        }  # fmt: skip
+        write_certificate(str(folder.path / "mdi"), content, time.monotonic() - started)
+    if beam is not None:
+        say(f"{out}: lattice beam {beam:g} instead of {source.lattice_beam or 'the default'}")
+    say(f"{out}: a Vosk model with another {', '.join(sorted(models))}; load it as any other: vosk.Model('{out}')")

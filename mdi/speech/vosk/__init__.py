@@ -1,0 +1,1 @@
+"""Vosk: its model folders, decoding with libvosk, and what comes out of it."""

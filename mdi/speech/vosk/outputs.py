@@ -1,0 +1,108 @@
+"""Kaldi's files of what libvosk has recognised: text, ctm, n-best lists and lattices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from mdi.files import writing
+from mdi.fst.symbols import SymbolTable
+from mdi.kernels.lattice import LatticeArcs, LatticeFinals
+from mdi.lm.vocabulary import to_bytes
+from mdi.progress import say
+from mdi.speech.lattice import Lattice
+from mdi.speech.lattice_files import lattice_writer
+from mdi.speech.rescore import CHEAPEST, EXACT, LatticeModel, add_model, lattice_model
+from mdi.speech.vosk.folder import VoskFolder
+from mdi.speech.vosk.results import Recognised
+
+# Chain models are decoded with an acoustic scale of 1. Kaldi's recipes multiply the acoustic costs of their lattices by
+# this (--post-decode-acwt), so that LM weights are around 10 as with other models; then 10 is as it was decoded.
+ACOUSTIC_FACTOR = 10.0
+# libvosk multiplies the graph costs of its lattices by this before it looks for the best sequences.
+GRAPH_SCALE = 0.9
+FRAME = 0.03  # seconds, at a frame subsampling of 3
+
+
+def n_best_lattice(found: Recognised, symbols: SymbolTable) -> Lattice:
+    """One path per alternative from a common start: all of its score is acoustic, and at its end."""
+    label: list[int] = []
+    dest: list[int] = []
+    frames: list[int] = []  # of each arc
+    arcs_from: list[list[int]] = [[]]
+    cost = {}
+    for one in found.alternatives:
+        here = 0
+        for word in one.words:
+            arcs_from[here].append(len(label))
+            arcs_from.append([])
+            here = len(arcs_from) - 1
+            label.append(symbols.require(word.word))
+            dest.append(here)
+            frames.append(max(1, round((word.end - word.begin) / FRAME)))
+        cost[here] = -one.score
+    order = [arc for arcs in arcs_from for arc in arcs]
+    begin = np.zeros(len(arcs_from) + 1, np.int64)
+    np.cumsum([len(arcs) for arcs in arcs_from], out=begin[1:])
+    end = np.full(len(arcs_from), np.inf)
+    end[list(cost)] = list(cost.values())
+    stop = np.cumsum(np.array(frames, np.int64)[order]) if label else np.zeros(0, np.int64)
+    none, n = np.zeros(len(arcs_from), np.int64), len(label)
+    arcs = LatticeArcs(
+        label=np.array(label, np.int32)[order], dest=np.array(dest, np.int32)[order], graph=np.zeros(n),
+        acoustic=np.zeros(n), first=np.concatenate([[0], stop[:-1]])[:n].astype(np.int64), stop=stop,
+    )  # fmt: skip
+    finals = LatticeFinals(graph=np.where(np.isfinite(end), 0.0, np.inf), acoustic=end, first=none, stop=none)
+    return Lattice(found.utterance, begin, arcs, finals, np.ones(int(stop[-1]) if n else 0, np.int32))
+
+
+def with_graph_scores(lattice: Lattice, lm: LatticeModel, scores: str) -> Lattice:
+    """The model's score as graph cost, and as acoustic cost the rest of the total, in proportion: at an LM weight of
+    ACOUSTIC_FACTOR the order of the paths is that of
+
+        total = GRAPH_SCALE * model + rest
+    """
+    scored = add_model(lattice, lm, 1.0, scores)
+    path_cost = np.zeros(scored.n_states)  # every state has one way to it
+    for state in range(scored.n_states):
+        for arc in range(scored.begin[state], scored.begin[state + 1]):
+            path_cost[scored.dest[arc]] = path_cost[state] + scored.arcs.graph[arc]
+    ends = np.isfinite(scored.finals.graph)
+    rest = scored.finals.acoustic.copy()
+    rest[ends] = ACOUSTIC_FACTOR * (rest[ends] / GRAPH_SCALE - path_cost[ends] - scored.finals.graph[ends])
+    return replace(scored, finals=scored.finals._replace(acoustic=rest))
+
+
+def write_outputs(folder: VoskFolder, results: list[Recognised], out: Path, n_best: int) -> None:
+    """Kaldi's files, from what was recognised."""
+
+    def write(name: str, lines: Iterable[str]) -> None:
+        with writing(str(out / name)) as stream:
+            stream.write(to_bytes("".join(f"{line}\n" for line in lines)))
+
+    best = {one.utterance: one.alternatives[0] for one in results}
+    write("text", (" ".join([utterance, *one.text]) for utterance, one in best.items()))
+    write("ctm", (
+        f"{utterance} 1 {w.begin:.2f} {w.end - w.begin:.2f} {w.word} {w.confidence:.4f}"
+        for utterance, one in best.items() for w in one.words
+    ))  # fmt: skip
+    if not n_best:
+        return
+    write("nbest", (
+        " ".join([one.utterance, str(rank), f"{alternative.score:.4f}", *alternative.text])
+        for one in results for rank, alternative in enumerate(one.alternatives, 1)
+    ))  # fmt: skip
+    if folder.own_lm is None:
+        say(f"{out}: no lattices, as the language model is within HCLG.fst, and its scores cannot be told from others")
+        return
+    symbols = folder.symbols()
+    write("words.txt", (f"{word} {i}" for i, word in sorted(symbols.words.items())))
+    lm = lattice_model(folder.read(folder.own_lm), symbols)
+    with lattice_writer(str(out / "lat.1.gz")) as write_lattice:
+        for one in results:
+            scores = EXACT if folder.rescores else CHEAPEST
+            write_lattice(with_graph_scores(n_best_lattice(one, symbols), lm, scores))
+    write("num_jobs", ["1"])

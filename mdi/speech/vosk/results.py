@@ -1,0 +1,127 @@
+"""What libvosk says of an utterance, and the lines of JSON in which a decoding keeps it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdi.errors import MdiError
+from mdi.files import replacing
+from mdi.speech.word_graph import Labels, WordGraph, from_confidences, from_paths
+
+
+@dataclass(frozen=True)
+class Word:
+    word: str
+    begin: float
+    end: float
+    confidence: float = 1.0
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A sequence of words, and its score: ln of the likelihood, acoustic and GRAPH_SCALE times that of the graph."""
+
+    words: list[Word]
+    score: float = 0.0
+
+    @property
+    def text(self) -> list[str]:
+        return [word.word for word in self.words]
+
+
+@dataclass(frozen=True)
+class Recognised:
+    utterance: str
+    seconds: float
+    alternatives: list[Alternative]
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"'{str(value)[:40]}' in place of a number")
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"'{str(value)[:40]}' in place of text")
+    return value
+
+
+def _words(answer: dict[str, Any], before: float) -> list[Word]:
+    return [
+        Word(
+            _text(w["word"]), max(0.0, _number(w["start"]) - before), max(0.0, _number(w["end"]) - before),
+            _number(w.get("conf", 1.0)),
+        )
+        for w in answer.get("result", [])
+    ]  # fmt: skip
+
+
+def parse_answer(row: dict[str, Any]) -> Recognised:
+    """A line of results.N.jsonl. libvosk counts time from the first utterance of its recogniser."""
+    answer, before = row["answer"], _number(row["before"])
+    utterance, seconds = _text(row["utterance"]), _number(row["seconds"])
+    if "alternatives" not in answer:
+        return Recognised(utterance, seconds, [Alternative(_words(answer, before))])
+    found: dict[str, Alternative] = {}
+    for one in answer["alternatives"]:  # the best first; of two that differ only in times, the better
+        words = _words(one, before)
+        found.setdefault(" ".join(w.word for w in words), Alternative(words, _number(one["confidence"])))
+    return Recognised(utterance, seconds, with_confidences(list(found.values())))
+
+
+def with_confidences(alternatives: list[Alternative]) -> list[Alternative]:
+    """The best of them with confidences: the share of the likelihood, of all that are listed, whose words agree."""
+    import kaldialign
+
+    if not alternatives:
+        return [Alternative([])]
+    best = alternatives[0]
+    share = [math.exp(one.score - best.score) for one in alternatives]
+    agree = np.zeros(len(best.words))
+    for one, likelihood in zip(alternatives, share, strict=True):
+        at = 0
+        for mine, other in kaldialign.align(best.text, one.text, "\0"):
+            if mine != "\0":
+                agree[at] += likelihood * (mine == other)
+                at += 1
+    agree /= sum(share)
+    words = [Word(w.word, w.begin, w.end, float(c)) for w, c in zip(best.words, agree, strict=True)]
+    return [Alternative(words, best.score), *alternatives[1:]]
+
+
+def read_results(folder: Path) -> dict[str, Recognised]:
+    """What has been recognised; a line that was being written when a run stopped is cut off."""
+    found = {}
+    for path in sorted(folder.glob("results.*.jsonl")):
+        data = path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            with replacing(str(path)) as stream:
+                stream.write(whole)
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                one = parse_answer(json.loads(line))
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+                raise MdiError(f"{path}:{number}: not a line of mdi vosk decode ({error}); remove the file") from error
+            found[one.utterance] = one
+    return found
+
+
+def word_graphs(results: Iterable[Recognised], labels: Labels) -> Iterator[WordGraph]:
+    """What libvosk believes: of several alternatives each with exp(score), of one its words with their confidences."""
+    for one in results:
+        if len(one.alternatives) > 1:
+            paths = [(each.score, labels(each.text)) for each in one.alternatives]
+            yield from_paths(one.utterance, paths)
+        elif one.alternatives[0].words:
+            (best,) = one.alternatives
+            yield from_confidences(one.utterance, labels(best.text), [word.confidence for word in best.words])
