@@ -12,6 +12,7 @@ import argparse
 import hashlib
 import os
 import random
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -159,7 +160,11 @@ def prepare(args: argparse.Namespace) -> None:
         write_lines(here / "sets", ["dev eval"])
         sizes = ", ".join(f"{name} {sum(map(len, sentences)):,}" for name, sentences in texts.items())
         say(f"{part}: words of {sizes}; vocabulary {len(vocabulary):,}")
-        if model:
+        if not model:  # nothing of an earlier call
+            shutil.rmtree(here / "speech", ignore_errors=True)
+            for name in ("vosk-model", "default.arpa.gz"):
+                (here / name).unlink(missing_ok=True)
+        else:
             for name, n in SPOKEN.items():
                 fit = [words for words in texts[name] if LENGTHS[0] <= len(words) <= LENGTHS[1]]
                 chosen = random.Random(f"{args.seed} {part} {name}").sample(fit, min(n, len(fit)))

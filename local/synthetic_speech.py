@@ -6,7 +6,6 @@ No person has spoken it: WERs of it compare language models, and say nothing abo
 from __future__ import annotations
 
 import io
-import shutil
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -31,10 +30,6 @@ def spoken(text: str, pitch: int, rate: int) -> tuple[np.ndarray, int]:
         raise MdiError(f"{PROGRAM} cannot say '{text}': {done.stderr.decode(errors='replace').strip()[-300:]}")
     # it does not know how long the sound will be when it writes the header: soundfile takes what is there
     return soundfile.read(io.BytesIO(done.stdout), dtype="float64")
-
-
-def can_speak() -> bool:
-    return shutil.which(PROGRAM) is not None
 
 
 def make_data_folder(folder: Path, sentences: list[list[str]]) -> None:

@@ -215,6 +215,16 @@ def test_every_option_is_in_help_with_its_default(script):
     assert re.findall(r"^[a-z][a-z0-9_]*=\S* [a-z]\S*=.*  # ", top, re.MULTILINE) == []
 
 
+def test_help_fits_two_screens_and_settings_of_recipes_are_options_too(tmp_path):
+    assert len(run(ROOT, "--help").stdout.splitlines()) <= 48
+    done = run(tmp_path, "--min-lmwt", "many", "--dry-run", "true")
+    assert (done.returncode, "--min-lmwt many; expected a number, such as 7" in done.stderr) == (2, True)
+    (tmp_path / "mine.conf").write_text("min_lmwt=5 decode_step=x.sh\nno_such=1\n")
+    done = run(tmp_path, "--conf", tmp_path / "mine.conf", "--corpus", "mine")
+    assert done.returncode == 1
+    assert "mine.conf:2: 'no_such=1'; no option --no-such" in done.stderr
+
+
 def test_all_scripts_share_the_parser():
     assert len(SCRIPTS) >= 12
     for path in [ROOT / "run.sh", *ROOT.glob("steps/*.sh"), *ROOT.glob("local/*.sh")]:

@@ -92,21 +92,6 @@ class Header:
     symbols: Symbols | None = None  # the input side's, or the output side's if there is only that
 
 
-def from_unsorted(
-    start: int, n_states: int, source: Array, ilabel: Array, olabel: Array, weight: Array, dest: Array, final: Array
-) -> Arcs:
-    """Arcs in any order, sorted by state and input label; arcs of one state and label keep their order."""
-    order = np.lexsort((ilabel, source))
-    begin = np.zeros(n_states + 1, np.int64)
-    np.cumsum(np.bincount(source, minlength=n_states), out=begin[1:])
-    final = np.asarray(final, np.float32).reshape(n_states, -1)
-    weight = np.asarray(weight, np.float32).reshape(len(source), final.shape[1])
-    return Arcs(
-        start, begin, ilabel[order].astype(np.int32), olabel[order].astype(np.int32), weight[order],
-        dest[order].astype(np.int32), final,
-    )  # fmt: skip
-
-
 def _places(begin: Array, floats: int) -> tuple[Array, Array, int]:
     """Where each state and each arc lies, in 4-byte words, and how many words there are."""
     n_arcs = np.diff(begin)

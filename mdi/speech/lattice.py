@@ -174,12 +174,3 @@ def oracle(lattice: Lattice, reference: Array) -> tuple[int, Array]:
             words.append(int(lattice.arcs.label[arc]))
             state = int(source[arc])
     return int(errors), np.array([w for w in words[::-1] if w], np.int32)
-
-
-def scaled(lattice: Lattice, acoustic_scale: float) -> Lattice:
-    """The same lattice with its acoustic costs multiplied."""
-    return replace(
-        lattice,
-        arcs=lattice.arcs._replace(acoustic=lattice.arcs.acoustic * acoustic_scale),
-        finals=lattice.finals._replace(acoustic=lattice.finals.acoustic * acoustic_scale),
-    )

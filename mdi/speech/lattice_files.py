@@ -153,14 +153,6 @@ def _read_binary(window: _Window, utterance: str) -> Lattice:
     return tidy(lattice, start, window.path)
 
 
-def parse_fst(data: bytes, utterance: str) -> Lattice:
-    """The lattice of an FST file of its own: what a decoder hands over."""
-    found = _parse_binary(data, 0, utterance, f"lattice of utterance {utterance}")
-    if found is None:
-        raise MdiError(f"lattice of utterance {utterance}: cut off")
-    return tidy(found[0], found[1])
-
-
 def _parse_binary(data: bytes, at: int, utterance: str, where: str) -> tuple[Lattice, int, int] | None:
     """(lattice, its start, bytes used) of the FST from `at` on, or None where the bytes end before it does."""
     try:
@@ -252,5 +244,7 @@ def archives(path: str) -> list[str]:
         f for f in folder.iterdir() if f.name.startswith("lat.") and f.name.endswith(".gz") and f.name[4:-3].isdigit()
     ]
     if not found:
-        raise MdiError(f"{path}: no lat.1.gz; expected a decoding folder with lattices. Run mdi decode")
+        raise MdiError(
+            f"{path}: no lat.1.gz; expected a decoding folder with lattices, as mdi vosk decode --n-best makes them"
+        )
     return [str(f) for f in sorted(found, key=lambda f: int(f.name[4:-3]))]
