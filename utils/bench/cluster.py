@@ -5,7 +5,8 @@
 
 2-8 is 2 workers and 8 shards. Prints for each the seconds of an iteration (median), what all messages carry, the
 seconds of `mdi adapt --min-counts 2 --sigma2 none` from reading to the certificate, those of the processor over all
-processes, and the peak memory of each, the client first. Start-up is not in the seconds. The ARPA files are compared by their digests.
+processes, and the peak memory of each, the client first. Start-up is not in the seconds. The ARPA files are compared by
+their digests.
 """
 
 from __future__ import annotations
