@@ -22,7 +22,7 @@ LATTICE = "utterance \n0 1 1 1,1,1\n0 1 2 1,2,1\n1 2 3 1,1,1\n2 0,0,\n\n"
 
 
 def texts(folder: Path) -> None:
-    chance = random.Random(1)
+    chance = random.Random(1)  # noqa: S311 - chance that can be repeated, no secret
     for name, n in (("bg", 300), ("in", 100), ("dev", 20)):
         lines = (" ".join(chance.choices(WORDS, range(8, 0, -1), k=6)) for _ in range(n))
         (folder / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))

@@ -237,7 +237,7 @@ class Tuner:
 
     def finish(self) -> tuple[Adapted, list[float]]:
         """The best setting, solved to the tolerance, and its weights."""
-        assert self.best is not None
+        assert self.best is not None  # noqa: S101 - for the type checker
         _, setting, adapted = self.best
         final = self.solve(setting, 1.0, adapted)
         return final, self.weigh(final.whole)[2]
@@ -394,7 +394,7 @@ def _finished(
 ) -> Tuned:
     """The static mixture of the best trial, unless something simpler turns out better than it."""
     adapted, weights = tuner.finish()
-    assert tuner.best is not None
+    assert tuner.best is not None  # noqa: S101 - for the type checker
     named = {"adapted": adapted.model, **components}
     alone = {
         name: _ppl(np.ones(1), [probs]) for name, probs in zip(components, tuner.others, strict=True) if name in models

@@ -225,7 +225,7 @@ def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary
         if believed is not None:
             counts = add_counts(counts, believed, weight)
     else:
-        assert believed is not None
+        assert believed is not None  # noqa: S101 - for the type checker
         counts = believed if weight == 1.0 else scaled_counts(believed, weight)
     stats = counts.stats
     if stats.oov > 0.5 * stats.words:

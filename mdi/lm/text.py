@@ -184,7 +184,7 @@ class Text:
 
     def _remember_unknown(self, data: bytes) -> None:
         seen = self.stats.oov_examples
-        assert isinstance(self.vocab, Vocabulary)  # one that grows knows every word
+        assert isinstance(self.vocab, Vocabulary)  # noqa: S101 - one that grows knows every word
         for token in re.finditer(rb"[^ \t\r\n]+", data):
             word = to_str(token[0])
             if word not in seen and self.vocab.id(word) < 0:
