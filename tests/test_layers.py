@@ -67,4 +67,4 @@ def test_every_verb_has_its_module() -> None:
     from mdi.commands.vosk import ACTIONS
 
     modules = {path.stem for path in (ROOT / "commands").glob("*.py")} - {"__init__", "options", "vosk_folders"}
-    assert modules == {*VERBS, *(f"vosk_{action.replace('-', '_')}" for action in ACTIONS)}
+    assert modules == {name.replace("-", "_") for name in (*VERBS, *(f"vosk_{action}" for action in ACTIONS))}

@@ -147,7 +147,7 @@ def _listed(path: str) -> None:
     from mdi.cli import main
     from mdi.errors import MdiError
 
-    if main(["deltas", path]):
+    if main(["list-deltas", path]):
         raise MdiError("refused")
 
 

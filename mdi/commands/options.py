@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,16 @@ logger = logging.getLogger(__name__)
 MUCH_UNKNOWN = 0.05
 
 
+class Renamed(argparse.Action):
+    """An option of two names, of which the second goes with the next release, and says so where it is used."""
+
+    def __call__(self, parser, namespace, values, option_string=None) -> None:
+        if option_string != self.option_strings[0]:
+            new = self.option_strings[0]
+            print(f"{option_string}: is now {new}; the old name goes with the next release", file=sys.stderr)
+        setattr(namespace, self.dest, values)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--counts", metavar="FILE", help="SRILM count file instead of text; fractional counts are fine")
@@ -40,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--tolerance", type=float, default=1e-3, metavar="L1",
         help="L1 distance between targets and marginals to stop at (1e-3)")  # fmt: skip
     add("--max-iters", type=int, default=200, metavar="N", help="(200)")
-    add("--renormalize", type=boolean, default=False, metavar="true|false",
-        help="accept a model that does not sum to one (false)")  # fmt: skip
+    add("--allow-unnormalized", "--renormalize", dest="renormalize", type=boolean, default=False, metavar="true|false",
+        action=Renamed, help="accept a model that does not sum to one (false)")  # fmt: skip
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
     add("--estimate", type=boolean, default=False, metavar="true|false",
         help="only say about how long it would take, and in how much memory (false)")  # fmt: skip
@@ -219,14 +230,14 @@ def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary
     from mdi.lm.counts import add_counts, count_text, scaled_counts
 
     weight = getattr(args, "count_weight", 1.0)
-    believed = _read_believed(args, vocab, order)
+    expected = _read_expected(args, vocab, order)
     if texts:
         counts = count_text(list(map(Path, texts)), vocab, order, args.oov)
-        if believed is not None:
-            counts = add_counts(counts, believed, weight)
+        if expected is not None:
+            counts = add_counts(counts, expected, weight)
     else:
-        assert believed is not None  # noqa: S101 - for the type checker
-        counts = believed if weight == 1.0 else scaled_counts(believed, weight)
+        assert expected is not None  # noqa: S101 - for the type checker
+        counts = expected if weight == 1.0 else scaled_counts(expected, weight)
     stats = counts.stats
     if stats.oov > 0.5 * stats.words:
         raise MdiError(
@@ -242,7 +253,7 @@ def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary
     return counts
 
 
-def _read_believed(args: argparse.Namespace, vocab: Vocabulary, order: int) -> Counts | None:
+def _read_expected(args: argparse.Namespace, vocab: Vocabulary, order: int) -> Counts | None:
     """Counts that are not of text: of a file, or expected over lattices and their like."""
     from mdi.lm.counts import read_counts
 

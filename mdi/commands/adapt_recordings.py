@@ -1,13 +1,13 @@
 """Adapts a model to each recording's own first pass, without transcripts, and rescores its lattices with that.
 
-    mdi recordings --words words.txt --data DATA [options] LM LATTICES OUT
+    mdi adapt-recordings --words words.txt --data DATA [options] LM LATTICES OUT
 
 For every recording (of DATA/segments; without these for every speaker of DATA/utt2spk; or for every group of --groups):
 expected counts over its lattices, beside --text if there is in-domain text, the adaptation of LM to these, and its
 lattices with the adapted scores. LM is read once and never copied to disk; lattices are read in one pass. OUT is a
 decoding folder like LATTICES, with one lat.N.gz per recording, in the order of the file that names them, and
-deltas/RECORDING.delta (see mdi adapt --delta, mdi deltas). A run that was stopped goes on with the recordings that are
-missing. --old-lm is the model whose scores are in the lattices, LM itself unless told otherwise.
+deltas/RECORDING.delta (see mdi adapt --delta, mdi list-deltas). A run that was stopped goes on with the recordings that
+are missing. --old-lm is the model whose scores are in the lattices, LM itself unless told otherwise.
 
 An utterance that has a say in its own model confirms its own errors: unless --leave-out is false, its lattice gets the
 scores of a model that is adapted to all others of the recording. That is one adaptation per utterance, a fraction of a
@@ -76,7 +76,7 @@ class _Work:
     start: Delta | None  # the adaptation to the text alone
     out: Path
 
-    def believed(self, lattices: list[Lattice]) -> Counts:
+    def expected(self, lattices: list[Lattice]) -> Counts:
         from mdi.speech.expected_counts import Tally
         from mdi.speech.word_graph import from_lattice
 
@@ -85,14 +85,14 @@ class _Work:
             tally.add(from_lattice(lattice, args.acoustic_scale, args.lm_scale, args.word_penalty), self.word_of)
         return tally.counts()
 
-    def adapted(self, believed: Counts, start: Delta | None) -> Delta | None:
+    def adapted(self, expected: Counts, start: Delta | None) -> Delta | None:
         """The adaptation to these counts and the text; None where no n-gram is expected often enough."""
         from mdi.adaptation.adapter import Adapter
         from mdi.adaptation.constraints import select
         from mdi.lm.counts import add_counts, scaled_counts
         from mdi.lm.thresholds import parse_thresholds
 
-        counts = scaled_counts(believed, self.args.count_weight)
+        counts = scaled_counts(expected, self.args.count_weight)
         if self.text is not None:
             counts = add_counts(self.text, counts)
         if not select(counts, parse_thresholds(self.args.min_counts, self.background.order)).total:
@@ -113,7 +113,7 @@ class _Work:
 
         whole = None if self.args.leave_out else self.model(delta)
         for lattice in lattices:
-            others = whole or self.model(self.adapted(less(counts, self.believed([lattice])), delta))
+            others = whole or self.model(self.adapted(less(counts, self.expected([lattice])), delta))
             yield rescored(lattice, self.old, others, self.args.old_scores)
 
     def recording(self, name: str, number: int, lattices: list[Lattice]) -> bool:
@@ -122,7 +122,7 @@ class _Work:
         from mdi.adaptation.delta import write_delta
         from mdi.speech.lattice_files import lattice_writer
 
-        counts = self.believed(lattices)
+        counts = self.expected(lattices)
         delta = self.adapted(counts, self.start) if lattices else None
         if delta is not None:
             made = {
@@ -200,9 +200,9 @@ def run(args: argparse.Namespace) -> int:
     with writing(str(out / "num_jobs")) as stream:  # last: whoever finds it may take the folder for finished
         stream.write(f"{len(number_of)}\n".encode())
     size = sum(path.stat().st_size for path in (out / "deltas").iterdir())
-    say(f"mdi recordings: {len(number_of):,} recordings, {size / 1e3:,.0f} kB of deltas -> {out}")
+    say(f"mdi adapt-recordings: {len(number_of):,} recordings, {size / 1e3:,.0f} kB of deltas -> {out}")
     if failed:
-        say(f"{out}: for {failed:,} recordings the solver did not converge; see mdi deltas {out / 'deltas'}")
+        say(f"{out}: for {failed:,} recordings the solver did not converge; see mdi list-deltas {out / 'deltas'}")
     return 1 if failed else 0
 
 
