@@ -27,8 +27,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdi.cli import boolean
-from mdi.commands import options as shared
 from mdi.commands.counts import add_lattice_arguments
+from mdi.commands.inputs import read_model
+from mdi.commands.jobs import same_settings
+from mdi.commands.options import parse_variances
+from mdi.commands.outputs import check_outputs
 from mdi.errors import MdiError, check_positive
 from mdi.progress import Progress, say
 
@@ -154,21 +157,21 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("words of lattices are numbers; give their words.txt (--words)")
     for name in ("count_weight", "acoustic_scale", "lm_scale", "nj"):
         check_positive(name, getattr(args, name))
-    sigma2 = shared.parse_variances(args.sigma2)
+    sigma2 = parse_variances(args.sigma2)
     sources = archives(args.source)
     group_of = utterance_groups(args.groups, DataFolder(Path(args.data)) if args.data else None)
     number_of = file_names(group_of.values())
     made = [f"lat.{number}.gz" for number in number_of.values()] + [f"deltas/{name}.delta" for name in number_of]
     paths = [Path(args.out) / name for name in ("recordings.json", "num_jobs", *made)]
-    shared.check_outputs(args, beside=[str(path) for path in paths if path.exists()], folder=args.out)
-    background = shared.read_model(args.lm, args)
+    check_outputs(args, beside=[str(path) for path in paths if path.exists()], folder=args.out)
+    background = read_model(args.lm, args)
     check_normalised(args.lm, background)
     out = make_folder(args.out)
     _same_settings(out, args, identity(background), sources, group_of)
     (out / "deltas").mkdir(exist_ok=True)
     symbols = read_symbols(args.words)
     plain = lattice_model(background, symbols)
-    old = lattice_model(shared.read_model(args.old_lm, args), symbols) if args.old_lm else plain
+    old = lattice_model(read_model(args.old_lm, args), symbols) if args.old_lm else plain
     text = count_text(list(map(Path, args.text)), background.vocab, background.order, args.oov) if args.text else None
     start = Adapter(background, text).delta(args.min_counts, sigma2=sigma2) if text is not None else None
     word_of = words_of(symbols.ids, background.vocab, args.oov, symbols.path)
@@ -219,6 +222,6 @@ def _same_settings(
         "groups": zlib.crc32(json.dumps(group_of).encode()),
         "options": options,
     }
-    shared.same_settings(
+    same_settings(
         out / "recordings.json", settings, "adaptations of another model, to other lattices or with other options"
     )
