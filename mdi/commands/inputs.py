@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.errors import MdiError, examples
+from mdi.progress import get_logger
 
 if TYPE_CHECKING:
     from mdi.lm.counts import Counts
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mdi.lm.vocabulary import Vocabulary
 
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 # A higher share of words outside the vocabulary than this makes perplexities look better than they are.
 MUCH_UNKNOWN = 0.05

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdi.errors import MdiError, OptionError, check_positive
+from mdi.progress import get_logger
 
 if TYPE_CHECKING:
     from mdi.lm.shards import Job
 
 from mdi.commands.options import parse_size
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import re
 import sys
 from typing import TYPE_CHECKING, Any
@@ -11,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from mdi.cli import boolean
 from mdi.cluster import KINDS
 from mdi.errors import OptionError, check_positive
+from mdi.progress import get_logger
 
 if TYPE_CHECKING:
     pass
 
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class Renamed(argparse.Action):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdi.errors import MdiError
-from mdi.progress import Progress, set_verbose
+from mdi.progress import Progress, get_logger, set_verbose
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from mdi.saving import Saved
 
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 def check_outputs(args: argparse.Namespace, *named: str, beside: Iterable[str] = (), folder: str = "") -> None:

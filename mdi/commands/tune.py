@@ -12,7 +12,6 @@ OUT.search.svg show what was tried.
 from __future__ import annotations
 
 import argparse
-import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,12 +28,12 @@ from mdi.commands.options import (
 )
 from mdi.commands.outputs import check_model_output, check_outputs, report_result, save_model
 from mdi.errors import MdiError
-from mdi.progress import Progress, set_verbose
+from mdi.progress import Progress, get_logger, set_verbose
 
 if TYPE_CHECKING:
     from mdi.adaptation.tune import Trial, Tuned
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,9 +10,10 @@ that ends in words.txt). Give it to mdi train --vocab.
 from __future__ import annotations
 
 import argparse
-import logging
 
-logger = logging.getLogger(__name__)
+from mdi.progress import get_logger
+
+logger = get_logger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
