@@ -104,7 +104,7 @@ def copy_text(source: str, target: Path, named: bool = False) -> None:
 def count_words(path: Path) -> WordCounts:
     vocab = GrowingVocabulary(SPECIAL)
     count = np.zeros(1 << 16, np.int64)
-    for ids in Text([str(path)], vocab):
+    for ids in Text(path, vocab):
         here = np.bincount(ids)
         if len(here) > len(count):
             count = np.concatenate([count, np.zeros(2 * len(here) - len(count), np.int64)])

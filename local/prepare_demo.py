@@ -167,7 +167,7 @@ def prepare(args: argparse.Namespace) -> None:
         else:
             for name, n in SPOKEN.items():
                 fit = [words for words in texts[name] if LENGTHS[0] <= len(words) <= LENGTHS[1]]
-                chosen = random.Random(f"{args.seed} {part} {name}").sample(fit, min(n, len(fit)))
+                chosen = random.Random(f"{args.seed} {part} {name}").sample(fit, min(n, len(fit)))  # noqa: S311 - chance that can be repeated, no secret
                 make_data_folder(here / "speech" / name, chosen)
 
 

@@ -43,7 +43,7 @@ class Package:
             with tempfile.TemporaryDirectory(dir=folder, prefix=".download.") as scratch:
                 if shutil.which(self.command[0]) is None:
                     raise MdiError(f"no program {self.command[0]} to download {self.name} with")
-                done = subprocess.run(self.command, cwd=scratch, capture_output=True, text=True)
+                done = subprocess.run(self.command, cwd=scratch, capture_output=True, text=True)  # noqa: S603 - a list of arguments, no shell
                 if done.returncode or not (Path(scratch) / self.file).exists():
                     raise MdiError(
                         f"{self.name} {self.version} cannot be downloaded: {done.stderr.strip()[-300:]}. Check the "

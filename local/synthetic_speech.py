@@ -25,7 +25,7 @@ def spoken(text: str, pitch: int, rate: int) -> tuple[np.ndarray, int]:
     import soundfile
 
     command = [PROGRAM, "-v", "en-us", "-p", str(pitch), "-s", str(rate), "--stdin", "--stdout"]
-    done = subprocess.run(command, input=text.encode(), capture_output=True)
+    done = subprocess.run(command, input=text.encode(), capture_output=True)  # noqa: S603 - a list of arguments, no shell
     if done.returncode or not done.stdout:
         raise MdiError(f"{PROGRAM} cannot say '{text}': {done.stderr.decode(errors='replace').strip()[-300:]}")
     # it does not know how long the sound will be when it writes the header: soundfile takes what is there

@@ -1,10 +1,10 @@
 """MDI adaptation of n-gram language models.
 
-Adapt a background model to in-domain text, and write it with a certificate of what it is:
+Adapt a background model to in-domain text, and save it with a certificate of what it is:
 
     import mdi
-    adapted = mdi.adapt("background.arpa.gz", "in-domain.txt", min_counts=1, sigma2=1)
-    mdi.write_arpa(adapted, "adapted.arpa.gz")
+    adapted = mdi.adapt("background.arpa.gz", "in-domain.txt")
+    mdi.save(adapted, "adapted.arpa.gz")
 
 Everything below runs as it stands. A model of general text, made on the spot:
 
@@ -19,7 +19,7 @@ Everything below runs as it stands. A model of general text, made on the spot:
 In the domain, dogs are what people talk about:
 
 >>> in_domain = ["the dog sat on the mat", "the dog saw a dog", "a dog sat on the dog"] * 10
->>> adapted = mdi.adapt(background, in_domain, min_counts=1, sigma2=1)
+>>> adapted = mdi.adapt(background, in_domain)
 >>> round(background.prob("dog", "the"), 2), round(adapted.model.prob("dog", "the"), 2)
 (0.15, 0.7)
 >>> print(adapted.moved(3)[["ngram", "before", "after"]].round(3).to_string(index=False))
@@ -39,6 +39,20 @@ Perplexity, per text and per word; mixing with weights from development text; th
 >>> tuned.development.ppl <= mdi.perplexity(mixed, dev).ppl
 True
 
+Models are saved in the form that the name says, and read back whatever it is. What is saved is checked: a model that is
+none is refused, and a certificate beside the file says what it is.
+
+>>> import json, pathlib, tempfile
+>>> folder = pathlib.Path(tempfile.mkdtemp())
+>>> for name in ("adapted.arpa.gz", "Gr.fst"):
+...     about = mdi.save(adapted, folder / name)
+>>> json.loads((folder / "Gr.fst.json").read_text())["constraints"]
+20
+>>> round(mdi.perplexity(folder / "Gr.fst", dev).ppl, 2)
+3.19
+>>> round(mdi.load(folder / "adapted.arpa.gz").prob("dog", "the"), 2)
+0.7
+
 Choices that make no sense are refused:
 
 >>> mdi.adapt(background, in_domain, targets="smothed")
@@ -49,6 +63,7 @@ mdi.errors.OptionError: targets='smothed'; expected ml or smoothed
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING
 
 __version__ = "0.2.0"
@@ -61,11 +76,13 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.adaptation.delta import read_delta as read_delta
     from mdi.adaptation.delta import write_delta as write_delta
     from mdi.adaptation.match import match as match
+    from mdi.adaptation.settings import SolverSettings as SolverSettings
     from mdi.adaptation.tune import tune as tune
     from mdi.errors import ConvergenceWarning as ConvergenceWarning
     from mdi.errors import MdiError as MdiError
-    from mdi.fst.formats import read_lm as read_lm
-    from mdi.fst.formats import write_lm as write_lm
+    from mdi.from_files import perplexity as perplexity
+    from mdi.from_files import word_table as word_table
+    from mdi.fst.formats import load as load
     from mdi.lm.arpa import read_arpa as read_arpa
     from mdi.lm.arpa import write_arpa as write_arpa
     from mdi.lm.check import check as check
@@ -74,10 +91,9 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.lm.mix import best_weights as best_weights
     from mdi.lm.mix import mix as mix
     from mdi.lm.model import NgramModel as NgramModel
-    from mdi.lm.perplexity import perplexity as perplexity
-    from mdi.lm.perplexity import word_table as word_table
     from mdi.lm.prune import prune as prune
     from mdi.lm.train import train as train
+    from mdi.saving import save as save
     from mdi.speech.expected_counts import expected_counts as expected_counts
     from mdi.speech.rescore import rescore as rescore
 
@@ -88,32 +104,39 @@ _MODULE_OF = {
     "Delta": "mdi.adaptation.delta",
     "MdiError": "mdi.errors",
     "NgramModel": "mdi.lm.model",
+    "SolverSettings": "mdi.adaptation.settings",
     "adapt": "mdi.adaptation.adapter",
     "apply_delta": "mdi.adaptation.delta",
     "best_weights": "mdi.lm.mix",
     "check": "mdi.lm.check",
     "count_text": "mdi.lm.counts",
     "expected_counts": "mdi.speech.expected_counts",
+    "load": "mdi.fst.formats",
     "match": "mdi.adaptation.match",
     "mix": "mdi.lm.mix",
-    "perplexity": "mdi.lm.perplexity",
+    "perplexity": "mdi.from_files",
     "prune": "mdi.lm.prune",
     "read_arpa": "mdi.lm.arpa",
-    "read_lm": "mdi.fst.formats",
     "read_delta": "mdi.adaptation.delta",
     "rescore": "mdi.speech.rescore",
+    "save": "mdi.saving",
     "train": "mdi.lm.train",
     "tune": "mdi.adaptation.tune",
-    "word_table": "mdi.lm.perplexity",
+    "word_table": "mdi.from_files",
     "write_arpa": "mdi.lm.arpa",
-    "write_lm": "mdi.fst.formats",
     "write_delta": "mdi.adaptation.delta",
 }
 __all__ = [*_MODULE_OF, "__version__"]
+# Old names, for one release: the new one, and what the old one did.
+_OLD = {"read_lm": ("load", "mdi.fst.formats"), "write_lm": ("save", "mdi.fst.formats")}
 
 
 def __getattr__(name: str) -> object:
     """Imports on first use: `mdi --help` need not wait for the compiler."""
+    if name in _OLD:
+        new, module = _OLD[name]
+        warnings.warn(f"mdi.{name} goes with the next release; use mdi.{new}", FutureWarning, stacklevel=2)
+        return getattr(importlib.import_module(module), name)
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'mdi' has no attribute '{name}'")
     return getattr(importlib.import_module(_MODULE_OF[name]), name)

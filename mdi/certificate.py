@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
 import platform
 import resource
 import sys
@@ -12,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mdi.errors import MdiError
-from mdi.files import is_stream, read_json, writing, written
+from mdi.files import discard, is_stream, read_json, writing, written
 
 _PACKAGES = ("mdi-lm", "numpy", "numba")
 
@@ -62,6 +64,15 @@ def read_certificate(path: str | Path) -> dict[str, Any]:
         if name in found and not good(found[name]):
             raise MdiError(f"{path}: '{name}' is {str(found[name])[:40]!r}; the file is damaged, make the model again")
     return found
+
+
+def discard_certificate(path: str) -> None:
+    """A model is written at PATH without a certificate: that of the file which was there before, if it is one, goes
+    with it. To be called inside `together`."""
+    for beside in certificate_of(path):
+        with contextlib.suppress(MdiError):  # somebody else's file
+            if os.path.isfile(beside) and "mdi-lm" in read_json(beside).get("versions", ()):
+                discard(beside)
 
 
 def write_certificate(path: str, fields: dict[str, Any], seconds: float) -> None:

@@ -17,6 +17,7 @@ from types import ModuleType
 from mdi import __version__
 from mdi.errors import ConvergenceWarning, MdiError, OptionError
 from mdi.memory import let_go_of_compiler, tame_allocator
+from mdi.progress import messages_shown
 
 # One module of mdi.commands per verb, imported when its verb is called: `mdi --help` is instant.
 VERBS = {
@@ -92,7 +93,7 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
         start_lightly()
         let_go_of_compiler()
     try:
-        with warnings.catch_warnings():
+        with messages_shown(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # commands say it in their own words
             code = command.run(args) or 0
         sys.stdout.flush()  # what does not fit shows here, and not when nobody can say it any more

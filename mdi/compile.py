@@ -22,7 +22,7 @@ LATTICE = "utterance \n0 1 1 1,1,1\n0 1 2 1,2,1\n1 2 3 1,1,1\n2 0,0,\n\n"
 
 
 def texts(folder: Path) -> None:
-    chance = random.Random(1)
+    chance = random.Random(1)  # noqa: S311 - chance that can be repeated, no secret
     for name, n in (("bg", 300), ("in", 100), ("dev", 20)):
         lines = (" ".join(chance.choices(WORDS, range(8, 0, -1), k=6)) for _ in range(n))
         (folder / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
@@ -37,21 +37,21 @@ def lattices(folder: Path) -> None:
     (folder / "text").write_text("utterance a c\n")
 
 
-# What people do first. The models come first; then both lists at the same time.
+# What people do first. The models come first, and what all verbs need to read them; then both lists at the same time.
 MODELS = [
     "train --vocab words.txt --smoothing kn-interpolated bg.txt bg.arpa.gz",
     "train --min-counts 1 in.txt in.arpa.gz",
+    "ppl --json true bg.arpa.gz dev.txt",
 ]
 ADAPTING = [
     "mix --tune dev.txt in.arpa.gz bg.arpa.gz mix.arpa.gz",
-    "adapt --min-counts 2-2-2,3-3-3 --ppl dev.txt --constraints-out lam.{}.tsv.gz bg.arpa.gz in.txt mdi.{}.arpa.gz",
-    "adapt --min-counts 1 --sigma2 1 bg.arpa.gz in.txt prior.arpa.gz",
-    "adapt --shards 2 bg.arpa.gz in.txt shards.arpa.gz",
+    "adapt --min-counts 2,3 --sigma2 none --ppl dev.txt --constraints-out lam.{}.tsv.gz bg.arpa.gz in.txt mdi.{}.arpa",
+    "adapt bg.arpa.gz in.txt prior.arpa.gz",
+    "adapt --min-counts 2 --sigma2 none --shards 2 bg.arpa.gz in.txt shards.arpa.gz",
     "tune --max-settings 2 --mix-with in.arpa.gz bg.arpa.gz in.txt dev.txt best.arpa.gz",
 ]
 USING = [
     "prune --max-ngrams 40 bg.arpa.gz small.arpa.gz",
-    "ppl --json true bg.arpa.gz dev.txt",
     "check bg.arpa.gz",
 ]
 SPEECH = [

@@ -51,8 +51,11 @@ def examples(items: list[str], most: int = 5) -> str:
 
 def exit_code(script: str, work: Callable[[], None]) -> int:
     """Of a script that does this work: 1 if something is wrong with the user's data, which is said in a line."""
+    from mdi.progress import messages_shown  # which needs what is above
+
     try:
-        work()
+        with messages_shown():
+            work()
     except MdiError as error:
         print(f"{script}: {error}", file=sys.stderr)
         return 1

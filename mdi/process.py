@@ -29,7 +29,7 @@ def call_apart(function: str, what: str, **arguments: Any) -> Any:
     `what` is done there, for messages. The process ends with this one, however that ends."""
     asked = json.dumps({"function": function, "arguments": arguments, "parent": os.getpid()})
     command = [sys.executable, "-c", _START]
-    done = subprocess.run(command, input=asked.encode(), stdout=subprocess.PIPE)
+    done = subprocess.run(command, input=asked.encode(), stdout=subprocess.PIPE)  # noqa: S603 - a list of arguments, no shell
     if done.returncode < 0:
         name = signal.Signals(-done.returncode).name
         raise MdiError(

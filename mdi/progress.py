@@ -1,7 +1,13 @@
-"""What people see while they wait: everything goes to standard error, in whole lines."""
+"""What people see while they wait. The library logs, to loggers below "mdi"; programs show it on standard error, in
+whole lines that make way for bars.
+
+Whoever uses the library has what is logged as any other: warnings on standard error, the rest with
+`logging.basicConfig(level=logging.INFO)`, nothing with `logging.getLogger("mdi").setLevel(logging.CRITICAL)`.
+"""
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sys
 import threading
@@ -12,28 +18,54 @@ from typing import Any
 
 from mdi.errors import MdiError
 
+logger = logging.getLogger("mdi")
 _lock = threading.RLock()
 _names: dict[str, str] = {}  # of what is written under a temporary name: the name that it will have
 _bars: list = []  # tqdm's, those on the screen now
-_verbose = False
+
+
+class _Lines(logging.Handler):
+    """Lines, each written at once: those of two threads cannot run into each other, nor into a bar."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with _lock:
+            for bar in _bars:
+                bar.clear()
+            # names may be any bytes
+            sys.stderr.write(f"{_with_names(record.getMessage())}\n".encode("utf-8", "backslashreplace").decode())
+            sys.stderr.flush()
+            for bar in _bars:
+                bar.refresh()
+
+
+_lines = _Lines()
+
+
+@contextmanager
+def messages_shown() -> Iterator[None]:
+    """For programs: what is logged inside goes to standard error, and slow steps have bars."""
+    if _lines in logger.handlers:
+        yield
+        return
+    before = logger.level, logger.propagate
+    logger.addHandler(_lines)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(_lines)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
 
 
 def set_verbose(on: bool) -> None:
-    """Whether `detail` is printed."""
-    global _verbose
-    _verbose = on
+    """Whether programs show details too: iterations, steps of a search."""
+    logger.setLevel(logging.DEBUG if on else logging.INFO)
 
 
 def say(message: str) -> None:
-    """A line, written at once: lines of two threads cannot run into each other, nor into a bar."""
-    with _lock:
-        for bar in _bars:
-            bar.clear()
-        # names may be any bytes
-        sys.stderr.write(f"{_with_names(message)}\n".encode("utf-8", "backslashreplace").decode())
-        sys.stderr.flush()
-        for bar in _bars:
-            bar.refresh()
+    logger.info(message)
 
 
 @contextmanager
@@ -57,14 +89,12 @@ def _with_names(message: str) -> str:
 
 
 def detail(message: str) -> None:
-    """A line for those who asked for it: an iteration, a step of a search."""
-    if _verbose:
-        say(message)
+    logger.debug(message)
 
 
 class Progress:
-    """tqdm's bar on a terminal; elsewhere a plain line every few seconds, for bars fill a log with carriage returns.
-    Nothing at all for what is quick."""
+    """tqdm's bar on the terminal of a program; elsewhere a plain line every few seconds, for bars fill a log with
+    carriage returns. Nothing at all for what is quick."""
 
     QUIET_SECONDS = 1.0
     LOG_SECONDS = 10.0
@@ -72,7 +102,7 @@ class Progress:
     def __init__(self, label: str, total: int | None = None, unit: str = "") -> None:
         self.label, self.total, self.unit = label, total, unit
         self.start = self.shown = time.monotonic()
-        self.on_terminal = sys.stderr.isatty()
+        self.on_terminal = _lines in logger.handlers and sys.stderr.isatty()
         self.bar: Any = None  # tqdm's, once it is drawn
 
     def __enter__(self) -> Progress:
@@ -90,7 +120,7 @@ class Progress:
             self._draw(done, note, now - self.start)
         elif now - self.shown >= self.LOG_SECONDS:
             self.shown = now
-            say(self._line(done, note, now - self.start))
+            logger.info(self._line(done, note, now - self.start))
 
     def _draw(self, done: int, note: str, seconds: float) -> None:
         with _lock:

@@ -10,7 +10,7 @@ set -euo pipefail
 
 min_counts=2-2-2,5-3-2,6-4-3  # thresholds by order, sets separated by commas
 targets=ml  # marginals: relative frequencies (ml) or Kneser-Ney's (smoothed)
-sigma2=""  # variance of a Gaussian prior on lambda; none if empty
+sigma2=none  # variance of a Gaussian prior on lambda; none: no prior
 tolerance=1e-3  # L1 distance of targets and marginals to stop at
 threads=2  # at most so many
 cluster=""  # share the work between Dask workers, see mdi adapt --help
@@ -23,9 +23,9 @@ need_files "$background" "$text" ${texts[@]+"${texts[@]}"}
 log_to "$dir/log/adapt_mdi.log"
 need_mdi
 
-options=(--min-counts "$min_counts" --targets "$targets" --tolerance "$tolerance" --threads "$threads")
+options=(--min-counts "$min_counts" --targets "$targets" --tolerance "$tolerance" --threads "$threads"
+  --sigma2 "${sigma2:-none}")
 [[ -z $cluster ]] || options+=(--cluster "$cluster")
-[[ -z $sigma2 ]] || options+=(--sigma2 "$sigma2")
 for file in ${texts[@]+"${texts[@]}"}; do options+=(--ppl "$file"); done
 temporary=$dir/.ppl.tsv.$$.tmp
 trap 'rm -f "$temporary"' EXIT

@@ -156,7 +156,7 @@ $folder/scoring_kaldi and score again" >&2
     fi
     if has_reports; then
       need_mdi
-      python3 -m mdi.speech.sclite --points "$(points | tr ' \n' ':,' | sed 's/,$//')" \
+      python3 "$mdi_root/utils/score_reports.py" --points "$(points | tr ' \n' ':,' | sed 's/,$//')" \
         ${compared[@]+"${compared[@]}"} "$(basename "$data")" "$folder"
     else
       [[ -e $folder/scoring_kaldi/best_wer ]] || as_details

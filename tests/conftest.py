@@ -9,10 +9,19 @@ import pytest
 from hypothesis import settings
 from recipe import TINY, run
 
+from mdi.progress import messages_shown
+
 # No deadline: the first example of a test may have to wait for the compiler.
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture
+def shown():
+    """What is logged goes to standard error, as in programs."""
+    with messages_shown():
+        yield
 
 
 @pytest.fixture(scope="session")

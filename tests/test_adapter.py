@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
 
-from mdi import adapt, read_arpa, write_arpa
+from mdi import SolverSettings, adapt, read_arpa, write_arpa
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.constraints import IMPLIED, IMPOSSIBLE, NO_MASS_LEFT
 from mdi.cli import main
@@ -23,6 +24,7 @@ from mdi.lm.counts import count_text, read_counts, write_counts
 from mdi.lm.normalise import worst_sum
 
 DATA = Path(__file__).parent / "data"
+paper_adapt = partial(adapt, sigma2=None)  # without a prior marginals are met exactly
 BACKGROUND = str(DATA / "kaldi" / "bg.kn.arpa.gz")
 IN_DOMAIN = str(DATA / "text" / "in.txt.gz")
 
@@ -44,8 +46,12 @@ def test_the_written_model_is_the_optimum(
     folder = tmp_path_factory.mktemp("adapt")
     background, text, text_path = random_problem(folder, seed, order, closed)
     thresholds = thresholds if order > 1 else thresholds[0]
-    adapted = adapt(
-        read_arpa(background, quiet=True), text_path, thresholds, targets="smoothed", tolerance=1e-7, max_iters=3000
+    adapted = paper_adapt(
+        read_arpa(background, quiet=True),
+        text_path,
+        thresholds,
+        targets="smoothed",
+        settings=SolverSettings(1e-7, 3000),
     )
     assert adapted.solution.converged, adapted.solution.message
     write_arpa(adapted.model, str(folder / "out.arpa.gz"))
@@ -64,15 +70,15 @@ def test_the_written_model_is_the_optimum(
 def test_the_golden_pair(thresholds: str, tmp_path: Path) -> None:
     """SRILM's background of a synthetic corpus: in-domain frequencies are met, and every history sums to one in the
     file."""
-    adapted = adapt(read_arpa(BACKGROUND), IN_DOMAIN, thresholds)
+    adapted = paper_adapt(read_arpa(BACKGROUND), IN_DOMAIN, thresholds)
     assert adapted.solution.converged
     assert adapted.solution.iterations <= 20
     assert float(np.abs(adapted.problem.target - adapted.solution.marginal).sum()) <= 1e-3
     np.testing.assert_allclose(adapted.problem.target, adapted.problem.count / 8072)  # 7,272 words and 800 </s>
     write_arpa(adapted.model, str(tmp_path / "out.arpa"))
     assert worst_sum(read_arpa(str(tmp_path / "out.arpa")))[0] < 1e-6
-    once = adapt(
-        read_arpa(str(tmp_path / "out.arpa")), IN_DOMAIN, thresholds, tolerance=5e-3
+    once = paper_adapt(
+        read_arpa(str(tmp_path / "out.arpa")), IN_DOMAIN, thresholds, settings=SolverSettings(5e-3)
     )  # adapted again: nothing to do
     assert once.solution.iterations == 1
 
@@ -82,7 +88,7 @@ def test_constraints_that_others_imply_are_dropped_and_counted(tmp_path: Path) -
     empty."""
     model = random_model(np.random.default_rng(1), 2, 3, closed=True)
     text = write_text([["w0", "w1"], ["w0", "w1", "w2"], ["w2", "w0", "w1"], ["w2", "w2"]], tmp_path / "t")
-    adapted = adapt(read_arpa(write_model(model, tmp_path / "bg.arpa")), text, "2", tolerance=1e-6)
+    adapted = paper_adapt(read_arpa(write_model(model, tmp_path / "bg.arpa")), text, "2", settings=SolverSettings(1e-6))
     assert adapted.problem.dropped.reasons[IMPLIED] == 2
     assert "</s>" not in adapted.problem.ngrams()
     assert "w1" not in adapted.problem.ngrams()
@@ -93,7 +99,7 @@ def test_constraints_that_others_imply_are_dropped_and_counted(tmp_path: Path) -
 def test_words_without_a_constraint_keep_some_probability(tmp_path: Path) -> None:
     model = random_model(np.random.default_rng(1), 1, 3, closed=True)
     text = write_text([["w0", "w1"], ["w0", "w1", "w2"], ["w1"]], tmp_path / "t")
-    adapted = adapt(read_arpa(write_model(model, tmp_path / "bg.arpa")), text, "1", tolerance=1e-6)
+    adapted = paper_adapt(read_arpa(write_model(model, tmp_path / "bg.arpa")), text, "1", settings=SolverSettings(1e-6))
     assert adapted.problem.dropped.reasons == {NO_MASS_LEFT: 1}  # w2, seen once; <unk> is never seen
     assert adapted.solution.converged
     assert np.exp(adapted.model.log_prob(["<unk>"], [])) > 1e-3
@@ -108,24 +114,24 @@ def test_words_that_the_background_forbids_are_reported(tmp_path: Path) -> None:
     model["w1",] = (0.0, 1.0)
     model["w0",] = (model["w0",][0] + lost, model["w0",][1])
     text = write_text([["w0", "w1"], ["w0", "w1", "w2"], ["w0"]], tmp_path / "t")
-    adapted = adapt(read_arpa(write_model(model, tmp_path / "bg.arpa")), text, "2-9")
+    adapted = paper_adapt(read_arpa(write_model(model, tmp_path / "bg.arpa")), text, "2-9")
     assert adapted.problem.dropped.reasons[IMPOSSIBLE] == 1
     assert "w1" not in adapted.problem.ngrams()
 
 
 def test_counts_do_instead_of_text(tmp_path: Path) -> None:
     background = read_arpa(BACKGROUND)
-    counts = count_text([IN_DOMAIN], background.vocab, 3)
+    counts = count_text(IN_DOMAIN, background.vocab, 3)
     write_counts(counts, str(tmp_path / "counts.gz"))
     again = read_counts(str(tmp_path / "counts.gz"), background.vocab, 3)
-    a, b = (adapt(background, source, "5-3-2") for source in (IN_DOMAIN, again))
+    a, b = (paper_adapt(background, source, "5-3-2") for source in (IN_DOMAIN, again))
     assert np.array_equal(a.lam, b.lam)
 
 
 def test_scaled_counts_change_nothing_but_the_thresholds(tmp_path: Path) -> None:
     """Fractional counts: a third of every count, thresholds a third too."""
     background = read_arpa(BACKGROUND)
-    counts = count_text([IN_DOMAIN], background.vocab, 3)
+    counts = count_text(IN_DOMAIN, background.vocab, 3)
     lines = tmp_path / "thirds"
     write_counts(counts, str(tmp_path / "counts"))
     with open(lines, "w") as out:
@@ -133,8 +139,8 @@ def test_scaled_counts_change_nothing_but_the_thresholds(tmp_path: Path) -> None
             ngram, value = line.split("\t")
             out.write(f"{ngram}\t{float(value) / 3!r}\n")
     thirds = read_counts(str(lines), background.vocab, 3)
-    a = adapt(background, counts, "6-3-3")
-    b = adapt(background, thirds, "1.999-0.999-0.999")
+    a = paper_adapt(background, counts, "6-3-3")
+    b = paper_adapt(background, thirds, "1.999-0.999-0.999")
     assert a.problem.ngrams() == b.problem.ngrams()
     np.testing.assert_allclose(a.problem.target, b.problem.target, rtol=1e-9)
 
@@ -144,10 +150,10 @@ def test_warm_start_gives_what_a_cold_start_gives(tmp_path: Path) -> None:
     lines = gzip.decompress(Path(IN_DOMAIN).read_bytes()).decode().splitlines()
     (tmp_path / "first").write_text("\n".join(lines[:780]) + "\n")
     (tmp_path / "all").write_text("\n".join(lines) + "\n")
-    old = adapt(background, str(tmp_path / "first"), "5-3-2", tolerance=1e-5)
+    old = paper_adapt(background, str(tmp_path / "first"), "5-3-2", settings=SolverSettings(1e-5))
     start = dict(zip(old.problem.ngrams(), old.lam.tolist(), strict=True))
-    cold = adapt(background, str(tmp_path / "all"), "5-3-2", tolerance=1e-5)
-    warm = adapt(background, str(tmp_path / "all"), "5-3-2", tolerance=1e-5, start=start)
+    cold = paper_adapt(background, str(tmp_path / "all"), "5-3-2", settings=SolverSettings(1e-5))
+    warm = paper_adapt(background, str(tmp_path / "all"), "5-3-2", settings=SolverSettings(1e-5), start=start)
     assert warm.solution.iterations < 0.75 * cold.solution.iterations
     for k in (1, 2, 3):
         np.testing.assert_allclose(warm.model.p[k] * 1.0, cold.model.p[k], rtol=0.02, atol=2e-4)
@@ -158,7 +164,7 @@ def test_history_by_a_model(tmp_path: Path) -> None:
     """Targets and histories by the in-domain model: always consistent, so the solver meets them."""
     background = read_arpa(BACKGROUND)
     in_domain = read_arpa(str(DATA / "srilm" / "in.kn.arpa.gz"))
-    adapted = adapt(background, IN_DOMAIN, "5-3-2", targets=in_domain, history=in_domain)
+    adapted = paper_adapt(background, IN_DOMAIN, "5-3-2", targets=in_domain, history=in_domain)
     assert adapted.solution.converged
     assert worst_sum(adapted.model)[0] < 1e-9
     found = adapted.solution.evaluation
@@ -168,7 +174,21 @@ def test_history_by_a_model(tmp_path: Path) -> None:
 def test_command_writes_model_certificate_and_constraints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, table = tmp_path / "out.arpa.gz", tmp_path / "constraints.tsv.gz"
     assert (
-        main(["adapt", "--min-counts", "5-3-2", "--constraints-out", str(table), BACKGROUND, IN_DOMAIN, str(out)]) == 0
+        main(
+            [
+                "adapt",
+                "--sigma2",
+                "none",
+                "--min-counts",
+                "5-3-2",
+                "--constraints-out",
+                str(table),
+                BACKGROUND,
+                IN_DOMAIN,
+                str(out),
+            ]
+        )
+        == 0
     )
     certificate = json.loads((tmp_path / "out.arpa.gz.json").read_text())
     assert certificate["converged"]
@@ -182,7 +202,20 @@ def test_command_writes_model_certificate_and_constraints(tmp_path: Path, capsys
     assert len(lines) == certificate["constraints"] + 1
     # started from its own lambdas there is nothing left to do
     assert (
-        main(["adapt", "--min-counts", "5-3-2", "--init", str(table), BACKGROUND, IN_DOMAIN, str(tmp_path / "b.arpa")])
+        main(
+            [
+                "adapt",
+                "--sigma2",
+                "none",
+                "--min-counts",
+                "5-3-2",
+                "--init",
+                str(table),
+                BACKGROUND,
+                IN_DOMAIN,
+                str(tmp_path / "b.arpa"),
+            ]
+        )
         == 0
     )
     assert json.loads((tmp_path / "b.arpa.json").read_text())["iterations"] == 1
@@ -191,7 +224,10 @@ def test_command_writes_model_certificate_and_constraints(tmp_path: Path, capsys
 
 def test_a_model_that_did_not_converge_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out.arpa"
-    assert main(["adapt", "--max-iters", "3", BACKGROUND, IN_DOMAIN, str(out)]) == 1
+    assert (
+        main(["adapt", "--sigma2", "none", "--min-counts", "2", "--max-iters", "3", BACKGROUND, IN_DOMAIN, str(out)])
+        == 1
+    )
     assert "did not converge" in capsys.readouterr().err
     assert not json.loads((tmp_path / "out.arpa.json").read_text())["converged"]
     assert worst_sum(read_arpa(str(out)))[0] < 1e-6
@@ -227,7 +263,23 @@ def test_bad_usage_is_explained_and_leaves_nothing(
 def test_an_unnormalised_background_can_be_taken_as_it_is(tmp_path: Path) -> None:
     source = str(DATA / "bad" / "missing-backoff-bigram.arpa")
     out = str(tmp_path / "out.arpa")
-    assert main(["adapt", "--renormalize", "true", source, str(DATA / "bad" / "tiny.txt"), out]) == 0
+    assert (
+        main(
+            [
+                "adapt",
+                "--renormalize",
+                "true",
+                "--min-counts",
+                "2",
+                "--sigma2",
+                "none",
+                source,
+                str(DATA / "bad" / "tiny.txt"),
+                out,
+            ]
+        )
+        == 0
+    )
     assert worst_sum(read_arpa(out))[0] < 1e-6
 
 
@@ -235,7 +287,7 @@ def test_oov_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Mapped to <unk> they are events; dropped they are none, and break the n-grams around them."""
     background = read_arpa(BACKGROUND)
     (tmp_path / "t").write_text("w000 oov w001\nw000 w001\n")
-    mapped, dropped = (count_text([str(tmp_path / "t")], background.vocab, 3, oov) for oov in ("map", "drop"))
+    mapped, dropped = (count_text(tmp_path / "t", background.vocab, 3, oov) for oov in ("map", "drop"))
     assert mapped.count[1].sum() == 9  # two sentences: 5 words, 2 <s>, 2 </s>
     assert dropped.count[1].sum() == 8
     ids = background.vocab.ids(["w000", "w001"])[None, :]
@@ -243,7 +295,21 @@ def test_oov_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dropped.count[2][dropped.trie.find(ids)[0]] == 1
     assert mapped.stats.oov == dropped.stats.oov == 1
     assert mapped.stats.oov_examples == ["oov"]
-    assert main(["adapt", "--min-counts", "1", BACKGROUND, str(tmp_path / "t"), str(tmp_path / "o.arpa")]) == 0
+    assert (
+        main(
+            [
+                "adapt",
+                "--sigma2",
+                "none",
+                "--min-counts",
+                "1",
+                BACKGROUND,
+                str(tmp_path / "t"),
+                str(tmp_path / "o.arpa"),
+            ]
+        )
+        == 0
+    )
     assert "1 words outside the vocabulary, such as 'oov': mapped to <unk>" in capsys.readouterr().err
 
 
@@ -252,7 +318,7 @@ def test_targets_by_a_model_of_higher_order() -> None:
     by two."""
     background = read_arpa(BACKGROUND)
     large = read_arpa(str(DATA / "srilm" / "bg4.kn.arpa.gz"), quiet=True)
-    adapted = adapt(background, IN_DOMAIN, "5-3-2", targets=large)
+    adapted = paper_adapt(background, IN_DOMAIN, "5-3-2", targets=large)
     assert adapted.solution.converged
     text = [line.split() for line in gzip.decompress(Path(IN_DOMAIN).read_bytes()).decode().splitlines()]
     mass = oracle.text_histories(text, 4)
@@ -268,7 +334,7 @@ def test_targets_by_a_model_of_higher_order() -> None:
 
 def test_threads_change_nothing() -> None:
     background = read_arpa(BACKGROUND)
-    one, three = (adapt(background, IN_DOMAIN, "2", threads=threads) for threads in (1, 3))
+    one, three = (paper_adapt(background, IN_DOMAIN, "2", threads=threads) for threads in (1, 3))
     assert np.array_equal(one.lam, three.lam)
     for k in (1, 2, 3):
         assert np.array_equal(one.model.p[k], three.model.p[k])
@@ -280,11 +346,13 @@ def test_a_sweep_gives_what_its_members_give(tmp_path: Path) -> None:
     sets = ["3-3-3", "5-3-2", "9-2-4"]  # not nested
     options = ("--tolerance", "1e-6", "--max-iters", "1000")
     out = str(tmp_path / "{}.arpa.gz")
-    assert main(["adapt", *options, "--min-counts", ",".join(sets), BACKGROUND, IN_DOMAIN, out]) == 0
+    assert (
+        main(["adapt", *options, "--sigma2", "none", "--min-counts", ",".join(sets), BACKGROUND, IN_DOMAIN, out]) == 0
+    )
     background = read_arpa(BACKGROUND)
     for thresholds in sets:
         swept = read_arpa(out.replace("{}", thresholds), closed=False)
-        alone = adapt(background, IN_DOMAIN, thresholds, tolerance=1e-6, max_iters=1000)
+        alone = paper_adapt(background, IN_DOMAIN, thresholds, settings=SolverSettings(1e-6, 1000))
         certificate = json.loads(Path(out.replace("{}", thresholds) + ".json").read_text())
         assert certificate["ngrams"] == swept.trie.counts == alone.model.trie.counts
         assert certificate["worst_sum_gap"] < 1e-6
@@ -297,7 +365,7 @@ def test_a_sweep_gives_what_its_members_give(tmp_path: Path) -> None:
 def test_rows_are_left_out_alike_in_memory_and_in_files(tmp_path: Path) -> None:
     """`keep` of write_arpa against the model that `path` makes of the same flags."""
     background = read_arpa(BACKGROUND)
-    smaller, larger = Adapter(background, IN_DOMAIN).sweep(["9-9-9", "2-1-1"])
+    smaller, larger = Adapter(background, IN_DOMAIN).sweep(["9-9-9", "2-1-1"], sigma2=None)
     assert larger.problem.keep is None
     assert sum(smaller.counts) < sum(smaller.whole.trie.counts)
     write_arpa(smaller.model, str(tmp_path / "a.arpa"))

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import inspect
 import math
+import pkgutil
+import re
 import subprocess
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
 import mdi
 from mdi.adaptation.adapter import OneAdaptation
+from mdi.fst.formats import FORMATS
+from mdi.lm.estimate import SMOOTHING
 
 DATA = Path(__file__).parent / "data"
 BACKGROUND = DATA / "kaldi" / "bg.kn.arpa.gz"
@@ -30,6 +36,19 @@ def background() -> mdi.NgramModel:
 def test_the_tutorial_runs_as_it_stands() -> None:
     assert doctest.testmod(mdi).failed == 0
     assert doctest.testmod(mdi).attempted > 10
+
+
+def test_tables_and_formulas_of_the_documentation_are_whole() -> None:
+    """What has been wrapped as if it were prose is no table and no formula any more."""
+    tables = {"mdi.lm.estimate": SMOOTHING, "mdi.fst.formats": FORMATS}
+    for module, names in tables.items():
+        doc = inspect.getdoc(importlib.import_module(module)) or ""
+        assert set(names) <= set(re.findall(r"^    (\S+)  ", doc, re.MULTILINE)), module
+    for found in pkgutil.walk_packages(mdi.__path__, "mdi."):
+        if found.name in ("mdi.__main__", "mdi.kernels"):
+            continue
+        doc = inspect.getdoc(importlib.import_module(found.name)) or ""
+        assert not re.findall(r"^    .* [-+*/=]$", doc, re.MULTILINE), found.name  # a formula that goes on elsewhere
 
 
 def test_names_and_signatures() -> None:
@@ -63,12 +82,14 @@ def test_importing_is_instant_and_pandas_waits() -> None:
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, "5-x"), "min_counts='5-x'; expected positive numbers"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, (5, 3, 2, 1)), "at most 3 numbers, as the order is 3"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, math.inf), "min_counts=inf"),
-        (lambda bg: mdi.adapt(bg, IN_DOMAIN, tolerance=0), "tolerance=0; expected a positive number"),
-        (lambda bg: mdi.adapt(bg, IN_DOMAIN, max_iters=-3), "max_iters=-3"),
+        (lambda bg: mdi.SolverSettings(tolerance=0), "tolerance=0; expected a positive number"),
+        (lambda bg: mdi.SolverSettings(max_iters=-3), "max_iters=-3"),
         (lambda bg: mdi.adapt(bg, 17), "17 as text; expected a file"),
         (lambda bg: mdi.adapt(17, IN_DOMAIN), "background=17; expected a model"),
-        (lambda bg: mdi.adapt(bg, ["w001 w002", str(IN_DOMAIN)]), "files and sentences in one text"),
-        (lambda bg: mdi.adapt(bg, ["nowhere.txt"]), "nowhere.txt: no such file"),
+        (lambda bg: mdi.adapt(bg, ["w001 w002", IN_DOMAIN]), "files and sentences in one text"),
+        (lambda bg: mdi.adapt(bg, Path("nowhere.txt")), "nowhere.txt: No such file"),
+        (lambda bg: mdi.adapt(bg, ["w001", math.nan]), "nan as a sentence; expected a string"),
+        (lambda bg: mdi.adapt(bg, pandas.DataFrame({"text": ["w001"]})), "a table as text; expected"),
         (lambda bg: mdi.adapt(bg, [["w001", "w 2"]]), "'w 2' in the sentence"),
         (lambda bg: mdi.adapt(bg, []), "no text; expected a file"),
         (lambda bg: mdi.adapt(bg, mdi.count_text(IN_DOMAIN)), "over other words than the background"),
@@ -109,13 +130,39 @@ def test_what_is_meant_is_accepted(background: mdi.NgramModel, tmp_path: Path) -
     assert mdi.perplexity(BACKGROUND, DEVELOPMENT).ppl == mdi.perplexity(background, DEVELOPMENT).ppl
 
 
+def test_the_default_is_what_we_recommend(background: mdi.NgramModel, tmp_path: Path) -> None:
+    """From Python, for models and deltas, and on the command line: all n-grams, under a prior of variance 1."""
+    from mdi.cli import main
+
+    recommended = mdi.adapt(background, IN_DOMAIN, 1, sigma2=1)
+    assert mdi.adapt(background, IN_DOMAIN).model == recommended.model
+    adapter = mdi.Adapter(background, IN_DOMAIN)
+    assert adapter.adapt().model == recommended.model
+    assert adapter.delta().apply(background) == recommended.model
+    assert next(iter(adapter.sweep([1]))).model == recommended.model
+    assert mdi.adapt(background, IN_DOMAIN, "2", sigma2=None).model != mdi.adapt(background, IN_DOMAIN, "2").model
+    options = {"default": [], "said": ["--min-counts", "1", "--sigma2", "1"], "none": ["--sigma2", "none"]}
+    for name, said in options.items():
+        assert main(["adapt", *said, str(BACKGROUND), str(IN_DOMAIN), str(tmp_path / name)]) == 0
+    assert (tmp_path / "default").read_bytes() == (tmp_path / "said").read_bytes() != (tmp_path / "none").read_bytes()
+
+
 def test_sentences_do_instead_of_files(background: mdi.NgramModel, tmp_path: Path) -> None:
     sentences = ["w001 w002 w003", "w002 w002", "w003 w001 w001"]
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in sentences))
     by_file = mdi.count_text(tmp_path / "text", background.vocab)
-    for text in (sentences, [line.split() for line in sentences], (line for line in sentences)):
+    columns = (pandas.Series(sentences, index=[7, 8, 9]), np.array(sentences), (line for line in sentences))
+    for text in (sentences, [line.split() for line in sentences], *columns):
         counts = mdi.count_text(text, background.vocab)
         assert [c.tolist() for c in counts.count] == [c.tolist() for c in by_file.count]
+    (tmp_path / "text").write_text("w001 w002\nw003\n")  # an utterance of one word is a sentence, not a file
+    by_file = mdi.count_text(tmp_path / "text", background.vocab)
+    counts = mdi.count_text(["w001 w002", "w003"], background.vocab)
+    assert [c.tolist() for c in counts.count] == [c.tolist() for c in by_file.count]
+    with pytest.warns(FutureWarning, match="taken as files"):  # until the next release
+        assert mdi.count_text([str(tmp_path / "text")], background.vocab).stats.sentences == 2
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in sentences))
+    by_file = mdi.count_text(tmp_path / "text", background.vocab)
     by_file_ppl = mdi.perplexity(background, tmp_path / "text").ppl
     assert mdi.perplexity(background, sentences).ppl == pytest.approx(by_file_ppl, rel=1e-12)
     assert repr(by_file).startswith("<Counts of 3 sentences, 8 words")
@@ -142,7 +189,7 @@ def test_probabilities_of_single_words(background: mdi.NgramModel) -> None:
 
 
 def test_tables(background: mdi.NgramModel) -> None:
-    adapted = mdi.adapt(background, IN_DOMAIN, "5-3-2")
+    adapted = mdi.adapt(background, IN_DOMAIN, "5-3-2", sigma2=None)
     table = adapted.constraints()
     assert list(table.columns) == ["ngram", "order", "count", "target", "before", "after", "lambda"]
     assert len(table) == adapted.problem.constraints.total
@@ -166,17 +213,35 @@ def test_a_sweep_as_a_table(background: mdi.NgramModel) -> None:
     from mdi.adaptation.table import sweep_table
 
     adapter = mdi.Adapter(background, IN_DOMAIN)
-    table = sweep_table(adapter.sweep(["2-2-2", (5, 3, 2)]), {"dev": DEVELOPMENT})
+    table = sweep_table(adapter.sweep(["2-2-2", (5, 3, 2)], sigma2=None), {"dev": DEVELOPMENT})
     assert table["min_counts"].tolist() == ["5-3-2", "2-2-2"]
-    single = mdi.perplexity(adapter.adapt("2-2-2").model, DEVELOPMENT).ppl
+    single = mdi.perplexity(adapter.adapt("2-2-2", sigma2=None).model, DEVELOPMENT).ppl
     assert table["dev"].iloc[1] == pytest.approx(single, rel=1e-3)
 
 
 def test_a_solver_that_runs_out_of_iterations_warns(background: mdi.NgramModel) -> None:
     with pytest.warns(mdi.ConvergenceWarning, match="stopped after 2 iterations"):
-        adapted = mdi.adapt(background, IN_DOMAIN, max_iters=2)
+        adapted = mdi.adapt(background, IN_DOMAIN, settings=mdi.SolverSettings(max_iters=2))
     assert not adapted.solution.converged
     assert "NOT converged" in repr(adapted)
+
+
+def test_settings_are_one_record(background: mdi.NgramModel) -> None:
+    """The keywords that they were go on working for one release, with a line that says so."""
+    steps: list = []
+    settings = mdi.SolverSettings(tolerance=1e-4, max_iters=500, report=steps.append)
+    new = mdi.adapt(background, IN_DOMAIN, settings=settings)
+    assert len(steps) == new.solution.iterations
+    assert steps[-1].l1 <= 1e-4
+    with pytest.warns(FutureWarning, match="tolerance, max_iters: go with the next release"):
+        old = mdi.adapt(background, IN_DOMAIN, tolerance=1e-4, max_iters=500)
+    assert old.model == new.model
+    with pytest.warns(FutureWarning, match="tolerance: go"):
+        assert next(iter(mdi.Adapter(background, IN_DOMAIN).sweep([1], tolerance=1e-4))).model == new.model
+    with pytest.raises(TypeError):
+        mdi.adapt(background, IN_DOMAIN, tolerence=1e-4)
+    with pytest.raises(AttributeError):
+        settings.tolerance = 1.0
 
 
 def test_one_adaptation_is_like_any(background: mdi.NgramModel) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 import stat
 
+import pytest
 from goldens import GOOD
 
 from mdi.lm import cache
 from mdi.lm.arpa import read_arpa
 
 
+@pytest.mark.usefixtures("shown")
 def test_a_cache_is_its_owners_and_its_arrays_are_looked_at(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MDI_CACHE", str(tmp_path))
     source = tmp_path / "m\udcff.arpa"  # a name that is not UTF-8

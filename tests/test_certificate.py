@@ -24,7 +24,7 @@ def test_a_certificate_names_its_file(tmp_path, capsys):
     assert main(["check", str(out)]) == 0
     assert "out.arpa.gz.json is its certificate" in capsys.readouterr().out
     shutil.copy(GOOD, out)
-    assert main(["check", str(out)]) == 0
+    assert main(["check", str(out)]) == 1
     assert "is the certificate of another file" in capsys.readouterr().out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,26 +28,54 @@ def test_a_verb_that_fails_is_named(capsys, monkeypatch):
 
 
 def test_what_is_compiled_is_kept_where_one_may_write(tmp_path, monkeypatch):
-    home = {"HOME": str(tmp_path)}
-    assert cache_folder(tmp_path, home) is None  # beside the modules
-    assert cache_folder(tmp_path, {**home, "MDI_CACHE": str(tmp_path / "mine")}) == str(tmp_path / "mine")
-    assert cache_folder(tmp_path, {**home, "NUMBA_CACHE_DIR": "x", "MDI_CACHE": "y"}) is None
-    access = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != "/installed" and access(path, mode))
-    assert cache_folder("/installed", home) == f"{tmp_path}/.cache/mdi"
-    assert cache_folder("/installed", {**home, "XDG_CACHE_HOME": str(tmp_path / "c")}) == f"{tmp_path}/c/mdi"
-    # no home to write to either
+    home, kept = {"HOME": str(tmp_path)}, f"kernels-{mdi.__version__}"
+    assert cache_folder(home) == f"{tmp_path}/.cache/mdi/{kept}"
+    assert cache_folder({**home, "XDG_CACHE_HOME": str(tmp_path / "c")}) == f"{tmp_path}/c/mdi/{kept}"
+    assert cache_folder({**home, "MDI_CACHE": str(tmp_path / "mine")}) == f"{tmp_path}/mine/{kept}"
+    assert cache_folder({**home, "NUMBA_CACHE_DIR": "x", "MDI_CACHE": "y"}) == "x"
+    # no home to write to
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "tmp"))
-    assert cache_folder("/installed", {"HOME": "/proc"}) == f"{tmp_path}/tmp/mdi-{os.getuid()}"
+    assert cache_folder({"HOME": "/proc"}) == f"{tmp_path}/tmp/mdi-{os.getuid()}/{kept}"
     assert (tmp_path / "tmp").stat().st_uid == os.getuid()
+    # what others may write to would be run: not used
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert cache_folder({**home, "MDI_CACHE": str(tmp_path / "open")}) == f"{tmp_path}/.cache/mdi/{kept}"
 
 
-def test_the_cache_is_used(tmp_path):
+def test_nothing_is_left_beside_the_modules_and_a_first_run_says_that_it_compiles(tmp_path):
+    """What lies in site-packages outlives `pip uninstall`, and Python takes the folder for a package."""
+    site = tmp_path / "site"
+    shutil.copytree(Path(mdi.__file__).parent, site / "mdi", ignore=shutil.ignore_patterns("__pycache__"))
     code = "from mdi.lm.vocabulary import vocabulary; assert vocabulary(['a', 'b']).id('b') == 1"
-    environment = {**os.environ, "MDI_CACHE": str(tmp_path / "cache")}
-    environment.pop("NUMBA_CACHE_DIR", None)
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
-    assert list((tmp_path / "cache").rglob("*.nbi"))
+    keys = ("NUMBA_CACHE_DIR", "MDI_CACHE", "XDG_CACHE_HOME")
+    environment = {name: value for name, value in os.environ.items() if name not in keys}
+    environment |= {"HOME": str(tmp_path / "home"), "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
+    said = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", code], check=True, env=environment, capture_output=True, text=True, cwd=tmp_path
+        )
+        said.append(done.stderr)
+    assert not list(site.rglob("*.nb?"))
+    assert list((tmp_path / "home/.cache/mdi" / f"kernels-{mdi.__version__}").rglob("*.nbi"))
+    assert said[0].count("compiling kernels, once") == 1
+    assert said[1] == ""
+    shutil.rmtree(site / "mdi" / "kernels")
+    environment["NUMBA_CACHE_DIR"] = str(tmp_path / "numba")
+    shutil.copytree(Path(mdi.kernels.__file__).parent, site / "mdi" / "kernels")
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, capture_output=True, cwd=tmp_path)
+    assert list((tmp_path / "numba").rglob("*.nbi"))
+
+
+def test_other_code_keeps_its_kernels_where_it_did(tmp_path):
+    """numba's setting for the folder is one for a whole program: ours must not be."""
+    (tmp_path / "other.py").write_text("import mdi.kernels, numba\n@numba.njit(cache=True)\ndef f():\n    return 1\n")
+    script = "import other; other.f(); print(other.f.stats.cache_path)"
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.strip() == str(tmp_path / "__pycache__"), done.stderr
+    assert "compiling kernels" not in done.stderr
 
 
 def test_a_change_in_any_kernel_compiles_all_again():

@@ -85,6 +85,7 @@ def test_the_unknown_word_of_a_lang_folder(tmp_path: Path) -> None:
     assert struct.unpack_from("<bibibi", data, len(b"\0B<ConstArpaLm> <LmInfo> ")) == (4, 303, 4, 304, 4, 7)
 
 
+@pytest.mark.usefixtures("shown")
 def test_markers_get_free_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     """Tables without <s> and </s>, or with one number for both as in Vosk's small model."""
     ids = {word: i for word, i in SYMBOLS.ids.items() if word not in ("<s>", "</s>")}

@@ -89,7 +89,7 @@ def lines_of(path) -> list[str]:
 
 def test_count_files_of_srilm(tmp_path):
     golden = DATA / "srilm" / "in.counts.gz"
-    text = count_text([str(DATA / "text" / "in.txt.gz")], GrowingVocabulary(SPECIAL), 3)
+    text = count_text(DATA / "text" / "in.txt.gz", GrowingVocabulary(SPECIAL), 3)
     read = read_counts(str(golden), GrowingVocabulary(SPECIAL), 3)
     assert to_dict(read) == to_dict(text)
     assert (read.stats.sentences, read.stats.words) == (text.stats.sentences, text.stats.words) == (800, 7272)
@@ -156,7 +156,7 @@ def test_bad_count_files(tmp_path, text, message):
 def test_many_words(tmp_path):
     """Vocabularies that grow beyond the first room made for them, from text and from counts."""
     path = write_text([[f"word{i}", f"word{i + 1}"] for i in range(20000)], tmp_path / "text")
-    counts = count_text([path], GrowingVocabulary(SPECIAL), 2)
+    counts = count_text(path, GrowingVocabulary(SPECIAL), 2)
     assert counts.trie.counts == [20004, 60000]
     write_counts(counts, str(tmp_path / "counts"))
     assert to_dict(read_counts(str(tmp_path / "counts"), GrowingVocabulary(SPECIAL), 2)) == to_dict(counts)

@@ -37,7 +37,7 @@ class Case:
         with tempfile.TemporaryDirectory() as folder:
             self.background = read_arpa(write_model(model, Path(folder) / "bg.arpa"), quiet=True)
             self.dense_model = oracle.read(Path(folder) / "bg.arpa")
-            self.counts = count_text([write_text(text, Path(folder) / "text")], self.background.vocab, order)
+            self.counts = count_text(write_text(text, Path(folder) / "text"), self.background.vocab, order)
             if smoothed:
                 other = random_model(rng, int(rng.integers(1, order + 1)), n_words, closed=bool(rng.integers(2)))
                 history_model = read_arpa(write_model(other, Path(folder) / "h.arpa"), quiet=True)

@@ -31,7 +31,7 @@ def counts_of(text: str, order: int, vocab: str):
     words = (
         GrowingVocabulary(SPECIAL) if vocab == "text" else vocabulary([*SPECIAL[: 3 if vocab == "open" else 2], *WORDS])
     )
-    return count_text([str(DATA / "text" / f"{text}.txt.gz")], words, order)
+    return count_text(DATA / "text" / f"{text}.txt.gz", words, order)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ cases = given(
 @cases
 def test_definitions_and_sums(tmp_path_factory, seed, order, smoothing, least, given_words, unk):
     corpus = Corpus(seed, tmp_path_factory.mktemp("corpus"), given_words, unk)
-    counts = count_text([corpus.path], corpus.vocab, order)
+    counts = count_text(corpus.path, corpus.vocab, order)
     dense_counts = dense_estimate.ngram_counts(corpus.text, order)
     assert sum(int(c.sum()) for c in counts.count[1:]) == sum(dense_counts.values())
     if order > 1 and smoothing != "wb" and not any(len(ngram) == 2 for ngram in dense_counts):

@@ -117,6 +117,7 @@ def test_numbers_without_words_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["fst", "opengrm", "ngram", "carpa"])
+@pytest.mark.usefixtures("shown")
 def test_words_outside_the_table_are_dropped_and_limited(
     form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,6 +145,7 @@ def test_words_outside_the_table_are_dropped_and_limited(
         assert found.log_prob(sentence[1:], ["<s>"]) == pytest.approx(wanted, rel=1e-6)
 
 
+@pytest.mark.usefixtures("shown")
 def test_weights_that_the_states_cannot_hold_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing follows 'a b', but its weight is 10^-0.1: the arc of 'a b' carries both, 10^-0.5."""
     lm = tmp_path / "lm.arpa"

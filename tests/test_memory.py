@@ -1,4 +1,4 @@
-"""Models that are used up give the same as models that are kept, and in less memory."""
+"""What is made in place is what is made of models that are kept, and in less memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mdi.adaptation.constraints import Constraints
 from mdi.adaptation.dual import Dual
 from mdi.errors import MdiError
 from mdi.kernels.arpa import as_written
-from mdi.lm import arpa, normalise
+from mdi.lm import arpa, arpa_lines, normalise
 from mdi.lm.arpa import read_arpa
 from mdi.lm.mix import mix, mix_in_place, over_one_vocabulary
 from mdi.lm.model import NgramModel, extend, extended, with_suffixes, without
@@ -124,7 +124,7 @@ def test_blank_lines_among_windows(seed: int, window: int, lies: bool, few: bool
         head = next(i for i, line in enumerate(lines) if line.startswith("\\1-grams"))
         spread = (line + "\n" * int(rng.random() < (0.1 if few else 0.8)) for line in lines[head:])
         path.write_text("".join([*lines[:head], *spread]))
-        patch.setattr(arpa, "_WINDOW", window)
+        patch.setattr(arpa_lines, "WINDOW", window)
         if few:
             patch.setattr(arpa, "_room", lambda lines, count, have: min(count, max(2, have + 1)))
         assert read_arpa(path) == model

@@ -29,7 +29,7 @@ SRILM_WEIGHT = 0.513831  # compute-best-mix with its own precision, 1e-3
 
 def dev_probs() -> list[np.ndarray]:
     models = over_one_vocabulary([golden_model("in.kn"), golden_model("bg.kn")])
-    ids = np.concatenate(list(Text([DEV], models[0].vocab)))
+    ids = np.concatenate(list(Text(DEV, models[0].vocab)))
     scored = [token_probs(model, ids) for model in models]
     return [p[used > 0] for p, used in scored]
 

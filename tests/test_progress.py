@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from mdi import progress
-from mdi.progress import Progress, detail, say, set_verbose
+from mdi.cli import main
+from mdi.progress import Progress, messages_shown, set_verbose
+
+DATA = Path(__file__).parent / "data"
 
 
 def on_terminal(program: str) -> str:
@@ -34,16 +39,18 @@ def on_terminal(program: str) -> str:
 
 
 BARS = """
-import time
-from mdi.progress import Progress, detail, say, set_verbose
+import logging, time
+from mdi.progress import Progress, messages_shown
 Progress.QUIET_SECONDS = 0.05
-with Progress("reading", {total}, "n-grams") as bar:
-    for n in range(1, 11):
-        time.sleep(0.03)
-        bar.update({step} * n, "L1 0.5")
-        if n == 5:
-            say("a line of news")
-say("done")
+log = logging.getLogger("mdi.lm").info
+with messages_shown():
+    with Progress("reading", {total}, "n-grams") as bar:
+        for n in range(1, 11):
+            time.sleep(0.03)
+            bar.update({step} * n, "L1 0.5")
+            if n == 5:
+                log("a line of news")
+    log("done")
 """
 
 
@@ -65,7 +72,7 @@ def test_an_unknown_total_counts() -> None:
 
 
 def test_what_is_quick_says_nothing() -> None:
-    quick = "from mdi.progress import Progress\nwith Progress('x', 10, 'y') as bar:\n    bar.update(5)"
+    quick = "from mdi.progress import *\nwith messages_shown(), Progress('x', 10, 'y') as bar:\n    bar.update(5)"
     assert on_terminal(quick) == ""
 
 
@@ -74,7 +81,7 @@ def test_what_is_quick_says_nothing() -> None:
 )
 def test_a_log_gets_plain_lines(total, expected, monkeypatch, capsys) -> None:
     monkeypatch.setattr(Progress, "QUIET_SECONDS", 0.0)
-    with Progress("solving", total, "steps") as bar:
+    with messages_shown(), Progress("solving", total, "steps") as bar:
         bar.update(4, "L1 0.5")  # too early
         monkeypatch.setattr(Progress, "LOG_SECONDS", 0.0)
         bar.update(5, "L1 0.25")
@@ -86,15 +93,16 @@ def test_a_log_gets_plain_lines(total, expected, monkeypatch, capsys) -> None:
 
 def test_lines_of_two_threads_stay_whole() -> None:
     program = """
-import sys, threading
-from mdi.progress import say
+import logging, sys, threading
+from mdi.progress import messages_shown
 sys.setswitchinterval(1e-6)
 def talk(letter):
     for _ in range(2000):
-        say(letter * 40)
+        logging.getLogger("mdi.lm").info(letter * 40)
 threads = [threading.Thread(target=talk, args=(letter,)) for letter in "abc"]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
+with messages_shown():
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     lines = done.stderr.splitlines()
@@ -103,17 +111,49 @@ for thread in threads: thread.join()
 
 
 def test_details_are_for_those_who_ask(capsys) -> None:
-    detail("iteration 1")
-    set_verbose(True)
-    try:
-        detail("iteration 2")
-    finally:
+    logger = logging.getLogger("mdi.adaptation")
+    with messages_shown():
+        logger.debug("iteration 1")
+        set_verbose(True)
+        logger.debug("iteration 2")
         set_verbose(False)
-    say("news")
-    assert capsys.readouterr().err == "iteration 2\nnews\n"
+        logger.info("news of %d%%", 50)
+        logger.info("100% as it is")
+    assert capsys.readouterr().err == "iteration 2\nnews of 50%\n100% as it is\n"
+
+
+def test_a_program_that_uses_the_library_decides_what_is_shown(tmp_path) -> None:
+    """Warnings only, unless it asks for more; nothing if it wants nothing; and a verb that it calls changes nothing."""
+    program = f"""
+import logging, sys, mdi
+from mdi.cli import main
+if sys.argv[1] == "all":
+    logging.basicConfig(level=logging.INFO, format="mine: %(message)s")
+if sys.argv[1] == "none":
+    logging.getLogger("mdi").setLevel(logging.CRITICAL)
+pruned = mdi.load({str(DATA / "srilm" / "bg.kn.prune1e-4.arpa.gz")!r})
+logging.getLogger("mdi.lm").warning("beware")
+"""
+    said = {}
+    for how in ("usual", "all", "none"):
+        done = subprocess.run([sys.executable, "-c", program, how], capture_output=True, text=True, check=True)
+        said[how] = done.stderr
+    assert said["usual"] == "beware\n"
+    assert "mine: " in said["all"]
+    assert "suffixes of n-grams are missing" in said["all"]
+    assert "mine: beware\n" in said["all"]
+    assert said["none"] == ""
+
+
+def test_a_verb_leaves_logging_as_it_was(caplog, capsys) -> None:
+    logger = logging.getLogger("mdi")
+    before = logger.level, logger.propagate, list(logger.handlers)
+    assert main(["ppl", str(DATA / "srilm" / "bg.kn.prune1e-4.arpa.gz"), str(DATA / "text" / "dev.txt")]) == 0
+    assert "suffixes of n-grams are missing" in capsys.readouterr().err
+    assert (logger.level, logger.propagate, list(logger.handlers)) == before
 
 
 def test_a_verb_without_bars_does_not_load_the_library() -> None:
-    program = "import sys\nfrom mdi.progress import say\nsay('x')\nsys.exit('tqdm' in sys.modules)"
+    program = "from mdi.progress import *\nwith messages_shown(): logger.info('x')\nsys.exit('tqdm' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
     assert not progress._bars

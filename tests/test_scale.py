@@ -59,7 +59,7 @@ def test_small_windows_and_shuffled_lines_read_the_same(seed: int, order: int, w
             gram: model[gram] for gram in sorted(model, key=lambda gram: (len(gram), len(gram) > 1 and rng.random()))
         }
         other = write_model(shuffled, Path(folder) / "b.arpa")
-        patch.setattr(mdi.lm.arpa, "_WINDOW", window)
+        patch.setattr(mdi.lm.arpa_lines, "WINDOW", window)
         patch.setattr(mdi.lm.arpa, "THREADS", threads)
         for again in (read_arpa(path, quiet=True), read_arpa(other, quiet=True)):
             assert again.vocab.words == whole.vocab.words
@@ -125,6 +125,7 @@ def test_nothing_is_kept_unless_asked_for(cached, monkeypatch: pytest.MonkeyPatc
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.usefixtures("shown")
 def test_a_changed_source_is_read_again(cached, capsys: pytest.CaptureFixture) -> None:
     path, _ = cached
     read_arpa(path)
@@ -135,6 +136,7 @@ def test_a_changed_source_is_read_again(cached, capsys: pytest.CaptureFixture) -
     assert "made from another" not in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("shown")
 def test_a_damaged_or_foreign_file_is_never_used(cached, capsys: pytest.CaptureFixture) -> None:
     path, folder = cached
     first = read_arpa(path, quiet=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import results
+import score_reports
 
 from mdi.errors import MdiError
 from mdi.speech import sclite
@@ -46,7 +47,7 @@ def scored(tmp_path, name):
 
 def test_the_best_point_and_its_interval(tmp_path, capsys):
     folder = scored(tmp_path, "interpolated")
-    assert sclite.main(["--points", "12:0.0,13:0.0", "dev", str(folder)]) == 0
+    assert score_reports.main(["--points", "12:0.0,13:0.0", "dev", str(folder)]) == 0
     # 34 errors at 12, 33 at 13
     line = f"%WER 8.09 [ 33 / 408, 1 ins, 8 del, 24 sub ] {folder}/ascore_13/dev.ctm.filt.sys\n"
     assert capsys.readouterr().out == line
@@ -68,8 +69,8 @@ def test_the_point_of_another_set_is_the_only_one_looked_at(tmp_path):
 
 def test_comparison_is_paired_by_speaker(tmp_path, capsys):
     first, second = scored(tmp_path, "interpolated"), scored(tmp_path, "mdi.2-2-2")
-    assert sclite.main(["--points", "12:0.0,13:0.0", "dev", str(first)]) == 0
-    assert sclite.main(["--points", "12:0.0,13:0.0", "--compare-with", str(first), "dev", str(second)]) == 0
+    assert score_reports.main(["--points", "12:0.0,13:0.0", "dev", str(first)]) == 0
+    assert score_reports.main(["--points", "12:0.0,13:0.0", "--compare-with", str(first), "dev", str(second)]) == 0
     # each at its own best weight, 13 and 12 (the first of equals): 33 errors and 29, of 408 words
     one = sclite.read_report(first / "ascore_13/dev.ctm.filt.raw")
     two = sclite.read_report(second / "ascore_12/dev.ctm.filt.raw")
@@ -130,7 +131,7 @@ def test_a_damaged_report_is_refused(tmp_path, capsys, damage, message):
     folder = scored(tmp_path, "interpolated")
     path = folder / "ascore_12/dev.ctm.filt.raw"
     path.write_text(damage(path.read_text()))
-    assert sclite.main(["--points", "12:0.0", "dev", str(folder)]) == 1
+    assert score_reports.main(["--points", "12:0.0", "dev", str(folder)]) == 1
     assert message in capsys.readouterr().err
     assert not (folder / "scoring_kaldi").exists()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,26 @@ def sourced(extra: str, environment: Path) -> subprocess.CompletedProcess:
     script = f'. "{ROOT}/utils/setup.sh" {extra}'
     variables = {**os.environ, "MDI_VENV": str(environment)}
     return subprocess.run(["bash", "-euo", "pipefail", "-c", script], env=variables, capture_output=True, text=True)
+
+
+def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path) -> None:
+    """Whoever calls a script stands anywhere, and what lies there is data."""
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("venv", "pip", "mdi", "importlib", "argparse", "numpy", "json", "pathlib"):
+        (here / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').write({name!r})\n")
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", f'. "{ROOT}/utils/setup.sh" text'], cwd=here, capture_output=True, text=True,
+        env={**os.environ, "MDI_VENV": "venv-of-mine", "PIP_NO_INDEX": "1"},
+    )  # fmt: skip
+    assert "pip could not install" in done.stderr
+    assert (here / "venv-of-mine" / "bin" / "python3").exists()
+    found = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", f'mdi_root="{ROOT}"; . "{ROOT}/utils/packages.sh"; lacking_packages text'],
+        cwd=here, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert found.stdout.strip() == ""
+    for script in ("utils/score_reports.py", "utils/report.py", "local/prepare_corpus.py"):
+        done = subprocess.run([sys.executable, str(ROOT / script), "--help"], cwd=here, capture_output=True, text=True)
+        assert "usage" in done.stdout, done.stderr
+    assert not (tmp_path / "ran").exists()

@@ -64,7 +64,7 @@ def test_a_model_goes_through_shards_unchanged(seed: int, order: int, closed: bo
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folder, suffix = Path(name), ".gz" if pack else ""
         path = write_model(shuffled, folder / "a.arpa")
-        patch.setattr(mdi.lm.arpa, "BLOCK", block)
+        patch.setattr(mdi.lm.arpa_write, "BLOCK", block)
         whole = read_arpa(path, quiet=True)
         write_arpa(whole, folder / f"one{suffix}")
         worst = worst_sum(whole)

@@ -11,6 +11,7 @@ import pytest
 
 from mdi import adapt, charts, train, tune
 from mdi.adaptation.adapter import Adapter
+from mdi.adaptation.settings import SolverSettings
 from mdi.cli import main
 from mdi.lm.arpa import read_arpa
 from mdi.lm.model import with_suffixes
@@ -28,9 +29,10 @@ def test_nested_sets_and_warm_starts() -> None:
     """The constraints of higher thresholds are among those of lower ones; a path gives what single runs give,
     sooner."""
     adapter = Adapter(read_arpa(BACKGROUND), IN_DOMAIN)
-    path = {adapted.problem.min_counts: adapted for adapted in adapter.sweep(SETS, tolerance=1e-5)}
+    exact = SolverSettings(1e-5)
+    path = {adapted.problem.min_counts: adapted for adapted in adapter.sweep(SETS, sigma2=None, settings=exact)}
     assert list(path) == ["6-4-3", "5-3-2", "2-2-2"]  # from few constraints to many
-    alone = {text: adapter.adapt(text, tolerance=1e-5) for text in SETS}
+    alone = {text: adapter.adapt(text, sigma2=None, settings=exact) for text in SETS}
     for text in SETS:
         assert path[text].problem.ngrams() == alone[text].problem.ngrams()
         assert path[text].kl == pytest.approx(alone[text].kl, abs=1e-4)
@@ -45,7 +47,23 @@ def test_nested_sets_and_warm_starts() -> None:
 
 def test_sweep_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "mdi.{}.arpa.gz")
-    assert main(["adapt", "--min-counts", ",".join(SETS), "--ppl", DEVELOPMENT, BACKGROUND, IN_DOMAIN, out]) == 0
+    assert (
+        main(
+            [
+                "adapt",
+                "--sigma2",
+                "none",
+                "--min-counts",
+                ",".join(SETS),
+                "--ppl",
+                DEVELOPMENT,
+                BACKGROUND,
+                IN_DOMAIN,
+                out,
+            ]
+        )
+        == 0
+    )
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [row[0] for row in rows] == ["6-4-3", "5-3-2", "2-2-2"]
     for text, path, ppl in rows:
@@ -96,7 +114,7 @@ def test_the_search_contains_what_the_table_shows() -> None:
     assert {("2", True), ("2", False), ("6-4-3", True), ("6-4-3", False)} <= tried
     rivals = [*tuned.in_domain.values(), tuned.background, tuned.interpolation]
     rivals += [trial.ppl_alone for trial in tuned.trials]
-    rivals += [perplexity(adapt(BACKGROUND, IN_DOMAIN, one).model, DEVELOPMENT).ppl for one in sets]
+    rivals += [perplexity(adapt(BACKGROUND, IN_DOMAIN, one, sigma2=None).model, DEVELOPMENT).ppl for one in sets]
     assert tuned.development.ppl <= min(rivals)
     assert perplexity(tuned.model, DEVELOPMENT).ppl == tuned.development.ppl
     assert worst_sum(with_suffixes(tuned.model))[0] < 1e-9

@@ -104,3 +104,10 @@ def test_every_verb_works_outside_the_clone(installed: tuple[Path, dict[str, str
     assert "%WER" in mdi("score", *words, "speech", "rescored")
     mdi("recordings", *words, "--data", "speech", background, "decoded", "recordings")
     assert tried == set(VERBS)
+
+
+def test_building_leaves_nothing_that_git_would_take() -> None:
+    ignored = subprocess.run(["git", "check-ignore", "build/lib/mdi", "dist/x.whl"], cwd=ROOT, capture_output=True)
+    if ignored.returncode == 128:
+        pytest.skip("no clone of git's")
+    assert len(ignored.stdout.splitlines()) == 2

@@ -23,7 +23,7 @@ from pathlib import Path
 from num2words import num2words
 
 from mdi.cli import boolean
-from mdi.errors import MdiError
+from mdi.errors import MdiError, exit_code
 from mdi.files import check_output, read_chunks, writing
 from mdi.progress import Progress, say
 
@@ -220,7 +220,8 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--nj", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (all cores)")
     args = parser.parse_args(argv)
-    try:
+
+    def work() -> None:
         files = [
             str(path)
             for text in args.texts
@@ -230,11 +231,9 @@ def main(argv: list[str] | None = None) -> int:
         total = normalize_files(files, args.out, args.case, args.sentences, args.nj)
         if not total:
             raise MdiError(f"{', '.join(args.texts)}: no words in it; expected text in English")
-    except MdiError as error:
-        print(f"utils/normalize_text.py: {error}", file=sys.stderr)
-        return 1
-    say(f"utils/normalize_text.py: {total:,} words -> {args.out}")
-    return 0
+        say(f"utils/normalize_text.py: {total:,} words -> {args.out}")
+
+    return exit_code("utils/normalize_text.py", work)
 
 
 if __name__ == "__main__":

@@ -35,10 +35,10 @@ NUMBERS = ("ppl", "wer", "wer_low", "wer_high", "difference", "p", *COMPARED, "p
 TEXTS = ("mark", "scorer", "unit", "test")  # of the WER, as in class Wer
 COLUMNS = ("corpus", "test_set", "model", "group", "label", *WHOLE, *NUMBERS, *TEXTS)
 
-# Huang, Li, Arora, Povey and Khudanpur: Efficient MDI adaptation for n-gram language models. Interspeech 2020, Table 1:
-# (PPL, WER) of the columns below; there is no WER without adaptation.
 # models that decode: libvosk's words, or lattices at the LM weight of the development set ("first." of other decoders)
 DECODING = ("first.", "weighted.")
+# Huang, Li, Arora, Povey and Khudanpur: Efficient MDI adaptation for n-gram language models. Interspeech 2020, Table 1:
+# (PPL, WER) of the columns below; there is no WER without adaptation.
 PAPER_COLUMNS = ("first.default", "first.mdi", "background", "interpolated", "mdi.2-2-2", "mdi.5-3-2", "mdi.6-4-3")
 PAPER: dict[str, dict[str, list[tuple[float, float | None]]]] = {
     "ami": {

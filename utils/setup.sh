@@ -7,12 +7,14 @@
 
 mdi_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 mdi_venv=${MDI_VENV:-$mdi_root/.venv}
+[[ $mdi_venv == /* ]] || mdi_venv=$PWD/$mdi_venv
 mdi_extra=${1:-}
 # sourced without an argument, it sees those of whoever sources it
 [[ ,$mdi_extra =~ ^(,(speech|text|openfst|vosk|dialogue|prompts|report|cluster|test))+$ ]] || mdi_extra=""
 
 mdi_setup() {
   local stamp=$mdi_venv/.installed${mdi_extra:+-$mdi_extra} owner=$mdi_venv/.installed-from python made
+  local compiled=$mdi_venv/.compiled
   # an environment holds one clone of this package: another one would replace it for everybody who uses it
   if [[ -f $owner && $(< "$owner") != "$mdi_root" ]]; then
     echo "utils/setup.sh: $mdi_venv is the environment of $(< "$owner"), not of $mdi_root; set MDI_VENV to another \
@@ -38,10 +40,15 @@ folder, unset it, or remove $mdi_venv if that clone is no more" >&2
 knows? Once it is installed, none is needed" >&2
     return 1
   }
-  echo "compiling the kernels (once, about half a minute)" >&2
-  "$mdi_venv/bin/python3" -m mdi.compile >&2 || return 1
+  # once, whatever extras come later; what changes, the first run that needs it compiles
+  if [[ ! -f $compiled || -n $(find "$mdi_root/mdi/kernels" -name '*.py' -newer "$compiled" -print -quit) ]]; then
+    echo "compiling the kernels (once, about half a minute)" >&2
+    "$mdi_venv/bin/python3" -m mdi.compile >&2 || return 1
+    touch "$compiled"
+  fi
   touch "$stamp"
 }
 
-mdi_setup || return 1 2> /dev/null || exit 1
+# in this package's own folder: Python looks for modules in the current one first, and what lies there is data
+(cd "$mdi_root" && mdi_setup) || return 1 2> /dev/null || exit 1
 export PATH="$mdi_venv/bin:$PATH"

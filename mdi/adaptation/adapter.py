@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,11 @@ from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.delta import Delta, delta_fields, delta_of, rounded
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto
-from mdi.adaptation.solver import Step
+from mdi.adaptation.settings import USUAL, SolverSettings, takes_settings
 from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import make_folder
-from mdi.lm.arpa import read_arpa
+from mdi.fst.formats import load
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.identity import identity
 from mdi.lm.model import NgramModel, copied
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 TARGETS = ("ml", "smoothed")
+# What we recommend where there is no development text: every n-gram of the text, under a prior (see RESULTS.md).
+MIN_COUNTS, SIGMA2 = "1", 1.0
 
 
 class Adapter:
@@ -135,15 +137,14 @@ class Adapter:
             dropped=dropped,
         )
 
+    @takes_settings
     def adapt(
         self,
-        min_counts: Thresholds = "2",
+        min_counts: Thresholds = MIN_COUNTS,
         *,
-        sigma2: Variances = None,
-        tolerance: float = 1e-3,
-        max_iters: int = 200,
+        sigma2: Variances = SIGMA2,
+        settings: SolverSettings = USUAL,
         start: dict[str, float] | Adapted | Delta | None = None,
-        report: Callable[[Step], None] | None = None,
         ground: ExtendedBackground | None = None,
     ) -> Adapted:
         """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
@@ -158,7 +159,7 @@ class Adapter:
             mu = start.mu_at([trie.ngrams(k, rows[k]) for k in range(1, len(rows))])
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
-        solution = problem.solve(sigma2=sigma2, tolerance=tolerance, max_iters=max_iters, start=mu, report=report)
+        solution = problem.solve(settings, sigma2=sigma2, start=mu)
         return Adapted(problem, replace(solution, mu=rounded(solution.mu)))
 
     def on_part(self) -> Adapter:
@@ -169,22 +170,18 @@ class Adapter:
         part = active_part(self.background, self.counts.trie)
         return Adapter(part, self.counts, targets=self.targets or "ml", threads=self.threads)
 
+    @takes_settings
     def delta(
         self,
-        min_counts: Thresholds = "2",
+        min_counts: Thresholds = MIN_COUNTS,
         *,
-        sigma2: Variances = None,
-        tolerance: float = 1e-3,
-        max_iters: int = 200,
+        sigma2: Variances = SIGMA2,
+        settings: SolverSettings = USUAL,
         start: dict[str, float] | Delta | None = None,
-        report: Callable[[Step], None] | None = None,
     ) -> Delta:
         """The adaptation without its model, as a delta to this background: `delta.apply(background)` gives what
         `adapt` would, `mdi.write_delta` keeps it."""
-        adapted = self.on_part().adapt(
-            min_counts, sigma2=sigma2, tolerance=tolerance, max_iters=max_iters, start=start,
-            report=report,
-        )  # fmt: skip
+        adapted = self.on_part().adapt(min_counts, sigma2=sigma2, settings=settings, start=start)
         return delta_of(adapted, identity(self.background), delta_fields(adapted))
 
     def _carried(self, old: Adapted, problem: Problem) -> Array:
@@ -194,14 +191,13 @@ class Adapter:
         at = np.concatenate([NONE, *nearest])
         return np.where(at >= 0, old.solution.mu[at], 0.0)
 
+    @takes_settings
     def sweep(
         self,
         sets: Sequence[Thresholds],
         *,
-        sigma2: Variances = None,
-        tolerance: float = 1e-3,
-        max_iters: int = 200,
-        report: Callable[[Step], None] | None = None,
+        sigma2: Variances = SIGMA2,
+        settings: SolverSettings = USUAL,
     ) -> Iterator[Adapted]:
         """Adapts with several sets of thresholds, from the fewest constraints to the most, each from the last one's
         solution and all on one ground. `mdi.adaptation.table.sweep_table` shows them side by side."""
@@ -211,10 +207,7 @@ class Adapter:
         ground = self.ground(selecting.select(self.counts, lowest)) if len(size) > 1 else None
         last = None
         for name in sorted(size, key=lambda name: (size[name], name)):
-            last = self.adapt(
-                name, sigma2=sigma2, tolerance=tolerance, max_iters=max_iters, start=last, report=report,
-                ground=ground,
-            )  # fmt: skip
+            last = self.adapt(name, sigma2=sigma2, settings=settings, start=last, ground=ground)
             yield last
 
     def _thresholds(self, min_counts: Thresholds) -> list[int | float]:
@@ -241,17 +234,17 @@ class OneAdaptation(Adapter):
         return replace(adapted, in_place=True)
 
 
+@takes_settings
 def adapt(
     background: NgramModel | str | os.PathLike,
     text: TextLike | Counts,
-    min_counts: Thresholds = "2",
+    min_counts: Thresholds = MIN_COUNTS,
     *,
-    sigma2: Variances = None,
+    sigma2: Variances = SIGMA2,
     targets: str | NgramModel = "ml",
     history: NgramModel | None = None,
     oov: str = "map",
-    tolerance: float = 1e-3,
-    max_iters: int = 200,
+    settings: SolverSettings = USUAL,
     start: dict[str, float] | Adapted | Delta | None = None,
     threads: int = 2,
     cluster: Client | None = None,
@@ -259,22 +252,46 @@ def adapt(
 ) -> Adapted:
     """Adapts a background model so that it meets the marginals of in-domain text and stays closest to itself in KL.
 
-    `background`: a model, or the file of one. `text`: a file, files, sentences, or counts over its vocabulary.
-    `min_counts`: constrain the n-grams seen so often, by order: "5-3-2", (5, 3, 2) or 2 for all orders. `sigma2`:
-    variance of a Gaussian prior on lambda, one for all or one per order; with thresholds of 1 and a variance of 1 this
-    is what we recommend if there is no development text. `targets`: "ml" (relative frequencies), "smoothed" (those of a
-    Kneser-Ney model of the text), or a model. `history`: a model that gives p~(h) instead of the text. `oov`: "map",
-    "drop" or "error", for words that the background lacks. `tolerance`: L1 distance between targets and marginals to
-    stop at; a solver that does not get there in `max_iters` iterations gives a `ConvergenceWarning` and a model that is
-    valid. `start`: an earlier result on the same text, a delta of any text, or lambda by n-gram. `threads`: results do
-    not depend on it. `cluster`: a Dask client whose workers do the work, each on some shards of the background;
-    `shards`: a folder for its arrays that all workers see.
+    The defaults, all n-grams of the text under a prior of variance 1, are what we recommend without development text;
+    with some, see `tune`. The paper has thresholds such as "5-3-2" and no prior, `sigma2=None`.
+
+    Parameters
+    ----------
+    background
+        A model, or the file of one in any form that `load` reads.
+    text
+        A file, sentences (a list or column of strings), a list of paths, or counts over the background's vocabulary.
+    min_counts
+        Constrain the n-grams seen so often, by order: "5-3-2", (5, 3, 2), or 2 for all orders.
+    sigma2
+        Variance of a Gaussian prior on lambda, one for all or one per order; None for no prior.
+    targets
+        "ml" (relative frequencies), "smoothed" (those of a Kneser-Ney model of the text), or a model.
+    history
+        A model that gives p~(h) instead of the text.
+    oov
+        Words that the background lacks: "map" to <unk>, "drop" with the n-grams around them, "error".
+    settings
+        Of the solver: when to stop, after how many iterations in any case, whom to tell.
+    start
+        An earlier result on the same text, a delta of any text, or lambda by n-gram.
+    threads
+        Results do not depend on it.
+    cluster
+        A Dask client whose workers do the work, each on some shards of the background.
+    shards
+        With `cluster`: a folder for the background's arrays that all workers see.
+
+    Returns
+    -------
+    Adapted
+        The model (`.model`), its constraints as tables, and how the solver came there. `mdi.save` writes it.
     """
     with at_work(_job_of(cluster, shards)):
         kept = isinstance(background, NgramModel) or isinstance(start, Adapted)
         kind = Adapter if kept else OneAdaptation
         adapter = kind(background, text, oov=oov, targets=targets, history=history, threads=threads)
-        return adapter.adapt(min_counts, sigma2=sigma2, tolerance=tolerance, max_iters=max_iters, start=start)
+        return adapter.adapt(min_counts, sigma2=sigma2, settings=settings, start=start)
 
 
 def _job_of(client: Client | None, folder: str | os.PathLike | None) -> Job | None:
@@ -290,5 +307,5 @@ def as_model(model: NgramModel | str | os.PathLike, role: str) -> NgramModel:
     if isinstance(model, NgramModel):
         return model
     if isinstance(model, str | os.PathLike):
-        return read_arpa(os.fspath(model))
+        return load(model)
     raise MdiError(f"{role}={model!r}; expected a model, or the file of one")

@@ -90,7 +90,7 @@ class Dual:
     @np.errstate(all="ignore")
     def evaluate(self, mu: Array) -> Evaluation:
         """Cell marginals and log normalisers at mu; not finite where the model has no probability for the text."""
-        assert self.active is not None
+        assert self.active is not None  # noqa: S101 - for the type checker
         hist, bounds, n_blocks = self.active.histories, self.active.bounds, self.active.blocks
         scale, n_words = np.exp(mu), len(self.word_p)
         z0 = self.fixed0 + float((self.word_p * scale[:n_words]).sum())
@@ -124,7 +124,7 @@ class Dual:
     def rounding_error(self, mu: Array) -> float:
         """About how far rounding may have moved the marginals at mu, as an L1 distance."""
         self.evaluate(mu)
-        assert self.active is not None
+        assert self.active is not None  # noqa: S101 - for the type checker
         return float(kernels.rounding_error(self.active.histories, self._scratch[0]))
 
     def marginals(self, cells: Array) -> Array:

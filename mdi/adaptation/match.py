@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 import numpy as np
 
@@ -14,14 +13,15 @@ from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.dual import Dual
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import Problem, model_marginals, onto
-from mdi.adaptation.solver import Step
-from mdi.lm.arpa import read_arpa
+from mdi.adaptation.settings import USUAL, SolverSettings, takes_settings
+from mdi.fst.formats import load
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.text import TextLike
 from mdi.lm.trie import NONE, locate
 
 
+@takes_settings
 def match(
     small: NgramModel | str | os.PathLike,
     large: NgramModel | str | os.PathLike,
@@ -29,19 +29,28 @@ def match(
     *,
     history: NgramModel | None = None,
     oov: str = "map",
-    tolerance: float = 1e-3,
-    max_iters: int = 200,
+    settings: SolverSettings = USUAL,
     threads: int = 2,
-    report: Callable[[Step], None] | None = None,
 ) -> Adapted:
     """Adapts a small model so that all its n-grams keep the marginals that they have in a large one: better at the
     same size.
 
     The targets are Sigma_R of the large model over the history distribution of the text (or of the model `history`).
     The result has exactly the rows of `small`; if that is a pruned model, what closes its trie meanwhile is no
-    constraint, so it stays what backing off gives and can go again. Parameters: see `adapt`.
+    constraint, so it stays what backing off gives and can go again.
+
+    Parameters
+    ----------
+    small, large
+        Models, or the files of models in any form that `load` reads.
+    text, history, oov, settings, threads
+        As of `adapt`.
+
+    Returns
+    -------
+    Adapted
     """
-    small = read_arpa(os.fspath(small), closed=False) if isinstance(small, str | os.PathLike) else small
+    small = load(small, closed=False) if isinstance(small, str | os.PathLike) else small
     large = onto(as_model(large, "large"), small.vocab, "the large model")
     if history is not None:
         history = onto(history, small.vocab, "the model that gives the histories")
@@ -68,5 +77,5 @@ def match(
     problem = Problem(
         "all", whole, rows, rows, target, count, dual, dual.marginals(cells), p_tilde.events, dropped, keep
     )
-    solution = problem.solve(tolerance=tolerance, max_iters=max_iters, report=report)
+    solution = problem.solve(settings)
     return Adapted(problem, solution)

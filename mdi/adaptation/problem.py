@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,8 @@ from mdi.adaptation.constraints import Constraints, Dropped, as_trie
 from mdi.adaptation.dual import Dual, SubsetDual
 from mdi.adaptation.entries import carried
 from mdi.adaptation.history import History
-from mdi.adaptation.solver import Solution, Step, solve
+from mdi.adaptation.settings import USUAL, SolverSettings
+from mdi.adaptation.solver import Solution, solve
 from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive, examples
 from mdi.lm.model import NgramModel, extend, extended, over_vocabulary
 from mdi.lm.trie import NONE, Array, Trie, closed, locate
@@ -86,18 +87,12 @@ class Problem:
         return [" ".join([words[w] for w in ids]) for ids in lines]
 
     def solve(
-        self,
-        *,
-        sigma2: Variances = None,
-        tolerance: float = 1e-3,
-        max_iters: int = 200,
-        start: Array | None = None,
-        report: Callable[[Step], None] | None = None,
+        self, settings: SolverSettings = USUAL, *, sigma2: Variances = None, start: Array | None = None
     ) -> Solution:
         """Parameters at which the marginals meet their targets: see `mdi.adaptation.solver.solve`. `start` is mu."""
         found = solve(
-            self.dual, self.target, tolerance=tolerance, max_iters=max_iters, events=self.events,
-            sigma2=variances(sigma2, self.constraints), start=start, report=report,
+            self.dual, self.target, tolerance=settings.tolerance, max_iters=settings.max_iters, events=self.events,
+            sigma2=variances(sigma2, self.constraints), start=start, report=settings.report,
         )  # fmt: skip
         if not found.converged:
             warnings.warn(ConvergenceWarning(found.message), stacklevel=3)

@@ -17,7 +17,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from mdi.adaptation import constraints as selecting
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.problem import onto
+from mdi.adaptation.settings import USUAL, SolverSettings, takes_settings
 from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.estimate import estimate
@@ -105,11 +106,10 @@ class Tuner:
         development: Array,
         others: list[NgramModel],
         *,
-        tolerance: float = 1e-3,
-        max_iters: int = 200,
+        settings: SolverSettings = USUAL,
         report: Callable[[Trial], None] | None = None,
     ) -> None:
-        self.adapter, self.tolerance, self.max_iters, self.report = adapter, tolerance, max_iters, report
+        self.adapter, self.settings, self.report = adapter, settings, report
         self.ids = development
         self.others = predicted_probs(others, development)
         self.trials: dict[Setting, Trial] = {}
@@ -131,13 +131,13 @@ class Tuner:
         weights = em_weights(self.others)
         return _ppl(weights, self.others), weights.tolist()
 
-    def solve(self, setting: Setting, tolerance: float, start: Adapted | None) -> Adapted:
+    def solve(self, setting: Setting, slack: float, start: Adapted | None) -> Adapted:
+        settings = replace(self.settings, tolerance=slack * self.settings.tolerance)
         with warnings.catch_warnings():  # a trial need not converge to be compared
             warnings.simplefilter("ignore", ConvergenceWarning)
             return self.adapter.adapt(
-                setting.min_counts, sigma2=setting.sigma2, tolerance=tolerance, max_iters=self.max_iters, start=start,
-                ground=self.ground,
-            )  # fmt: skip
+                setting.min_counts, sigma2=setting.sigma2, settings=settings, start=start, ground=self.ground
+            )
 
     def weigh(self, model: NgramModel) -> tuple[float, float, list[float]]:
         """(perplexity alone, perplexity mixed, weights)"""
@@ -152,7 +152,7 @@ class Tuner:
         if len(self.trials) >= self.most:
             raise _Budget
         begun = time.perf_counter()
-        adapted = self.last = self.solve(setting, SEARCH_SLACK * self.tolerance, self.last)
+        adapted = self.last = self.solve(setting, SEARCH_SLACK, self.last)
         alone, mixed, weights = self.weigh(adapted.whole)
         size, iterations = adapted.problem.constraints.total, adapted.solution.iterations
         trial = Trial(
@@ -237,9 +237,9 @@ class Tuner:
 
     def finish(self) -> tuple[Adapted, list[float]]:
         """The best setting, solved to the tolerance, and its weights."""
-        assert self.best is not None
+        assert self.best is not None  # noqa: S101 - for the type checker
         _, setting, adapted = self.best
-        final = self.solve(setting, self.tolerance, adapted)
+        final = self.solve(setting, 1.0, adapted)
         return final, self.weigh(final.whole)[2]
 
 
@@ -305,6 +305,7 @@ def in_domain_models(
     return {f"interpolated Kneser-Ney of the in-domain text, order {best}": found[best]}
 
 
+@takes_settings
 def tune(
     background: NgramModel | str | os.PathLike,
     text: TextLike | Counts,
@@ -319,19 +320,39 @@ def tune(
     targets: str | NgramModel = "ml",
     history: NgramModel | None = None,
     oov: str = "map",
-    tolerance: float = 1e-3,
-    max_iters: int = 200,
+    settings: SolverSettings = USUAL,
     threads: int = 2,
     report: Callable[[Trial], None] | None = None,
 ) -> Tuned:
     """Searches for the best model on development text: an adapted background, mixed with in-domain models and itself.
 
-    `mix_with`: in-domain models by name (an interpolated Kneser-Ney model of the text, which may be one order longer
-    than the background where that helps; `max_order` limits it). `min_counts`, `sigma2`: try just these thresholds and
-    variances (None: no prior) instead of searching. `sets`: thresholds that are tried in any case, with and without a
-    prior (the paper's). `max_settings`: end the search after so many. `report` is called with every trial. The other
-    parameters are those of `adapt`. The result is never worse on the development text than what it is made of:
-    in-domain models alone, plain interpolation, the adapted models of `sets`.
+    The result is never worse on the development text than what it is made of: in-domain models alone, plain
+    interpolation, the adapted models of `sets`.
+
+    Parameters
+    ----------
+    background, text, targets, history, oov, settings, threads
+        As of `adapt`.
+    development
+        Text to choose by, none of which is in `text`.
+    mix_with
+        In-domain models by name (an interpolated Kneser-Ney model of the text, which may be one order longer than the
+        background where that helps).
+    max_order
+        Limits the order of that model.
+    min_counts, sigma2
+        Try just these thresholds and variances (None: no prior) instead of searching.
+    sets
+        Thresholds that are tried in any case, with and without a prior (the paper's).
+    max_settings
+        End the search after so many.
+    report
+        Called with every `Trial`.
+
+    Returns
+    -------
+    Tuned
+        The best model (`.model`) and how it was found (`.table()`). `mdi.save` writes it.
     """
     check_positive("max_settings", max_settings)
     adapter = Adapter(background, text, oov=oov, targets=targets, history=history, threads=threads)
@@ -350,7 +371,7 @@ def tune(
         models = in_domain_models(adapter.counts, again, max_order, ids, oov)
     components = {**models, "background": background}
     tuner = Tuner(
-        adapter, ids, list(components.values()), tolerance=tolerance, max_iters=max_iters, report=report
+        adapter, ids, list(components.values()), settings=settings, report=report
     )  # fmt: skip
     if min_counts or sigma2:
         tuner.grid(min_counts or ("1", "2", "5-3-2", "10"), sigma2 or (1.0,))
@@ -373,7 +394,7 @@ def _finished(
 ) -> Tuned:
     """The static mixture of the best trial, unless something simpler turns out better than it."""
     adapted, weights = tuner.finish()
-    assert tuner.best is not None
+    assert tuner.best is not None  # noqa: S101 - for the type checker
     named = {"adapted": adapted.model, **components}
     alone = {
         name: _ppl(np.ones(1), [probs]) for name, probs in zip(components, tuner.others, strict=True) if name in models

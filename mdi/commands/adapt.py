@@ -6,10 +6,11 @@
     mdi adapt [options] --lattices LATTICES --words words.txt BACKGROUND [TEXT...] OUT
 
 Among all models that have the in-domain marginals of the chosen n-grams, the result is the closest to the background.
-It is written with a certificate, OUT.json. A sweep over several thresholds is one job: with --min-counts
-2-2-2,5-3-2,6-4-3 the output's name must contain {}, which becomes the thresholds; the background is read once, and each
-set starts from the last solution. --lattices takes what mdi counts does, also n-best lists, ctm and Vosk's JSON: the
-model adapts to what a recogniser believes, beside TEXT or without any.
+It is written with a certificate, OUT.json. Without options all n-grams of the text are constraints, under a Gaussian
+prior: what we recommend where there is no development text (with some, see mdi tune). A sweep over several thresholds
+is one job: with --min-counts 2-2-2,5-3-2,6-4-3 the output's name must contain {}, which becomes the thresholds; the
+background is read once, and each set starts from the last solution. --lattices takes what mdi counts does, also n-best
+lists, ctm and Vosk's JSON: the model adapts to what a recogniser believes, beside TEXT or without any.
 
 With --cluster, or --memory alone, the background's arrays are in files, of which a process has in memory what it works
 on, a shard at a time; the result is the same, byte for byte. After a failure the same command goes on with what has
@@ -26,7 +27,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from mdi.certificate import certificate_of, write_certificate
+from mdi.certificate import certificate_of
 from mdi.commands import options as shared
 from mdi.commands.counts import add_lattice_arguments
 from mdi.errors import MdiError, check_positive
@@ -40,16 +41,18 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="background, in-domain text(s), output")
     add = parser.add_argument
-    add("--min-counts", default="2", metavar="N-N-N[,...]",
-        help="constrain n-grams seen so often, by order: 5-3-2; the last repeats; several: a sweep (2)")  # fmt: skip
+    add("--min-counts", default="1", metavar="N-N-N[,...]",
+        help="constrain n-grams seen so often, by order: 5-3-2; the last repeats; several: a sweep (1)")  # fmt: skip
     add("--targets", choices=("ml", "smoothed"), default="ml",
         help="marginals: relative frequencies or Kneser-Ney's (ml)")  # fmt: skip
     add("--targets-lm", metavar="LM", help="marginals of this model instead")
     add("--lattices", metavar="IN", action="append", help="adapt to expected counts of these; may be repeated")
     add("--count-weight", type=float, default=1.0, metavar="W",
         help="factor of the counts of --counts and --lattices, before thresholds; below 1: trust less (1)")  # fmt: skip
-    add("--sigma2", metavar="V[-V-V]",
-        help="variance of a Gaussian prior on lambda, for all orders or by order; 1 suits most (no prior)")  # fmt: skip
+    add("--sigma2", type=lambda text: None if text == "none" else text, default="1", metavar="V[-V-V]|none",
+        help="variance of a Gaussian prior on lambda, for all orders or by order; none: no prior. Whatever the "
+             "thresholds it is 1: no default depends on another option, and a prior has helped with all of them. The "
+             "paper's sweep is --min-counts 2-2-2,5-3-2,6-4-3 --sigma2 none (1)")  # fmt: skip
     add("--init", metavar="TSV", help="start from the lambdas of an earlier --constraints-out")
     add("--delta", metavar="OUT.delta", help="write the adaptation as a small file, and no model")
     add("--start", metavar="A.delta", help="start from an earlier adaptation of the same background")
@@ -103,10 +106,12 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
     from mdi import __version__
     from mdi.adaptation.adapter import Adapter, OneAdaptation
     from mdi.adaptation.delta import delta_of, read_delta, write_delta
+    from mdi.adaptation.settings import SolverSettings
     from mdi.adaptation.table import read_lambda, write_constraints
     from mdi.files import together
     from mdi.lm.identity import identity
     from mdi.lm.normalise import check_normalised
+    from mdi.saving import checked_fields, sum_fields
 
     background_path, *texts = args.files if args.delta else args.files[:-1]
     sets, sigma2 = list(named), shared.parse_variances(args.sigma2)
@@ -133,42 +138,40 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
 
     def write(adapted: Adapted, seconds: float) -> str:
         """Writes a model and what belongs to it; returns the lines about its perplexities."""
-        begun = time.monotonic()
+        started = time.monotonic() - seconds
         thresholds = adapted.problem.min_counts
         model_path, table = named[thresholds]
-        fields = shared.checked_fields(adapted, model_path)
-        why = f": {adapted.solution.message}"
         model = adapted.whole
-        fields |= shared.sum_fields(model, model_path, args.format, why)
         if args.delta:
             made = {**inputs, "sigma2": args.sigma2, "count_weight": args.count_weight, "mdi": __version__}
+            fields = checked_fields(adapted, model_path)
+            fields |= sum_fields(adapted.whole, model_path, args.format, f": {adapted.solution.message}")
             about = {name: value for name, value in fields.items() if name not in ("steps", "ngrams")}
             delta = delta_of(adapted, identified, about, made)
             model = delta.apply(background) if args.ppl else model
-        fields["perplexity"] = _perplexities(model, args.ppl)
+        ppl = _perplexities(model, args.ppl)
         with together():
             if args.delta:
                 write_delta(delta, model_path)
             else:
-                shared.write_model(model, model_path, args, [background_path], adapted.problem.keep)
                 chosen = {**shared.options_of(args), "min_counts": thresholds}
-                seconds += time.monotonic() - begun
-                write_certificate(model_path, {"command": "adapt", **inputs, "options": chosen, **fields}, seconds)
+                about = {"command": "adapt", **inputs, "options": chosen}
+                shared.save_model(
+                    adapted, model_path, args, [background_path], about, started, more={"perplexity": ppl}
+                )
             if table:
                 write_constraints(adapted, table)
         shared.say_result(adapted, model_path, bool(args.delta))
-        return "".join(f"{thresholds}\t{path}\t{found['ppl']:.7g}\n" for path, found in fields["perplexity"].items())
+        return "".join(f"{thresholds}\t{path}\t{found['ppl']:.7g}\n" for path, found in ppl.items())
 
     converged = True
     # a model is written while the next one is solved
     with ThreadPoolExecutor(1) as pool, shared.watched(args) as report:
-        solving = {
-            "sigma2": sigma2, "tolerance": args.tolerance, "max_iters": args.max_iters, "report": report,
-        }  # fmt: skip
+        settings = SolverSettings(args.tolerance, args.max_iters, report)
         if len(sets) > 1:
-            results = adapter.sweep(sets, **solving)
+            results = adapter.sweep(sets, sigma2=sigma2, settings=settings)
         else:
-            results = (adapter.adapt(text, start=start, **solving) for text in sets)
+            results = (adapter.adapt(text, sigma2=sigma2, settings=settings, start=start) for text in sets)
         pending = []
         begun = time.monotonic()
         for adapted in results:

@@ -10,18 +10,19 @@ Another background than that of the delta is refused. OUT.json has the delta's c
 from __future__ import annotations
 
 import argparse
+import logging
 import time
 
-from mdi.certificate import write_certificate
 from mdi.commands.options import (
     add_cluster_arguments,
     add_model_arguments,
     check_model_output,
     read_model,
+    save_model,
     sharding,
-    sum_fields,
-    write_model,
 )
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,19 +42,14 @@ def run(args: argparse.Namespace) -> None:
 
 def _apply(args: argparse.Namespace, started: float) -> None:
     from mdi.adaptation.delta import read_delta
-    from mdi.files import together
-    from mdi.progress import say
 
     delta = read_delta(args.delta)
     background = read_model(args.background, args)
     delta.check(background, args.delta, args.background)
     model = delta.apply(background)
-    sums = {"ngrams": model.trie.counts, **sum_fields(model, args.out, args.format)}
-    fields = {**delta.certificate, **sums, "min_counts": delta.min_counts, "made": delta.made}
-    with together():
-        write_model(model, args.out, args, [args.background])
-        write_certificate(
-            args.out, {"command": "apply", "background": args.background, "delta": args.delta, **fields},
-            time.monotonic() - started,
-        )  # fmt: skip
-    say(f"{args.delta}: {delta.constraints.total:,} constraints, {sum(model.trie.counts):,} n-grams -> {args.out}")
+    made = {"ngrams": model.trie.counts, "min_counts": delta.min_counts, "made": delta.made}
+    about = {"command": "apply", "background": args.background, "delta": args.delta, **delta.certificate, **made}
+    save_model(model, args.out, args, [args.background], about, started)
+    logger.info(
+        f"{args.delta}: {delta.constraints.total:,} constraints, {sum(model.trie.counts):,} n-grams -> {args.out}"
+    )

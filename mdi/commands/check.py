@@ -35,7 +35,10 @@ def _certificate(lm: str) -> Iterator[Finding]:
         if said["sha256"] == hashlib.sha256(read_plain(lm, 1 << 62)).hexdigest():
             yield Finding("ok", f"{lm}.json is its certificate")
         else:
-            yield Finding("warning", f"{lm}.json is the certificate of another file: the SHA-256 is not this one's")
+            other = f"{lm}.json is the certificate of another file: the SHA-256 is not this one's"
+            yield Finding(
+                "error", f"{other}; one of them was replaced: remove the certificate, or make the model again"
+            )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -18,8 +18,11 @@ that does not sum to one.
 from __future__ import annotations
 
 import argparse
+import logging
 
 from mdi.commands.options import add_delta, check_outputs, read_adapted
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser, form: str | None = None) -> None:
@@ -44,7 +47,6 @@ def run(args: argparse.Namespace) -> None:
     from mdi.fst.vector_fst import VectorFst
     from mdi.fst.verify import verify
     from mdi.lm.model import first_orders
-    from mdi.progress import say
 
     check_outputs(args, args.out)
     if args.max_order is not None and args.max_order < 1:
@@ -55,6 +57,6 @@ def run(args: argparse.Namespace) -> None:
     if args.max_order is not None:
         model = first_orders(model, args.max_order)
     written = write_lm(model, args.out, args.format, words, max_dropped=args.max_dropped, back_off=args.disambig_symbol)
-    say(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams of order 1 to {model.order}")
+    logger.info(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams of order 1 to {model.order}")
     if isinstance(written, VectorFst) and args.format != ONLY_WRITTEN and verify(args.out, written):
-        say(f"{args.out}: OpenFst reads it, with as many states and arcs")
+        logger.info(f"{args.out}: OpenFst reads it, with as many states and arcs")

@@ -13,6 +13,9 @@ Kaldi's lattice-arc-post.
 from __future__ import annotations
 
 import argparse
+import logging
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +46,6 @@ def add_lattice_arguments(parser: argparse.ArgumentParser, formats: bool = True)
 def run(args: argparse.Namespace) -> None:
     from mdi.commands.options import check_outputs
     from mdi.lm.counts import as_vocabulary, write_counts
-    from mdi.progress import say
     from mdi.speech.expected_counts import expected_counts
 
     check_outputs(args, args.out)
@@ -54,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
     )  # fmt: skip
     write_counts(counts, args.out)
     seen = [int((part > 0).sum()) for part in counts.count[1:]]
-    say(
+    logger.info(
         f"mdi counts: {counts.stats.sentences:,} utterances, {counts.stats.words:,} words expected; "
         f"{' / '.join(f'{n:,}' for n in seen)} n-grams -> {args.out}"
     )

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import time
 
-from mdi.certificate import write_certificate
 from mdi.commands import options as shared
 from mdi.errors import MdiError
 
@@ -44,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _match(args: argparse.Namespace, started: float) -> int:
     from mdi.adaptation.match import match
-    from mdi.files import together
+    from mdi.adaptation.settings import SolverSettings
     from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import check_normalised
 
@@ -55,14 +54,10 @@ def _match(args: argparse.Namespace, started: float) -> int:
     counts = shared.read_in_domain(args, texts, small.vocab, max(small.order, large.order))
     with shared.watched(args) as report:
         adapted = match(
-            small, large, counts, history=shared.read_history(args), threads=args.threads, tolerance=args.tolerance,
-            max_iters=args.max_iters, report=report,
+            small, large, counts, history=shared.read_history(args), threads=args.threads,
+            settings=SolverSettings(args.tolerance, args.max_iters, report=report),
         )  # fmt: skip
-    fields = shared.checked_fields(adapted, out)
-    fields |= shared.sum_fields(adapted.whole, out, args.format, f": {adapted.solution.message}")
     inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts}
-    fields = {"command": "match", **inputs, **shared.text_fields(counts), "options": shared.options_of(args), **fields}
-    with together():
-        shared.write_model(adapted.whole, out, args, [small_path, large_path], adapted.problem.keep)
-        write_certificate(out, fields, time.monotonic() - started)
+    about = {"command": "match", **inputs, **shared.text_fields(counts), "options": shared.options_of(args)}
+    shared.save_model(adapted, out, args, [small_path, large_path], about, started)
     return 0 if shared.say_result(adapted, out) else 1

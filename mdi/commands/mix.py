@@ -8,22 +8,21 @@ where it is not known).
 from __future__ import annotations
 
 import argparse
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdi.certificate import write_certificate
 from mdi.cli import boolean
 from mdi.commands.options import (
     add_cluster_arguments,
     add_model_arguments,
     check_model_output,
     read_model,
+    save_model,
     sharding,
-    sum_fields,
     warn_of_unknown,
-    write_model,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from mdi.lm.text import TextStats
     from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,25 +94,20 @@ class _Mixed:
 
     def score(self, model: NgramModel) -> None:
         from mdi.lm.perplexity import perplexity_of
-        from mdi.progress import say
 
         if self.texts:
             result = perplexity_of(model, [self.ids], self.stats)
             self.fields["development"] = result.as_dict()
-            say(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
+            logger.info(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
 
-    def finish(self, weights: Array, write: Callable[[], list[int]], sums: dict[str, Any]) -> None:
-        """`write` writes the model and returns its n-grams by order."""
-        from mdi.files import together
-        from mdi.progress import say
+    def about(self, weights: Array) -> dict[str, Any]:
+        """What the certificate says first."""
+        return {**self.fields, "weights": weights}
 
-        out = self.args.out
-        with together():
-            counts = write()
-            self.fields |= {"weights": weights, "ngrams": counts, **sums}
-            write_certificate(out, self.fields, time.monotonic() - self.started)
+    def report(self, weights: Array, counts: list[int]) -> None:
+
         parts = ", ".join(f"{weight:.6f} {path}" for weight, path in zip(weights, self.names, strict=True))
-        say(f"{out}: {' / '.join(f'{n:,}' for n in counts)} n-grams = {parts}")
+        logger.info(f"{self.args.out}: {' / '.join(f'{n:,}' for n in counts)} n-grams = {parts}")
 
 
 def _mix(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
@@ -133,14 +129,9 @@ def _mix(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
     model = mix_in_place(models, weights)
     del models
     checked_sum(model)
-    sums = sum_fields(model, args.out, args.format)
     mixed.score(with_suffixes(model))
-
-    def write() -> list[int]:
-        write_model(model, args.out, args, args.lms)
-        return model.trie.counts
-
-    mixed.finish(weights, write, sums)
+    fields = save_model(model, args.out, args, args.lms, mixed.about(weights), mixed.started)
+    mixed.report(weights, fields["ngrams"])
 
 
 def _numbers(text: str) -> list[float]:
@@ -155,22 +146,23 @@ def _numbers(text: str) -> list[float]:
 def _describe(paths: list[str], orders: list[int], vocabs: list[Vocabulary]) -> None:
     """Says what the models do not have in common."""
     from mdi.errors import examples
-    from mdi.progress import say
 
     if len(set(orders)) > 1:
-        say(f"models of order {', '.join(map(str, orders))}: mixed at order {max(orders)}, the lower ones back off")
+        logger.info(
+            f"models of order {', '.join(map(str, orders))}: mixed at order {max(orders)}, the lower ones back off"
+        )
     names = [vocab.word(vocab.unk) if vocab.unk >= 0 else None for vocab in vocabs]
     first = next((name for name in names if name), None)
     for path, name in zip(paths, names, strict=True):
         if first and name is None:
-            say(f"{path}: no unknown word; {first} has probability 0 in it")
+            logger.info(f"{path}: no unknown word; {first} has probability 0 in it")
         elif name != first:
-            say(f"{path}: its unknown word {name} is taken as {first}")
+            logger.info(f"{path}: its unknown word {name} is taken as {first}")
     words = [set(vocab.words) - {name} for vocab, name in zip(vocabs, names, strict=True)]
     union = set().union(*words)
     for path, known in zip(paths, words, strict=True):
         if missing := sorted(union - known):
-            say(
+            logger.warning(
                 f"WARNING: {path}: lacks {len(missing):,} of {len(union):,} words, with probability 0 in it: "
                 f"{examples(missing)}. Build the models over one vocabulary (mdi vocab, mdi train --vocab)"
             )
@@ -182,7 +174,6 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
 
     from mdi.errors import MdiError, examples
     from mdi.lm.text import Text
-    from mdi.progress import say
 
     text = Text(list(map(Path, texts)), vocab)
     ids = np.concatenate(list(text))
@@ -194,7 +185,7 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
         )
     if stats.oov:
         how = "taken as the unknown word" if vocab.unk >= 0 else "passed over"
-        say(
+        logger.info(
             f"development text: {stats.oov:,} of {stats.words:,} words are in no model, {how}: "
             f"{examples(stats.oov_examples)}"
         )
@@ -208,13 +199,13 @@ def _tune(models: Sequence[NgramModel], ids: Array) -> tuple[Array, dict[str, fl
     from mdi.lm.mix import em_steps, impossible_tokens
     from mdi.lm.model import with_suffixes
     from mdi.lm.perplexity import token_probs
-    from mdi.progress import Progress, detail, say
+    from mdi.progress import Progress
 
     predicted = (ids >= 0) & (ids != models[0].vocab.bos)
     probs = [token_probs(with_suffixes(model), ids)[0][predicted] for model in models]
     tokens, impossible = int(predicted.sum()), impossible_tokens(models[0].vocab, ids, probs)
     if impossible:
-        say(
+        logger.info(
             f"WARNING: {impossible:,} of {tokens:,} tokens of the development text have probability 0 in every model; "
             f"weights and perplexities are those of the rest"
         )
@@ -222,8 +213,8 @@ def _tune(models: Sequence[NgramModel], ids: Array) -> tuple[Array, dict[str, fl
         for iteration, (weights, ppl) in enumerate(em_steps(probs), 1):
             shown = f"weights {' '.join(f'{w:.6f}' for w in weights)}, ppl {ppl:.6g}"
             progress.update(iteration, shown)
-            detail(f"iteration {iteration}, {shown}")
-    say(f"tuned in {iteration} iterations: {shown}")
+            logger.debug(f"iteration {iteration}, {shown}")
+    logger.info(f"tuned in {iteration} iterations: {shown}")
     return weights, {
         "iterations": iteration, "tokens": tokens - impossible, "zeroprobs": impossible, "dynamic_ppl": ppl,
     }  # fmt: skip

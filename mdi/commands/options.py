@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mdi.cli import boolean
 from mdi.cluster import KINDS
 from mdi.errors import MdiError, OptionError, check_positive, examples
-from mdi.progress import Progress, detail, say, set_verbose
+from mdi.progress import Progress, set_verbose
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from mdi.lm.text import TextStats
     from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
+    from mdi.saving import Saved
+
+logger = logging.getLogger(__name__)
 
 # A higher share of words outside the vocabulary than this makes perplexities look better than they are.
 MUCH_UNKNOWN = 0.05
@@ -105,7 +109,7 @@ def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str 
         with at_work(job):
             yield job
         if runner.exchanged:
-            detail(f"{runner.exchanged / 1e6:.1f} MB sent to workers and back")
+            logger.debug(f"{runner.exchanged / 1e6:.1f} MB sent to workers and back")
 
 
 # Options that may change between tries.
@@ -114,9 +118,9 @@ _FREE = ("cluster", "threads", "verbose", "estimate", "memory", "shards_dir")
 
 def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> NgramModel:
     """A model in any form: see `mdi convert`."""
-    from mdi.fst.formats import read_lm
+    from mdi.fst.formats import load
 
-    return read_lm(path, args.words, closed=closed)
+    return load(path, args.words, closed=closed)
 
 
 def check_outputs(args: argparse.Namespace, *named: str, beside: Iterable[str] = (), folder: str = "") -> None:
@@ -148,14 +152,19 @@ def check_model_output(path: str, args: argparse.Namespace, sources: list[str], 
     check_form(path, args.format, words_for(args.words, *sources))
 
 
-def write_model(
-    model: NgramModel, path: str, args: argparse.Namespace, sources: list[str], keep: list[Array] | None = None
-) -> None:
-    """Writes a model in the form of --format or of its name, with the numbers of --words or of a source that has a
-    table of words inside."""
-    from mdi.fst.formats import words_for, write_lm
+def save_model(
+    model: Saved, path: str, args: argparse.Namespace, sources: list[str], about: dict[str, Any], started: float,
+    *, more: dict[str, Any] | None = None, keep: list[Array] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Saves what a verb has made, in the form of --format or of its name, with the numbers of --words or of a source
+    that has a table of words inside."""
+    from mdi.fst.formats import words_for
+    from mdi.saving import save
 
-    write_lm(model, path, args.format, words_for(args.words, *sources), keep=keep)
+    return save(
+        model, path, words=words_for(args.words, *sources), format=args.format, about=about, more=more, keep=keep,
+        started=started,
+    )  # fmt: skip
 
 
 def same_settings(record: Path, settings: dict[str, Any], holds: str) -> None:
@@ -216,7 +225,7 @@ def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary
         if believed is not None:
             counts = add_counts(counts, believed, weight)
     else:
-        assert believed is not None
+        assert believed is not None  # noqa: S101 - for the type checker
         counts = believed if weight == 1.0 else scaled_counts(believed, weight)
     stats = counts.stats
     if stats.oov > 0.5 * stats.words:
@@ -228,7 +237,7 @@ def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary
     if stats.oov:
         done = "mapped to <unk>" if args.oov == "map" and vocab.unk >= 0 else "left out with the n-grams around them"
         note = f"; {stats.oov:,} words outside the vocabulary, such as {examples(stats.oov_examples)}: {done}"
-    say(f"in-domain: {stats.sentences:,} sentences, {stats.words:,} words{note}")
+    logger.info(f"in-domain: {stats.sentences:,} sentences, {stats.words:,} words{note}")
     warn_of_unknown("in-domain", stats.oov, stats.words)
     return counts
 
@@ -272,7 +281,7 @@ def read_adapted(path: str, args: argparse.Namespace, closed: bool = True) -> Ng
 def warn_of_unknown(name: str, oov: int, words: int) -> None:
     """<unk> is easy to predict: perplexities over vocabularies that leave much out are no good for comparisons."""
     if oov > MUCH_UNKNOWN * words:
-        say(
+        logger.warning(
             f"WARNING: {name}: {100 * oov / words:.1f}% of the words are outside the vocabulary. <unk> is easy to "
             f"predict, so perplexities look better than they are; do not compare them with those over another "
             f"vocabulary. Make one that has these words (mdi vocab) and build the models over it (mdi train --vocab)"
@@ -287,7 +296,7 @@ def watched(args: argparse.Namespace) -> Iterator[Callable[[Step], None]]:
 
         def report(step: Step) -> None:
             bar.update(step.iteration, f"L1 {step.l1:.3g}")
-            detail(f"iteration {step.iteration}: D {step.objective:.6f}, L1 {step.l1:.3g}, {step.seconds:.1f} s")
+            logger.debug(f"iteration {step.iteration}: D {step.objective:.6f}, L1 {step.l1:.3g}, {step.seconds:.1f} s")
 
         yield report
 
@@ -305,49 +314,27 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def sum_fields(
-    model: NgramModel, out: str, form: str | None = None, why: str = "", keep: list[Array] | None = None
-) -> dict[str, Any]:
-    """How far from one the probabilities sum to in the file that will be written, after its digits are rounded; an
-    error where that is no model. `keep`: what is written of a model whose trie is closed."""
-    from mdi.fst.formats import format_of, reader_of
-    from mdi.lm.model import with_suffixes
-    from mdi.lm.normalise import MAX_OUTPUT_GAP, worst_sum
+def sum_fields(model: NgramModel, out: str, form: str | None = None) -> dict[str, Any]:
+    from mdi import saving
 
-    form = form or format_of(out)
-    gap, where = worst_sum(with_suffixes(model), reader_of(form), keep)
-    if not gap <= MAX_OUTPUT_GAP[form == "arpa"]:
-        raise MdiError(
-            f"the model would sum to one only within {gap:.2g} (after {where}){why}. Nothing was written; raise "
-            f"--min-counts, use --targets smoothed or --sigma2, or look the input over with mdi check"
-        )
-    return {"worst_sum_gap": gap, "worst_sum_history": where}
+    return saving.sum_fields(model, out, form)
 
 
 def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
-    """The certificate's fields; an error where they could not be computed."""
-    from mdi.adaptation.problem import MAX_ROUNDING
-    from mdi.adaptation.table import certificate
+    from mdi import saving
 
-    for reason, number in adapted.problem.dropped.reasons.items():
-        say(f"{out}: dropped {number:,} constraints, {reason}")
-    fields = certificate(adapted)
-    if not fields["rounding_error"] <= MAX_ROUNDING:
-        raise MdiError(
-            f"the marginals are known only within {fields['rounding_error']:.2g}: back-off weights, or the scales that "
-            f"such targets ask for, are so large that rounding leaves no digits ({adapted.solution.message}). Nothing "
-            f"was written; use --sigma2, raise --min-counts, or prune the background (mdi prune)"
-        )
-    return fields
+    return saving.checked_fields(adapted, out)
 
 
 def say_result(adapted: Adapted, out: str, delta: bool = False) -> bool:
     """A line about the model or the delta; whether it converged."""
     size = "" if delta else f", {sum(adapted.counts):,} n-grams"
-    say(
+    logger.info(
         f"{adapted.solution.message}; {adapted.problem.constraints.total:,} constraints, KL to the background "
         f"{adapted.kl:.4f} nats per word{size} -> {out}"
     )
     if not adapted.solution.converged:
-        say(f"{out}: the solver did not converge; the model is valid, but some marginals are off (see the certificate)")
+        logger.info(
+            f"{out}: the solver did not converge; the model is valid, but some marginals are off (see the certificate)"
+        )
     return adapted.solution.converged

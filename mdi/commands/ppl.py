@@ -1,7 +1,8 @@
 """Perplexity of each text under a model, SRILM's and KenLM's ways of counting side by side.
 
-ppl counts </s>, ppl1 does not; words outside the vocabulary are scored as <unk> where the model has one (SRILM, whose
-two lines come first, does not call them OOVs then) and skipped otherwise; 'without OOVs' leaves them out in any case.
+ppl counts </s>, ppl1 does not. Words outside the vocabulary are scored as <unk> where the model has one. Otherwise they
+are skipped, and only then does SRILM, whose two lines come first, call them OOVs, so here too. The third line says how
+many are scored as <unk>, with the perplexity of all the other tokens.
 """
 
 from __future__ import annotations
@@ -69,8 +70,9 @@ def _score(args: argparse.Namespace, model: NgramModel) -> None:
             continue
         first, second = result.srilm_lines()
         print(f"file {path}: {first}\n{second}")
-        how = f"scored as {model.vocab.word(model.vocab.unk)}" if result.unk_scored else "skipped"
-        print(f"{result.oov} words outside the vocabulary, {how}; ppl without OOVs= {result.ppl_without_oov:.7g}")
+        scored = f"{result.oov} words scored as {model.vocab.word(model.vocab.unk)}"
+        unknown = scored if result.unk_scored else "OOVs skipped"
+        print(f"{unknown}; ppl without them= {result.ppl_without_oov:.7g}")
         warn_of_unknown(path, result.oov, result.words)
 
 

@@ -7,10 +7,12 @@ n-gram that stays begins with it. Back-off weights are computed again, so every 
 from __future__ import annotations
 
 import argparse
+import logging
 import time
 
-from mdi.certificate import write_certificate
-from mdi.commands.options import add_model_arguments, check_model_output, read_model, sum_fields, write_model
+from mdi.commands.options import add_model_arguments, check_model_output, read_model, save_model
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,10 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.files import together
     from mdi.lm.normalise import checked_sum, warn_unless_normalised
     from mdi.lm.prune import mark_pruned, needs, threshold_for
-    from mdi.progress import say
 
     started = time.monotonic()
     check_model_output(args.out, args, [args.lm])
@@ -48,14 +48,12 @@ def run(args: argparse.Namespace) -> None:
     del model, need
     checked_sum(pruned)
     counts = [int(part.sum()) for part in keep[1:]]
-    fields = {
+    about = {
         "command": "prune", "model": args.lm, "threshold": threshold, "max_ngrams": args.max_ngrams,
-        "ngrams_before": before, "ngrams": counts, **sum_fields(pruned, args.out, args.format, keep=keep),
+        "ngrams_before": before,
     }  # fmt: skip
-    with together():
-        write_model(pruned, args.out, args, [args.lm], keep)
-        write_certificate(args.out, fields, time.monotonic() - started)
+    save_model(pruned, args.out, args, [args.lm], about, started, keep=keep)
     whole, left = (" / ".join(f"{n:,}" for n in numbers) for numbers in (before, counts))
-    say(f"{args.out}: {left} n-grams of {whole}, threshold {threshold:.6g}")
+    logger.info(f"{args.out}: {left} n-grams of {whole}, threshold {threshold:.6g}")
     if pruned.order < len(before):
-        say(f"{args.out}: of order {pruned.order}, no longer n-gram is left")
+        logger.info(f"{args.out}: of order {pruned.order}, no longer n-gram is left")

@@ -9,10 +9,13 @@ there.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 
 from mdi.cli import boolean
 from mdi.commands.options import add_delta, check_outputs, read_adapted, read_model
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from mdi.errors import MdiError
-    from mdi.progress import say
     from mdi.speech.lattice_files import archives
     from mdi.speech.rescore import rescore
 
@@ -53,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
         args.source, args.out, words=args.words, old_lm=old_lm, new_lm=new_lm, old_scores=args.old_scores,
         text=args.text, nj=args.nj,
     )  # fmt: skip
-    say(
+    logger.info(
         f"mdi rescore: {done.lattices:,} lattices, {done.arcs_before:,} arcs to {done.arcs_after:,}, "
         f"{1000 * done.seconds / done.lattices:.1f} ms per lattice"
     )

@@ -11,10 +11,13 @@ Words that a recogniser gave, DIR/text or DIR/ctm, are scored as they are:
 from __future__ import annotations
 
 import argparse
+import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mdi.speech.score import BestPaths
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +46,6 @@ def run(args: argparse.Namespace) -> None:
 
     from mdi.commands.options import check_outputs
     from mdi.errors import MdiError
-    from mdi.progress import say
     from mdi.speech.data import DataFolder, read_text
     from mdi.speech.score import compare, filtered, write_scores
     from mdi.speech.wer import confidence
@@ -64,10 +66,12 @@ def run(args: argparse.Namespace) -> None:
     if found.utterances:
         limits = f"LM weight {weight}, penalty {penalty}, {limits}, oracle WER {found.oracle_rate:.2f}"
         limits += f", depth {found.depth:.1f}"
-    say(f"mdi score: {limits}")
+    logger.info(f"mdi score: {limits}")
     inner = {args.min_lmwt: weight + 1, args.max_lmwt: weight - 1}.get(weight, weight)
     if (inner, penalty) in result.by_point and result.by_point[inner, penalty].rate > result.errors.rate:
-        say(f"mdi score: the best LM weight, {weight}, is at the edge of the range; widen --min-lmwt or --max-lmwt")
+        logger.info(
+            f"mdi score: the best LM weight, {weight}, is at the edge of the range; widen --min-lmwt or --max-lmwt"
+        )
     if args.compare_with:
         print(compare(args.folder, args.compare_with, references, args.mode), end="")
 

@@ -15,30 +15,29 @@ goes on with what has been counted.
 from __future__ import annotations
 
 import argparse
+import logging
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from mdi.certificate import write_certificate
 from mdi.commands.options import (
     add_cluster_arguments,
     add_model_arguments,
     check_model_output,
     parse_size,
+    save_model,
     sharding,
-    sum_fields,
-    write_model,
 )
 from mdi.errors import MdiError, examples
-from mdi.progress import say
 
 if TYPE_CHECKING:
-    from mdi.lm.estimate import Discount
+    from mdi.lm.estimate import Discount, Estimated
     from mdi.lm.shards import Job
     from mdi.lm.text import TextStats
     from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary
+
+logger = logging.getLogger(__name__)
 
 # What Python, numba and the compiled kernels take before anything is counted.
 PROGRAM = 200 << 20
@@ -69,7 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.files import together
     from mdi.lm.estimate import default_min_counts
     from mdi.lm.text import SPECIAL
     from mdi.lm.thresholds import parse_thresholds
@@ -89,37 +87,25 @@ def run(args: argparse.Namespace) -> None:
     check_model_output(args.out, args, [], *filter(None, [args.counts_out]))
     vocab = model_vocabulary(read_words(args.vocab), args.oov != "drop") if args.vocab else GrowingVocabulary(SPECIAL)
     with sharding(args, args.out, [*args.texts, *filter(None, [args.vocab])]) as job:
-        done = _train(args, job, vocab, min_counts, memory)
-        with together():
-            ngrams = done.write()
-            write_certificate(args.out, {
-                "command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab,
-                "order": args.order, "smoothing": args.smoothing, "min_counts": min_counts,
-                "sentences": done.stats.sentences, "words": done.stats.words, "oov": done.stats.oov,
-                "oov_handling": args.oov if args.vocab else None, "ngrams": ngrams,
-                "discounts": [discount.as_dict() for discount in done.discounts],
-                "left_over": {"probability": done.left_over, "words": done.sharing},
-                **done.sums,
-            }, time.monotonic() - started)  # fmt: skip
-    counts = ", ".join(f"{n:,}" for n in ngrams)
-    say(f"mdi train: {counts} n-grams; sums to one within {done.sums['worst_sum_gap']:.1g} -> {args.out}")
-
-
-class _Trained(NamedTuple):
-    """What there is to say about a model that is ready; `write` writes it and returns its n-grams by order."""
-
-    stats: TextStats
-    discounts: list[Discount]
-    left_over: float
-    sharing: int
-    sums: dict[str, Any]
-    write: Callable[[], list[int]]
+        stats, found = _train(args, job, vocab, min_counts, memory)
+        about = {
+            "command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab,
+            "order": args.order, "smoothing": args.smoothing, "min_counts": min_counts,
+            "sentences": stats.sentences, "words": stats.words, "oov": stats.oov,
+            "oov_handling": args.oov if args.vocab else None, "ngrams": found.model.trie.counts,
+            "discounts": [discount.as_dict() for discount in found.discounts],
+            "left_over": {"probability": found.left_over, "words": found.sharing},
+        }  # fmt: skip
+        fields = save_model(found.model, args.out, args, [], about, started)
+    counts = ", ".join(f"{n:,}" for n in fields["ngrams"])
+    logger.info(f"mdi train: {counts} n-grams; sums to one within {fields['worst_sum_gap']:.1g} -> {args.out}")
 
 
 def _train(
     args: argparse.Namespace, job: Job | None, vocab: Vocabulary | GrowingVocabulary, min_counts: list[float],
     memory: int,
-) -> _Trained:  # fmt: skip
+) -> tuple[TextStats, Estimated]:  # fmt: skip
+    """(what was read, the model that it gives)"""
     from mdi.lm.blocks import stream_blocks
     from mdi.lm.counts import read_counts, stream_text, writing_counts
     from mdi.lm.estimate import checked, estimate
@@ -141,13 +127,7 @@ def _train(
             counts = stack.enter_context(writing_counts(counts, args.counts_out))
         found = estimate(counts, args.smoothing, min_counts)
     _check(found.discounts, worst_sum(found.model))
-
-    def write() -> list[int]:
-        write_model(found.model, args.out, args, [])
-        return found.model.trie.counts
-
-    sums = sum_fields(found.model, args.out, args.format)
-    return _Trained(counts.stats, found.discounts, found.left_over, found.sharing, sums, write)
+    return counts.stats, found
 
 
 def _check(discounts: list[Discount], worst: tuple[float, str]) -> None:
@@ -155,7 +135,7 @@ def _check(discounts: list[Discount], worst: tuple[float, str]) -> None:
     from mdi.lm.normalise import TOLERANCE
 
     for k, discount in enumerate(discounts, 1):
-        say(f"mdi train: {discount.describe(k)}")
+        logger.info(f"mdi train: {discount.describe(k)}")
     gap, where = worst
     if not gap <= TOLERANCE:
         raise MdiError(f"the model sums to one only within {gap:.2g} (after {where}); nothing was written")
@@ -166,4 +146,4 @@ def _say_text(stats: TextStats, vocabulary: int, args: argparse.Namespace) -> No
     if stats.oov:
         done = "mapped to <unk>" if args.oov == "map" else "left out with the n-grams around them"
         text += f"; {stats.oov:,} words outside it, such as {examples(stats.oov_examples)}: {done}"
-    say(text)
+    logger.info(text)

@@ -12,17 +12,19 @@ OUT.search.svg show what was tried.
 from __future__ import annotations
 
 import argparse
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdi.certificate import write_certificate
 from mdi.commands import options as shared
 from mdi.errors import MdiError
-from mdi.progress import Progress, detail, say, set_verbose
+from mdi.progress import Progress, set_verbose
 
 if TYPE_CHECKING:
     from mdi.adaptation.tune import Trial, Tuned
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tune(args: argparse.Namespace, started: float) -> int:
+    from mdi.adaptation.settings import SolverSettings
     from mdi.adaptation.tune import tune
     from mdi.files import together
     from mdi.lm.normalise import check_normalised, checked_sum
@@ -80,7 +83,7 @@ def _tune(args: argparse.Namespace, started: float) -> int:
     def watch(trial: Trial) -> None:
         """One line that follows the search; a line for each setting that is better than all before, or with --verbose
         for every one."""
-        (say if trial.ppl_mixed < best[0] else detail)(_described(trial))
+        (logger.info if trial.ppl_mixed < best[0] else logger.debug)(_described(trial))
         best[0] = min(best[0], trial.ppl_mixed)
         bar.update(trial.number, f"best {best[0]:.2f}")
 
@@ -90,13 +93,11 @@ def _tune(args: argparse.Namespace, started: float) -> int:
         min_counts=args.min_counts.split(",") if args.min_counts else None,
         sigma2=[shared.parse_variances(part) for part in args.sigma2.split(",")] if args.sigma2 else None,
         sets=args.sets.split(",") if args.sets else [], max_settings=args.max_settings, targets=args.targets,
-        history=shared.read_history(args), oov=args.oov, tolerance=args.tolerance, max_iters=args.max_iters,
+        history=shared.read_history(args), oov=args.oov, settings=SolverSettings(args.tolerance, args.max_iters),
         threads=args.threads, report=watch,
     )  # fmt: skip
     bar.close()
-    fields = shared.checked_fields(tuned.adapted, out)
     checked_sum(tuned.model)
-    fields |= {"ngrams": tuned.model.trie.counts, **shared.sum_fields(tuned.model, out, args.format)}
     ppl = tuned.development.ppl
     choice = {
         "min_counts": tuned.setting.min_counts, "sigma2": tuned.setting.sigma2, "mixed": list(tuned.weights),
@@ -105,16 +106,16 @@ def _tune(args: argparse.Namespace, started: float) -> int:
         "ended": tuned.ended,
     }  # fmt: skip
     inputs = {"background": background_path, "in_domain": args.counts or texts, "development": development_path}
-    fields = {"command": "tune", **inputs, **shared.text_fields(counts), "choice": choice, **fields}
+    about = {"command": "tune", **inputs, **shared.text_fields(counts), "choice": choice}
+    sources, more = [background_path, *args.mix_with], {"options": shared.options_of(args)}
     with together():
-        shared.write_model(tuned.model, out, args, [background_path, *args.mix_with])
-        write_certificate(out, {**fields, "options": shared.options_of(args)}, time.monotonic() - started)
+        shared.save_model(tuned, out, args, sources, about, started, more=more)
         _write_search(tuned, out)
     parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
-    say(f"search: {len(tuned.trials)} settings; ended: {tuned.ended.replace('max_settings', '--max-settings')}")
-    say(f"chosen: {tuned.setting}; mixed: {parts}")
+    logger.info(f"search: {len(tuned.trials)} settings; ended: {tuned.ended.replace('max_settings', '--max-settings')}")
+    logger.info(f"chosen: {tuned.setting}; mixed: {parts}")
     alone = ", ".join(f"{value:.2f}" for value in tuned.in_domain.values())
-    say(
+    logger.info(
         f"development perplexity {ppl:.2f}; plain interpolation {tuned.interpolation:.2f} "
         f"({100 * (ppl / tuned.interpolation - 1):+.1f}%), in-domain model alone {alone}"
     )
@@ -140,7 +141,7 @@ def _write_search(tuned: Tuned, out: str) -> None:
     with writing(f"{out}.search.tsv") as stream:
         stream.write(table.to_csv(sep="\t", index=False, float_format="%.4f", lineterminator="\n").encode())
     if not charts.available():
-        say(f"no picture of the search, since matplotlib is not installed; to have it: {charts.HOW_TO_GET}")
+        logger.info(f"no picture of the search, since matplotlib is not installed; to have it: {charts.HOW_TO_GET}")
         return
     names = [name.rsplit("/", 1)[-1] for name in tuned.in_domain] if len(tuned.in_domain) > 1 else ["in-domain"]
     references = {f"{name} alone": ppl for name, ppl in zip(names, tuned.in_domain.values(), strict=True)}

@@ -10,6 +10,9 @@ that ends in words.txt). Give it to mdi train --vocab.
 from __future__ import annotations
 
 import argparse
+import logging
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +41,6 @@ def run(args: argparse.Namespace) -> None:
     from mdi.files import writing
     from mdi.lm.vocabulary import read_words, to_bytes, vocabulary
     from mdi.lm.word_counts import choose_words, count_words, coverage
-    from mdi.progress import say
 
     check_outputs(args, args.out)
     if args.background and args.size is None:
@@ -52,14 +54,14 @@ def run(args: argparse.Namespace) -> None:
         rows = _numbered(words, args.base) if kaldi else words
         stream.write(to_bytes("".join(f"{row}\n" for row in rows)))
     known = vocabulary(words)
-    say(f"{len(words):,} words -> {args.out}")
+    logger.info(f"{len(words):,} words -> {args.out}")
     counted = {"in-domain": in_domain, "background": background}
     counted |= {path: count_words(Path(path)) for path in args.dev}
     for name, counts in counted.items():
         if counts is not None:
             found = coverage(counts, known)
             missing = f"; missing: {examples(found.missing)}" if found.missing else ""
-            say(f"{name}: {found.words:,} words, {100 * found.share:.2f}% covered{missing}")
+            logger.info(f"{name}: {found.words:,} words, {100 * found.share:.2f}% covered{missing}")
 
 
 def _numbered(words: list[str], base: str | None) -> list[str]:

@@ -18,6 +18,7 @@ There are no words in it, only labels: whoever reads it needs the words.txt that
 
 from __future__ import annotations
 
+import logging
 import math
 import struct
 from dataclasses import dataclass
@@ -32,7 +33,8 @@ from mdi.kernels.const_arpa import Rows
 from mdi.lm.model import NgramModel, without
 from mdi.lm.trie import NONE, Array, add_order, scattered, unigram_trie, with_histories
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, vocabulary
-from mdi.progress import say
+
+logger = logging.getLogger(__name__)
 
 MAGIC = b"\0B<ConstArpaLm> "
 # The file of Kaldi before 2015 has neither tokens nor the right size of large models.
@@ -131,7 +133,7 @@ def _labels(model: NgramModel, symbols: SymbolTable) -> tuple[Array, int, int]:
     if min(bos, eos) < 0 or bos == eos:
         bos = max(symbols.ids.values(), default=0) + 1
         eos = bos + 1
-        say(f"{symbols.path}: no numbers of their own for {BOS} and {EOS}; {bos} and {eos} are taken")
+        logger.info(f"{symbols.path}: no numbers of their own for {BOS} and {EOS}; {bos} and {eos} are taken")
         label[vocab.bos], label[vocab.eos] = bos, eos
     return label, bos, eos
 
@@ -271,7 +273,7 @@ def _spelled(labels: Array, lm: ConstArpa, symbols: SymbolTable, where: str) -> 
         )
     words = [names[i] for i in labels.tolist()]
     if lm.unknown >= 0 and names.get(lm.unknown) not in UNKNOWN:
-        say(
+        logger.info(
             f"{where}: words that it lacks are scored as '{names.get(lm.unknown, lm.unknown)}' by Kaldi; here they are "
             f"unknown words, unless that is called {' or '.join(UNKNOWN)}"
         )

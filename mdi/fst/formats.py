@@ -13,14 +13,16 @@ is part of other weights; where that matters it is said.
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
 from pathlib import Path
 
 import numpy as np
 
+from mdi.certificate import discard_certificate
 from mdi.errors import MdiError
-from mdi.files import first_bytes, read_bytes, writing
+from mdi.files import first_bytes, read_bytes, together, writing
 from mdi.fst.backoff_fst import BackoffFst, backoff_fst, read_backoff_fst
 from mdi.fst.const_arpa import begins_const_arpa, const_arpa, read_const_arpa, write_const_arpa
 from mdi.fst.ngram_fst import read_ngram_fst, write_ngram_fst
@@ -50,7 +52,8 @@ from mdi.lm.model import NgramModel, with_suffixes, without
 from mdi.lm.normalise import Reader
 from mdi.lm.trie import Array
 from mdi.lm.vocabulary import BOS, EOS, Vocabulary
-from mdi.progress import say
+
+logger = logging.getLogger(__name__)
 
 FORMATS = ("arpa", "fst", "opengrm", "ngram", "carpa")
 ONLY_WRITTEN = "k2"
@@ -68,13 +71,37 @@ def format_of(path: str) -> str:
     return "fst" if name.endswith(".fst") else "arpa"
 
 
-def read_lm(
+def load(
     path: str | os.PathLike, words: str | os.PathLike | None = None, *, closed: bool = True, quiet: bool = False
 ) -> NgramModel:
-    """Reads a model in any form, which is recognised by its content. `words` (words.txt, or an FST that holds its
-    table) is needed where the file has only numbers: for G.carpa, and for FSTs without a table inside.
+    """Reads a model in any form: ARPA, Kaldi's G.fst and G.carpa, Vosk's Gr.fst, OpenGrm's FSTs, plain or gzipped.
 
-    With `closed` false the n-grams are the file's own: see read_arpa.
+    Parameters
+    ----------
+    path
+        The file; what it holds is recognised by its content. "-" is standard input.
+    words
+        Kaldi's words.txt, or an FST that holds its table, for files that have only numbers: G.carpa, and FSTs without
+        a table inside.
+    closed
+        Whether suffixes that were pruned away are added with their backed-off probabilities, which changes none.
+        Otherwise the n-grams are the file's own.
+    quiet
+        Whether nothing is said of these.
+
+    Returns
+    -------
+    NgramModel
+
+    Raises
+    ------
+    MdiError
+        Where the file is damaged or is no model; it names file and line.
+
+    See Also
+    --------
+    save : writes what was read, or made from it.
+    read_arpa : the same for ARPA alone.
     """
     path, words = os.fspath(path), None if words is None else os.fspath(words)
     head = first_bytes(path)
@@ -93,9 +120,12 @@ def read_lm(
     whole = with_suffixes(model)
     added = sum(whole.trie.counts) - sum(model.trie.counts)
     if added and not quiet:
-        say(f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
+        logger.info(f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
             f"probabilities")  # fmt: skip
     return whole
+
+
+read_lm = load  # the old name
 
 
 def _table(path: str, words: str | None, why: str) -> SymbolTable:
@@ -153,8 +183,9 @@ def write_lm(
 
     Labels are those of `words` (words.txt, or an FST that holds its table); G.carpa needs it, the FSTs make a table and
     hold it where it is not given. n-grams with a word outside it are dropped, a model that loses more than the share
-    `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see write_arpa.
-    `back_off`: the symbol that back-off arcs of Kaldi's G.fst read. Returns the automaton, where one was written.
+    `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see write_arpa. As
+    there, nothing is checked or certified: that is `mdi.save`. `back_off`: the symbol that back-off arcs of Kaldi's
+    G.fst read. Returns the automaton, where one was written.
     """
     model = model if isinstance(model, NgramModel) else model.model
     path, words = os.fspath(path), None if words is None else os.fspath(words)
@@ -164,6 +195,17 @@ def write_lm(
     if form == "arpa":
         write_arpa(model, path, keep)
         return None
+    with together():
+        written = _write_numbered(model, path, form, words, keep, max_dropped, back_off)
+        discard_certificate(path)
+    return written
+
+
+def _write_numbered(
+    model: NgramModel, path: str, form: str, words: str | None, keep: list[Array] | None, max_dropped: float,
+    back_off: str,
+) -> BackoffFst | VectorFst | None:  # fmt: skip
+    """In a form that has numbers for words."""
     if keep is not None:
         model = without(model, keep)
     check_form(path, form, words, back_off)
@@ -175,22 +217,24 @@ def write_lm(
         made = const_arpa(model, symbols, _unknown(symbols))
         _check(made.dropped, model, label, path, symbols, max_dropped)
         write_const_arpa(made, path)
-        say(f"{path}: numbers of {words}, which whoever reads it needs too; costs have 32 bits")
+        logger.info(f"{path}: numbers of {words}, which whoever reads it needs too; costs have 32 bits")
         return None
     labelled = by_label(model, label, markers_first=form == "ngram")
     fst: BackoffFst | VectorFst
     fst = backoff_fst(*labelled) if form == "ngram" else vector_fst(*labelled)
     _check(fst.dropped, model, label, path, symbols, max_dropped)
     if fst.merged:
-        say(f"{path}: {fst.merged:,} histories that nothing follows had a back-off weight, which is now part of the "
-            f"weights of what leads to them")  # fmt: skip
+        logger.info(
+            f"{path}: {fst.merged:,} histories that nothing follows had a back-off weight, which is now part of the "
+            f"weights of what leads to them"
+        )
     if isinstance(fst, BackoffFst):
         write_ngram_fst(fst, path, symbols.inside())
     else:
         label_of_back_off = 0 if form == "opengrm" else symbols.require(back_off)
         inside = symbols.inside() if words is None or form == "opengrm" else None
         _write_vector(fst, path, label_of_back_off, inside, as_text=form == ONLY_WRITTEN)
-    say(f"{path}: {fst.n_states:,} states, {fst.n_arcs:,} arcs with words; costs have 32 bits")
+    logger.info(f"{path}: {fst.n_states:,} states, {fst.n_arcs:,} arcs with words; costs have 32 bits")
     return fst
 
 
@@ -214,7 +258,7 @@ def _check(dropped: int, model: NgramModel, label: Array, path: str, symbols: Sy
         outside[[model.vocab.bos, model.vocab.eos]] = False
         missing = [model.vocab.word(int(i)) for i in np.flatnonzero(outside)]
         lost = Dropped(dropped, sum(model.trie.counts), float(model.p[1][outside].sum()), missing)
-        say(f"{check_dropped(lost, path, symbols, max_dropped)}; dropped")
+        logger.warning(f"{check_dropped(lost, path, symbols, max_dropped)}; dropped")
 
 
 def _write_vector(fst: VectorFst, path: str, back_off: int, symbols: Symbols | None, as_text: bool) -> None:

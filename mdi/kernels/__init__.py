@@ -1,28 +1,36 @@
 """The compiled loops (numba). Nothing here knows files, messages or options.
 
-What has been compiled is kept beside the modules. Where these cannot be written (an installation of another user's) it
-is kept in $MDI_CACHE, or else in the user's cache folder.
+What has been compiled is kept in the user's cache folder, by version of this package: $NUMBA_CACHE_DIR or $MDI_CACHE
+where these are set, else $XDG_CACHE_HOME/mdi or ~/.cache/mdi, else a folder of the user's for temporary files. Beside
+the modules it would outlive them: a folder that pip cannot remove, and that Python takes for a package. The first
+kernel of a process that is compiled, and not found there, is announced: who waits a minute shall know for what.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import mdi
 
-def cache_folder(modules: Path, environment: Mapping[str, str]) -> str | None:
-    """Where to keep what has been compiled; None: where numba itself does, beside the modules."""
-    if environment.get("NUMBA_CACHE_DIR") or (os.access(modules, os.W_OK) and not environment.get("MDI_CACHE")):
-        return None
+HERE = Path(__file__).parent
+
+
+def cache_folder(environment: Mapping[str, str]) -> str | None:
+    """Where to keep what has been compiled; None if there is no such place."""
+    if environment.get("NUMBA_CACHE_DIR"):
+        return environment["NUMBA_CACHE_DIR"]
     home = environment.get("XDG_CACHE_HOME") or os.path.join(environment.get("HOME") or "/nonexistent", ".cache")
     folders = [environment.get("MDI_CACHE"), f"{home}/mdi", f"{tempfile.gettempdir()}/mdi-{os.getuid()}"]
-    return next((folder for folder in folders if folder and _is_mine(folder)), None)
+    mine = next((folder for folder in folders if folder and _is_mine(folder)), None)
+    return mine and f"{mine}/kernels-{mdi.__version__}"
 
 
 def _is_mine(folder: str) -> bool:
@@ -53,34 +61,70 @@ def start_lightly() -> None:
             del modules[name]
 
 
-def _mind_all_modules() -> None:
-    """What has been compiled holds code of the kernels that it calls, of whichever module; numba looks at the one that
-    a kernel is in alone. From here on all are looked at: a change in one has all of them compiled again."""
-    from numba.core import caching
+def _keep_in(folder: str | None) -> None:
+    """Has numba keep kernels of this package there, and no others: its own setting would be for all of a program.
 
-    here = Path(__file__).parent
-    own = getattr(caching, "_SourceFileBackedLocatorMixin", None)
-    if own is None:  # another numba
-        return
-    usual = own.get_source_stamp
+    What has been compiled holds code of the kernels that it calls, of whichever module; numba looks at the module that
+    a kernel is in alone. Here all are looked at: a change in one has all of them compiled again."""
+    from numba.core import caching
 
     @cache
     def all_modules() -> list[object]:
-        status = [(path.name, path.stat()) for path in sorted(here.glob("*.py"))]
+        status = [(path.name, path.stat()) for path in sorted(HERE.glob("*.py"))]
         return [(name, found.st_mtime, found.st_size) for name, found in status]
 
-    def get_source_stamp(self: Any) -> object:
-        return all_modules() if Path(self._py_file).parent == here else usual(self)
+    class Locator(caching._CacheLocator):
+        def __init__(self, line: int, path: str) -> None:
+            self.line, self.path = line, path
 
-    own.get_source_stamp = get_source_stamp
+        def get_cache_path(self) -> str:
+            return self.path
+
+        def get_source_stamp(self) -> object:
+            return all_modules()
+
+        def get_disambiguator(self) -> str:
+            return str(self.line)
+
+        @classmethod
+        def from_function(cls, function: Callable, file: str) -> Locator | None:
+            if folder is None or Path(file).parent != HERE:
+                return None
+            found = cls(function.__code__.co_firstlineno, os.path.join(folder, cls.get_suitable_cache_subpath(file)))
+            found.ensure_cache_path()
+            return found
+
+    caching.CacheImpl._locator_classes = [Locator, *caching.CacheImpl._locator_classes]
+    if folder is None:  # nowhere to keep it: compiled again by every run
+        from numba.core.dispatcher import Dispatcher
+
+        usual = Dispatcher.enable_caching
+
+        def enable_caching(self: Any) -> None:
+            if Path(self.py_func.__code__.co_filename).parent != HERE:
+                usual(self)
+
+        Dispatcher.enable_caching = enable_caching
 
 
-_mind_all_modules()
-if _folder := cache_folder(Path(__file__).parent, os.environ):
-    from numba import config
+def _announce_compiling(folder: str | None) -> None:
+    """Says once that kernels are being compiled, which takes a minute for all of them."""
+    from numba.core import event
 
-    config.CACHE_DIR = _folder
-elif not os.environ.get("NUMBA_CACHE_DIR") and not os.access(Path(__file__).parent, os.W_OK):
-    from numba.core.dispatcher import Dispatcher
+    class Listener(event.Listener):
+        def on_start(self, found: event.Event) -> None:
+            function = getattr(found.data["dispatcher"], "py_func", None)
+            if getattr(function, "__module__", "").startswith(f"{__name__}."):
+                event.unregister("numba:compile", self)
+                kept = f"once; they are kept in {folder}" if folder else "as there is no folder to keep them in"
+                logging.getLogger(__name__).warning("compiling kernels, %s (up to a minute)", kept)
 
-    Dispatcher.enable_caching = lambda self: None  # nowhere to keep it: compiled again by every run
+        def on_end(self, found: event.Event) -> None:
+            pass
+
+    event.register("numba:compile", Listener())
+
+
+_folder = cache_folder(os.environ)
+_keep_in(_folder)
+_announce_compiling(_folder)

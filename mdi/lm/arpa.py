@@ -1,4 +1,4 @@
-r"""ARPA files to and from `NgramModel`: the only place that knows log10, -99 and \data\.
+r"""ARPA files to `NgramModel`. With `arpa_write` and `arpa_lines` the only place that knows log10, -99 and \data\.
 
 Reads what SRILM, KenLM and IRSTLM write: tabs or spaces, CR LF, a byte order mark, comments before \data\, missing
 back-off columns, gzip under any name. Anything else is an error that names the file and the line.
@@ -7,29 +7,27 @@ back-off columns, gzip under any name. Anything else is an error that names the 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from isal import igzip
 
 from mdi import room
 from mdi.errors import MdiError
-from mdi.files import GZIP_LEVEL, read_ahead, read_chunks, replacing
 from mdi.kernels import arpa as kernels
 from mdi.kernels import trie as trie_kernels
-from mdi.kernels.text import LINE_ROOM, line_bounds
-from mdi.kernels.trie import Spelling
-from mdi.lm import cache
+from mdi.lm import arpa_lines, cache
+from mdi.lm.arpa_lines import Lines, Window
+from mdi.lm.arpa_write import HasModel, write_arpa
 from mdi.lm.model import NgramModel, extend
-from mdi.lm.shards import blocks_at_once, current, in_order
+from mdi.lm.shards import current
 from mdi.lm.trie import (
     MAX_ROWS,
     NONE,
@@ -48,114 +46,40 @@ from mdi.lm.trie import (
 )
 from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, to_str
 from mdi.memory import give_back, let_go_of_compiler
-from mdi.progress import Progress, say
+from mdi.progress import Progress
 from mdi.threads import THREADS
 
+logger = logging.getLogger(__name__)
+
+__all__ = ["HasModel", "read_arpa", "write_arpa"]
 # No n-gram line is shorter than "-1 a\n", and deflate packs at most about 1030 to 1.
 _SHORTEST_LINE, _DEFLATE_MOST, _USUAL_PACKING = 5, 1040, 2
-_LONGEST_LINE = 1 << 20
-# Files are parsed in windows of this size, several at a time.
-_WINDOW = 1 << 20
 # N-grams of a model that is worth saving memory for.
 _LARGE = 1_000_000
-# Rows that are written at a time.
-BLOCK = 1 << 15
-_thread = threading.local()
-NO_FLAGS = np.zeros(0, bool)
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*([-+]?\d+)\s*$")
 
 
-@dataclass
-class _Window:
-    """Whole lines; `at` is where those begin that have not been read."""
-
-    buffer: np.ndarray
-    at: int = 0
-
-    @property
-    def size(self) -> int:
-        return len(self.buffer)
-
-
-class _Lines:
-    """The file as windows of whole lines, and the number of the line that is next. Windows may be looked at before
-    their turn."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.number = 1
-        self.chunks: Iterator[bytes] = read_ahead(read_chunks(path, _WINDOW))
-        self.windows: deque[_Window] = deque()
-        self.rest = b""
-        self.started = self.ended = False
-        self.failure: MdiError | None = None
-
-    def ahead(self, i: int) -> _Window | None:
-        """The i-th window from here, None beyond the end of the file. What is wrong there is said when its turn
-        comes."""
-        while len(self.windows) <= i and not self.ended:
-            try:
-                self._load()
-            except MdiError as error:
-                self.failure, self.ended = error, True
-        return self.windows[i] if i < len(self.windows) else None
-
-    def fill(self) -> bool:
-        """Whether there is another line."""
-        while (window := self.ahead(0)) is not None and window.at >= window.size:
-            self.windows.popleft()
-        if window is None and self.failure is not None:
-            raise self.failure
-        return window is not None
-
-    def _load(self) -> None:
-        parts = [self.rest]
-        for chunk in self.chunks:
-            cut = chunk.rfind(b"\n") + 1
-            if cut:
-                self.rest = chunk[cut:]
-                return self._show(b"".join([*parts, memoryview(chunk)[:cut]]))
-            parts.append(chunk)
-            if sum(map(len, parts)) > _LONGEST_LINE:
-                raise MdiError(f"{self.path}: a line of over a million bytes; expected an ARPA file")
-        self.ended = True
-        last = b"".join(parts)
-        if last:
-            self._show(last + b"\n")
-
-    def _show(self, data: bytes) -> None:
-        if not self.started and data.startswith(b"\xef\xbb\xbf"):
-            data = data[3:]
-        self.started = True
-        self.windows.append(_Window(np.frombuffer(data, np.uint8)))
-
-    def line(self) -> bytes | None:
-        """Takes the next line that is not blank, or None at the end of the file."""
-        while self.fill():
-            window = self.windows[0]
-            stop, after = line_bounds(window.buffer, window.at, window.size)
-            text = window.buffer[window.at : stop].tobytes().lstrip(b" \t")
-            window.at = int(after)
-            self.number += 1
-            if text:
-                return text
-        return None
-
-    def field(self, at: int) -> str:
-        """From a byte of this window to the end of its line."""
-        window = self.windows[0]
-        stop, _ = line_bounds(window.buffer, at, window.size)
-        return to_str(window.buffer[at:stop].tobytes())
-
-    def error(self, message: str, number: int | None = None) -> MdiError:
-        return MdiError(f"{self.path}:{self.number if number is None else number}: {message}")
-
-
 def read_arpa(path: str | os.PathLike, *, quiet: bool = False, closed: bool = True) -> NgramModel:
-    """Reads a model and closes its trie. Probabilities are those of the file; `<s>` is never predicted.
+    """Reads a model in ARPA form and closes its trie. Probabilities are those of the file; `<s>` is never predicted.
 
-    With `closed` false the n-grams are the file's own, and suffixes that were pruned away stay missing (-1 in the
-    trie). With MDI_CACHE set, what has been read before is loaded from there: see mdi/lm/cache.py.
+    With MDI_CACHE set, what has been read before is loaded from there: see mdi/lm/cache.py.
+
+    Parameters
+    ----------
+    path
+        The file, plain or gzipped; "-" is standard input.
+    quiet
+        Whether nothing is said of suffixes that were added.
+    closed
+        Otherwise the n-grams are the file's own, and suffixes that were pruned away stay missing (-1 in the trie).
+
+    Returns
+    -------
+    NgramModel
+
+    See Also
+    --------
+    load : reads any form.
     """
     path = os.fspath(path)
     job, left = current(), None
@@ -174,7 +98,7 @@ def read_arpa(path: str | os.PathLike, *, quiet: bool = False, closed: bool = Tr
         extend(model, from_ngrams(model.trie.n_words, missing_suffixes(model.trie)))
         added = sum(model.trie.counts) - before
         if not quiet:
-            say(
+            logger.info(
                 f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
                 f"probabilities"
             )
@@ -189,7 +113,7 @@ def read_arpa(path: str | os.PathLike, *, quiet: bool = False, closed: bool = Tr
 class ArpaSections:
     """An ARPA file of which the words have been read; the longer n-grams come next, order by order."""
 
-    lines: _Lines
+    lines: Lines
     counts: list[int]
     vocab: Vocabulary
     p: Array
@@ -212,7 +136,7 @@ class ArpaSections:
 
 def arpa_sections(path: str) -> ArpaSections:
     """Reads the header and the words of an ARPA file."""
-    lines = _Lines(path)
+    lines = Lines(path)
     counts = _read_header(lines)
     if sum(counts) >= _LARGE:
         let_go_of_compiler()
@@ -252,7 +176,7 @@ def _read_text(path: str) -> NgramModel:
     return NgramModel(vocab, trie, p, bow)
 
 
-def _read_header(lines: _Lines) -> list[int]:
+def _read_header(lines: Lines) -> list[int]:
     while True:
         text = lines.line()
         if text is None:
@@ -292,7 +216,7 @@ def _read_header(lines: _Lines) -> list[int]:
     return counts
 
 
-def _expect(lines: _Lines, directive: str) -> None:
+def _expect(lines: Lines, directive: str) -> None:
     text = lines.line()
     if text is None:
         raise lines.error(f"the file ends; expected {directive}. It is cut off, copy or build it again", lines.number)
@@ -300,7 +224,7 @@ def _expect(lines: _Lines, directive: str) -> None:
         raise lines.error(f"'{to_str(text)}'; expected {directive}", lines.number - 1)
 
 
-def _room(lines: _Lines, count: int, have: int) -> int:
+def _room(lines: Lines, count: int, have: int) -> int:
     """The header may lie, so arrays grow towards what it announces, unless a file of this size, hardly packed or not at
     all, may well have as many n-grams. Room that is not used costs nothing: pages come into being when they are
     written."""
@@ -329,7 +253,7 @@ class _Prefixes:
 
 
 def _read_unigrams(
-    lines: _Lines, words: GrowingVocabulary, count: int, top: bool, progress: Progress
+    lines: Lines, words: GrowingVocabulary, count: int, top: bool, progress: Progress
 ) -> tuple[np.ndarray, np.ndarray]:
     p = np.empty(_room(lines, count, 0))
     bow = np.empty(len(p))
@@ -357,14 +281,14 @@ class _Rows:
     """The rows of one order as they are read. The place of each window's rows follows from the lines of those before
     it, so that threads fill them in; where lines are blank, rows are moved up afterwards."""
 
-    def __init__(self, lines: _Lines, count: int, top: bool) -> None:
+    def __init__(self, lines: Lines, count: int, top: bool) -> None:
         self.lines, self.count = lines, count
         self.size, self.next, self.n = _room(lines, count, 0), 0, 0
         self.arrays = [room.empty(self.size, np.int32), roomy(self.size, np.int32), roomy(self.size, float)]
         if not top:
             self.arrays.append(room.empty(self.size, float))
 
-    def place(self, window: _Window, idle: bool) -> tuple[int, kernels.ReadRows] | None:
+    def place(self, window: Window, idle: bool) -> tuple[int, kernels.ReadRows] | None:
         """(row, arrays from there on) for the rows of a window, never more than the header announced. None where there
         is no room as long as threads are not idle."""
         first = self.next
@@ -386,7 +310,7 @@ class _Rows:
 
     def apart(self) -> kernels.ReadRows:
         """Room elsewhere for the rows of a window that are still to come, and one more."""
-        size = min(self.count - self.n, _WINDOW) + 1
+        size = min(self.count - self.n, arpa_lines.WINDOW) + 1
         return _as_rows([np.empty(size, part.dtype) for part in self.arrays])
 
     def all(self) -> kernels.ReadRows:
@@ -417,7 +341,7 @@ def _read_rows(lines, vocab, prefixes: _Prefixes, k: int, counts: list[int], pro
     count, top, before = counts[k - 1], k == len(counts), sum(counts[: k - 1])
     section, read = kernels.Section(k, top, MAX_ROWS), _Rows(lines, count, top)
 
-    def parse(window: _Window, place: tuple[int, kernels.ReadRows], section=section) -> kernels.Parsed:
+    def parse(window: Window, place: tuple[int, kernels.ReadRows], section=section) -> kernels.Parsed:
         _, part = place
         return kernels.parse_ngrams(window.buffer, window.at, window.size, section, vocab.arrays, prefixes.arrays, part)
 
@@ -441,7 +365,7 @@ def _read_rows(lines, vocab, prefixes: _Prefixes, k: int, counts: list[int], pro
 
 
 def _parsed(
-    lines: _Lines, parse: Callable[[_Window, Any], kernels.Parsed], place: Callable[[_Window, bool], Any]
+    lines: Lines, parse: Callable[[Window, Any], kernels.Parsed], place: Callable[[Window, bool], Any]
 ) -> Iterator[tuple[kernels.Parsed, Any]]:
     """What a parser found in each window, until nobody asks for more, and the place that its rows got;
     in the file's order, but several windows are worked on at a time. `place` is told whether none is at present, and
@@ -459,11 +383,11 @@ def _parsed(
             yield job.result(), part
 
 
-def _duplicate(lines: _Lines, first_line: int, k: int, index: int) -> MdiError:
+def _duplicate(lines: Lines, first_line: int, k: int, index: int) -> MdiError:
     """Finds the line of the n-gram that appears twice: read again, which only this error has to pay for."""
     number, seen = first_line, -1
     if lines.path != "-":
-        again = _Lines(lines.path)
+        again = Lines(lines.path)
         while again.number < first_line and again.line() is not None:
             pass
         text = b""
@@ -474,12 +398,12 @@ def _duplicate(lines: _Lines, first_line: int, k: int, index: int) -> MdiError:
     return MdiError(f"standard input: {k}-gram number {index + 1} appears twice; keep one of the two lines")
 
 
-def _check_count(lines: _Lines, k: int, found: int, count: int) -> None:
+def _check_count(lines: Lines, k: int, found: int, count: int) -> None:
     if found != count:
         raise lines.error(f"the {k}-gram section ends after {found:,} n-grams; the header announced {count:,}")
 
 
-def _fail(lines: _Lines, why: int, at: int, k: int, count: int, found: int) -> None:
+def _fail(lines: Lines, why: int, at: int, k: int, count: int, found: int) -> None:
     text = lines.field(at)
     field = re.split(r"[ \t]", text, maxsplit=1)[0]
     whole = lines.field(lines.windows[0].at).strip(" \t")
@@ -507,102 +431,3 @@ def _fail(lines: _Lines, why: int, at: int, k: int, count: int, found: int) -> N
     else:
         message = f"the word '{field}' appears twice among the 1-grams; keep one of the two lines"
     raise lines.error(message)
-
-
-class HasModel(Protocol):
-    """What carries a model: an `Adapted`, a `Tuned`."""
-
-    @property
-    def model(self) -> NgramModel: ...
-
-
-def write_arpa(model: NgramModel | HasModel, path: str | os.PathLike, keep: list[Array] | None = None) -> None:
-    """Writes a model, or that of an adaptation: seven significant digits, as SRILM does, in SRILM's order, gzipped if
-    the name ends in .gz.
-
-    With `keep` only the rows whose flags are set; those left out must be what backing off gives.
-    """
-    path = os.fspath(path)
-    if not isinstance(model, NgramModel):
-        if not isinstance(getattr(model, "model", None), NgramModel):
-            raise MdiError(f"{model!r} is to be written to {path}; expected a model, or what adapt or tune gives")
-        model = model.model
-    trie, size, pack = model.trie, BLOCK * blocks_at_once(sum(model.trie.counts) // BLOCK), path.endswith(".gz")
-    counts = trie.counts if keep is None else [int(part.sum()) for part in keep[1:]]
-    spelling = trie.spelling()
-    calls: list[tuple] = [(_packed, head_of(counts).encode(), pack)]
-    for k in range(1, trie.order + 1):
-        calls.append((_packed, title_of(k).encode(), pack))
-        written = written_order(model, keep, k)
-        for row in range(0, trie.rows(k), size):
-            end = min(row + size, trie.rows(k))
-            calls.append((_format_blocks, written, model.vocab, row, end, spelling, pack))
-    calls.append((_packed, END.encode(), pack))
-    done = 0
-    with replacing(path) as stream, Progress(f"writing {path}", sum(trie.counts), "n-grams") as progress:
-        for (make, *about), data in zip(calls, in_order(calls, f"writing {path}"), strict=True):
-            stream.write(data)
-            done += about[3] - about[2] if make is _format_blocks else 0
-            progress.update(done)
-
-
-def _packed(data: bytes | memoryview, pack: bool) -> bytes:
-    """One gzip member, or what it is."""
-    return igzip.compress(data, GZIP_LEVEL, mtime=0) if pack else bytes(data)
-
-
-def _format_blocks(
-    written: kernels.WrittenOrder, vocab: Vocabulary, row: int, end: int, spelling: Spelling, pack: bool
-) -> Array:
-    """The lines of some rows."""
-    blocks = [(first, min(first + BLOCK, end)) for first in range(row, end, BLOCK)]
-    return room.filled([_packed(format_rows(written, vocab, *block, spelling), pack) for block in blocks])
-
-
-def head_of(counts: list[int]) -> str:
-    return "\n\\data\\\n" + "".join(f"ngram {k}={count}\n" for k, count in enumerate(counts, 1))
-
-
-def title_of(k: int) -> str:
-    return f"\n\\{k}-grams:\n"
-
-
-END = "\n\\end\\\n"
-
-
-def written_order(model: NgramModel, keep: list[Array] | None, k: int) -> kernels.WrittenOrder:
-    """One order of a model as `format_rows` takes it."""
-    trie, top = model.trie, k == model.order
-    return kernels.WrittenOrder(
-        order=k,
-        top=top,
-        begin=trie.begin[k],
-        word=trie.word[k],
-        p=model.p[k],
-        keep=NO_FLAGS if keep is None else keep[k],
-        as_hist=NONE if top else trie.as_hist[k],
-        bow=np.zeros(0) if top else model.bow[k],
-        longer=NONE if top else trie.begin[k + 1],
-        keep_longer=NO_FLAGS if keep is None or top else keep[k + 1],
-    )
-
-
-def format_rows(
-    written: kernels.WrittenOrder, vocab: Vocabulary, row: int, end: int, spelling: Spelling
-) -> bytes | memoryview:
-    """The lines of some rows."""
-    pieces: list[bytes] = []
-    # each thread has one buffer for all its blocks: fresh memory would cost as much as the formatting of numbers
-    out = getattr(_thread, "out", NONE)
-    if len(out) < BLOCK * (LINE_ROOM + 8 * written.order):
-        out = _thread.out = np.empty(BLOCK * (LINE_ROOM + 8 * written.order), np.uint8)
-    while True:
-        reached, size = kernels.format_ngrams(written, row, end, spelling, vocab.arrays, out)
-        if reached == end and not pieces:
-            return out[:size].data
-        pieces.append(out[:size].tobytes())
-        if reached == end:
-            return b"".join(pieces)
-        if reached == row:
-            out = np.empty(2 * len(out), np.uint8)
-        row = reached

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -28,7 +29,8 @@ from mdi.files import writing
 from mdi.lm.model import NgramModel
 from mdi.lm.trie import MAX_ORDER, Trie
 from mdi.lm.vocabulary import Vocabulary
-from mdi.progress import say
+
+logger = logging.getLogger(__name__)
 
 VARIABLE = "MDI_CACHE"
 VERSION = 2
@@ -69,7 +71,7 @@ def save(model: NgramModel, path: str, to: Path) -> None:
             os.fchmod(stream.fileno(), 0o600)
             write_arrays(stream, _source(path), model_lists(model))
     except MdiError as error:
-        say(f"{error}; {path} is not kept")
+        logger.warning(f"{error}; {path} is not kept")
 
 
 def write_arrays(stream: BinaryIO, source: dict[str, object], lists: dict[str, list[np.ndarray]]) -> None:
@@ -112,10 +114,10 @@ def load(path: str, kept: Path) -> NgramModel | None:
     try:
         model, source = _read(kept)
     except (OSError, ValueError, KeyError, TypeError) as error:  # whatever somebody else may have put there
-        say(f"{kept}: not usable ({error}); reading {path} again")
+        logger.warning(f"{kept}: not usable ({error}); reading {path} again")
         return None
     if source != _source(path):
-        say(f"{kept}: made from another {path}; reading it again")
+        logger.info(f"{kept}: made from another {path}; reading it again")
         return None
     return model
 

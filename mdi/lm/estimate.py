@@ -1,8 +1,8 @@
 """Counts to a back-off model: modified Kneser-Ney and Witten-Bell, as SRILM and KenLM estimate them.
 
-    kn                p(w|h) = (c(hw) - D(c(hw))) / c(h.)                          SRILM's -kndiscount kn-interpolated
-    p(w|h) = (c(hw) - D(c(hw))) / c(h.) + g(h) p(w|h')           -kndiscount -interpolate; KenLM's lmplz wb
-    p(w|h) = c(hw) / (c(h.) + N1+(h.))                           -wbdiscount
+    kn                p(w|h) = (c(hw) - D(c(hw))) / c(h.)                  SRILM's -kndiscount
+    kn-interpolated   p(w|h) = (c(hw) - D(c(hw))) / c(h.) + g(h) p(w|h')   -kndiscount -interpolate; KenLM's lmplz
+    wb                p(w|h) = c(hw) / (c(h.) + N1+(h.))                   -wbdiscount
 
 c is the plain count in the highest order and, in Kneser-Ney, the number of words seen before hw below it (n-grams that
 begin with <s> keep their counts); g(h) is what the discounts D free after h. D comes from the counts of counts (Chen

@@ -28,5 +28,5 @@ def identity(model: NgramModel) -> str:
         upper = [part.view(np.uint32)[_HIGH::2] for part in (*model.p[1:], *model.bow[1:])]
         sums = [(len(part), isal_zlib.crc32(np.ascontiguousarray(part).data)) for part in (*exact, *upper)]
         known = hashlib.sha256(json.dumps(sums).encode()).hexdigest()[:32]
-        object.__setattr__(model, "_identity", known)  # models do not change, unless they are used up
+        object.__setattr__(model, "_identity", known)  # what changes a model forgets it
     return known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -16,8 +17,9 @@ from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.shards import Shard, over_shards, own_hists
 from mdi.lm.trie import BLOCK, Array, Trie, blocks
 from mdi.lm.vocabulary import Vocabulary
-from mdi.progress import say
 from mdi.threads import each_in_threads, in_threads
+
+logger = logging.getLogger(__name__)
 
 # What is found in a file for the probabilities or weights that were written: see mdi/fst/formats.py.
 Reader = Callable[[Array], Array]
@@ -248,7 +250,7 @@ def warn_unless_normalised(path: str, model: NgramModel) -> None:
     """Says how far off a model that was read is; what is made of it will be normalised."""
     gap, where = worst_sum(with_suffixes(model))
     if gap > SUM_WARNING:
-        say(f"{path}: the probabilities after {where} miss 1 by {gap:.3g}; the result is normalised again")
+        logger.warning(f"{path}: the probabilities after {where} miss 1 by {gap:.3g}; the result is normalised again")
 
 
 def check_normalised(path: str, model: NgramModel, renormalize: bool = False) -> None:

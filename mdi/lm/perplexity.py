@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mdi.kernels.perplexity import score_tokens
-from mdi.lm.arpa import read_arpa
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.text import Text, TextLike, TextStats
 from mdi.lm.trie import Array
@@ -154,20 +152,13 @@ def perplexity_of(
 
 
 def perplexity(
-    model: NgramModel | str | os.PathLike,
+    model: NgramModel,
     text: TextLike,
     *,
     oov: str = "map",
     each: Callable[[Sentence], None] | None = None,
 ) -> Perplexity:
-    """Perplexity of a text (a file, files, or sentences) under a model, or the ARPA file of one.
-
-    `each` is called with every sentence.
-
-    `oov`: words outside the vocabulary are scored as <unk> where the model has one ("map"), skipped ("drop"), or an
-    error ("error").
-    """
-    model = read_arpa(model) if isinstance(model, str | os.PathLike) else model
+    """Perplexity of a text under a model: see `mdi.perplexity`, which takes the file of one too."""
     source = Text(text, model.vocab, oov)
     return perplexity_of(with_suffixes(model), source, source.stats, each, source.oov == "map")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,8 +54,9 @@ TextLike = str | os.PathLike | Sentences | Iterable["str | os.PathLike | Iterabl
 def text_sources(text: TextLike) -> list[str | Sentences]:
     """The files or sentences that are meant.
 
-    A string or path is a file. In a list, strings are files too, unless they have blanks in them and name no file: then
-    they are sentences. A list of words is a sentence in any case.
+    A string or path by itself is a file. Whatever gives strings (a list, a column of a table, an array, a generator) is
+    sentences, of one word or of many; what gives paths is files. A list of words is a sentence too. (Until the next
+    release strings that all name files are these files, with a warning.)
     """
     if isinstance(text, Sentences):
         return [text]
@@ -62,25 +64,28 @@ def text_sources(text: TextLike) -> list[str | Sentences]:
         raise MdiError(f"{text[:80]}: no such file; expected a file, or a list of sentences: [{text[:80]!r}]")
     if isinstance(text, str | os.PathLike):
         return [os.fspath(text)]
-    if isinstance(text, bytes) or not isinstance(text, Iterable):
-        raise MdiError(f"{text!r} as text; expected a file, a list of files, or a list of sentences")
-    files: list[str | Sentences] = []
-    lines: list[str] = []
-    for item in text:
-        if isinstance(item, os.PathLike) or (isinstance(item, str) and (item == "-" or os.path.exists(item))):
-            files.append(os.fspath(item))
-        elif isinstance(item, str) and not re.search(r"[ \t]", item):
-            raise MdiError(f"{item}: no such file; expected a file, or a sentence: one of one word is ['{item}']")
-        else:
-            lines.append(_sentence(item))
+    if isinstance(text, bytes) or not isinstance(text, Iterable) or hasattr(text, "columns"):
+        what = "a table" if hasattr(text, "columns") else repr(text)
+        raise MdiError(f"{what} as text; expected a file, a list of paths, or a list or column of sentences")
+    items: list[object] = list(text)
+    files: list[str | Sentences] = [os.fspath(item) for item in items if isinstance(item, os.PathLike)]
+    lines = [_sentence(item) for item in items if not isinstance(item, os.PathLike)]
     if files and lines:
         raise MdiError(
             f"files and sentences in one text, {examples([str(files[0]), lines[0]])}; expected one of the two"
         )
+    if lines and all(isinstance(item, str) and os.path.isfile(item) for item in items):
+        warnings.warn(
+            f"{examples(lines)}: taken as files, since all of these are there. From the next release on a list of "
+            f"strings is sentences in any case: give the files as paths, [Path({lines[0]!r})]",
+            FutureWarning,
+            stacklevel=4,
+        )
+        return list(lines)
     if lines:
         return [Sentences("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))]
     if not files:
-        raise MdiError("no text; expected a file, a list of files, or a list of sentences")
+        raise MdiError("no text; expected a file, a list of paths, or a list of sentences")
     return files
 
 
@@ -90,7 +95,9 @@ def _sentence(item: object) -> str:
         if re.search(r"[\r\n]", item):
             raise MdiError(f"a line break in the sentence {item!r}; expected one sentence each")
         return item
-    words: list[Any] = list(item) if isinstance(item, Iterable) and not isinstance(item, bytes) else [None]
+    if isinstance(item, bytes) or not isinstance(item, Iterable):
+        raise MdiError(f"{item!r} as a sentence; expected a string, or a list of words")
+    words: list[Any] = list(item)
     if odd := [word for word in words if not isinstance(word, str) or not word or re.search(r"[ \t\r\n]", word)]:
         raise MdiError(f"{odd[0]!r} in the sentence {item!r}; expected a list of words, without blanks in them")
     return " ".join(words)
@@ -177,7 +184,7 @@ class Text:
 
     def _remember_unknown(self, data: bytes) -> None:
         seen = self.stats.oov_examples
-        assert isinstance(self.vocab, Vocabulary)  # one that grows knows every word
+        assert isinstance(self.vocab, Vocabulary)  # noqa: S101 - one that grows knows every word
         for token in re.finditer(rb"[^ \t\r\n]+", data):
             word = to_str(token[0])
             if word not in seen and self.vocab.id(word) < 0:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mdi.errors import MdiError, examples
 from mdi.lm.vocabulary import to_bytes
-from mdi.progress import say
 from mdi.speech.data import DataFolder, read_groups, read_rows
 from mdi.speech.lattice import Lattice
+
+logger = logging.getLogger(__name__)
 
 RECORDING, SPEAKER = "recording", "speaker"
 LONGEST = 200  # bytes of a name to which something is added
@@ -20,7 +22,7 @@ def utterance_groups(by: str | None, data: DataFolder | None) -> dict[str, str]:
     """The group of every utterance: its recording (of segments), its speaker (of utt2spk), or what the file `by` says.
     Without `by`: recordings where there are segments, speakers where there are none."""
     if by not in (None, RECORDING, SPEAKER):
-        assert by is not None
+        assert by is not None  # noqa: S101 - for the type checker
         return read_groups(by, "group")
     if data is None:
         raise MdiError("no utterance is known to belong to another; give --data DATA or --groups FILE (like utt2spk)")
@@ -66,5 +68,7 @@ def grouped(lattices: Iterable[Lattice], group_of: dict[str, str]) -> Iterator[t
             yield group, waiting.pop(group)
     if lost := sum(missing.values()):
         names = [name for name in group_of if name not in seen]
-        say(f"WARNING: no lattices of {lost:,} utterances, such as {examples(names)}; the others go without them")
+        logger.warning(
+            f"WARNING: no lattices of {lost:,} utterances, such as {examples(names)}; the others go without them"
+        )
     yield from waiting.items()

@@ -6,6 +6,7 @@ A lattice state that is reached with several histories becomes several states, o
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -21,9 +22,11 @@ from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.kernels.model import ModelArrays
 from mdi.kernels.rescore import compose
 from mdi.lm.model import NgramModel
-from mdi.progress import Progress, say
+from mdi.progress import Progress
 from mdi.speech.lattice import Lattice, taken, tidy
 from mdi.speech.lattice_files import archives, lattice_writer, read_lattices
+
+logger = logging.getLogger(__name__)
 
 # How a model's score is in a lattice: as the model says, or that of the cheapest path through the back-off arcs of its
 # graph, where an n-gram may be backed off from though the model has it. The latter is what a decoder leaves behind.
@@ -178,5 +181,5 @@ def _known(lm: NgramModel | str | os.PathLike, symbols: SymbolTable) -> LatticeM
     ready = lattice_model(lm if isinstance(lm, NgramModel) else read_lm(name, symbols.path), symbols)
     if ready.unknown:
         how = "scored as <unk>" if ready.model.vocab.unk >= 0 else "it has no <unk>: their arcs are dropped"
-        say(f"{name} lacks {ready.unknown:,} words of {symbols.path}; {how}")
+        logger.warning(f"{name} lacks {ready.unknown:,} words of {symbols.path}; {how}")
     return ready

@@ -1,7 +1,7 @@
 """WER from the reports of NIST's sclite or asclite that a Kaldi recipe's local/score.sh leaves, in the files of
 steps/score.sh.
 
-    python3 -m mdi.speech.sclite [--compare-with OTHER] --points 7:0.0,8:0.0 NAME DIR
+    utils/score_reports.py [--compare-with OTHER] --points 7:0.0,8:0.0 NAME DIR
 
 DIR/score_<LMWT>_<WIP>/NAME.ctm.filt.raw (ascore_<LMWT> where there is no penalty) has the errors of each speaker. The
 point of the lowest WER goes to DIR/scoring_kaldi/best_wer and wer_details/{lmwt,wip}. A report knows no utterances:
@@ -11,14 +11,12 @@ utterances would.
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 
-from mdi.errors import MdiError, examples, exit_code
+from mdi.errors import MdiError, examples
 from mdi.files import read_lines
 from mdi.lm.vocabulary import to_str
 from mdi.speech.score import Point, comparison, write_comparisons, write_file
@@ -138,32 +136,3 @@ def _comparison(folder: Path, other: Path) -> str:
             f"{folder} and {other} were scored on different speakers: {examples(odd)}; score both on the same data"
         )
     return comparison(str(folder), str(other), first, second, f" over {_speakers(first)}")
-
-
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", metavar="NAME", help="name of the data folder that was scored")
-    parser.add_argument("folder", metavar="DIR", type=Path)
-    parser.add_argument("--points", required=True, metavar="LMWT:WIP,...", help="the points that were scored")
-    parser.add_argument(
-        "--compare-with",
-        metavar="OTHER",
-        type=Path,
-        action="append",
-        default=[],
-        help="folder of another system, scored in the same way; may be repeated",
-    )
-    args = parser.parse_args(argv)
-
-    def work() -> None:
-        points = [(int(weight), penalty) for weight, penalty in (point.split(":") for point in args.points.split(","))]
-        write_scores(args.folder, args.name, points)
-        print((args.folder / "scoring_kaldi" / "best_wer").read_text(), end="")
-        if args.compare_with:
-            print(compare(args.folder, args.compare_with), end="")
-
-    return exit_code("mdi.speech.sclite", work)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

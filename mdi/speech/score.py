@@ -1,11 +1,11 @@
 """Lattices or words, and references, to word error rates, in the files that Kaldi's scoring leaves behind.
 
-wer_<LMWT>_<WIP>                       what compute-wer prints
-scoring_kaldi/test_filt.txt            the references as scored
-scoring_kaldi/penalty_<WIP>/<LMWT>.txt the hypotheses
-scoring_kaldi/best_wer                 the lowest WER's line and file
-scoring_kaldi/wer_details/             lmwt, wip, per_utt, per_spk, ops, wer_bootci; of lattices also
-                                       oracle_wer and depth
+wer_<LMWT>_<WIP>                         what compute-wer prints
+scoring_kaldi/test_filt.txt              the references as scored
+scoring_kaldi/penalty_<WIP>/<LMWT>.txt   the hypotheses
+scoring_kaldi/best_wer                   the lowest WER's line and file
+scoring_kaldi/wer_details/               lmwt, wip, per_utt, per_spk, ops, wer_bootci; of lattices also
+                                         oracle_wer and depth
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def filtered(texts: dict[str, Words], program: str | None) -> dict[str, Words]:
     lines."""
     if not program:
         return texts
-    done = subprocess.run([program], input=to_bytes(_lines(texts)), capture_output=True)
+    done = subprocess.run([program], input=to_bytes(_lines(texts)), capture_output=True)  # noqa: S603 - a list of arguments, no shell
     if done.returncode:
         raise MdiError(f"{program}: failed with code {done.returncode}: {to_str(done.stderr).strip()[:200]}")
     return text_of_lines(done.stdout.split(b"\n"))
@@ -224,7 +224,7 @@ def _sclite(
         rows = (f"{' '.join(texts[u])} ({speaker_of.get(u, 'all')}-{u})\n" for u in references if u in hypotheses)
         write_file(folder / f"{name}.trn", "".join(rows))
     command = [*program, "-r", "ref.trn", "trn", "-h", "hyp.trn", "trn", "-i", "rm", "-o", "sum", "dtl"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)  # noqa: S603 - a list of arguments, no shell
     if done.returncode or not (folder / "hyp.trn.sys").exists():
         raise MdiError(f"sclite failed with code {done.returncode}: {(done.stderr or done.stdout).strip()[:200]}")
 
@@ -255,7 +255,7 @@ def compare(folder: str, others: list[str], references: dict[str, Words], mode: 
 def comparison(folder: str, other: str, first: Errors, second: Errors, over: str = "") -> str:
     """`second` is of `folder`; `over` says what was drawn and paired where that is not the utterance."""
     one, two, improved = confidence(first, second)
-    assert two is not None
+    assert two is not None  # noqa: S101 - for the type checker
     return (
         f"{one.line('Set1')}{two.line('Set2')}Probability of Set2 improving Set1: {improved:.2f}\n"
         f"Difference of the WERs: {second.rate - first.rate:+.2f}, p = {sign_flip_p(first, second):.4f} (paired "

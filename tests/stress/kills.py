@@ -26,7 +26,7 @@ from recipe import Stages, leftovers, without_times
 VERBS = {
     "train": "train --order 3 --counts-out OUT.counts text OUT.arpa.gz",
     "adapt": "adapt --min-counts 1 --sigma2 1 --constraints-out OUT.tsv bg text OUT.arpa.gz",
-    "sweep": "adapt --min-counts 1,2 bg text OUT.{}.arpa",
+    "sweep": "adapt --min-counts 1,2 --sigma2 none bg text OUT.{}.arpa",
     "delta": "adapt --min-counts 1 --sigma2 1 --delta OUT.delta bg text",
     "mix": "mix --weights 0.5,0.5 bg in OUT.arpa",
     "vosk": "vosk adapt --ppl text vosk text OUT.vosk",

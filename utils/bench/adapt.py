@@ -92,7 +92,7 @@ def main() -> int:
     small = make(args.folder, "synthetic-tiny", 5000, args.order, 2000, suffix)
     out, delta = args.folder / f"adapted.arpa{suffix}", args.folder / "adapted.delta"
     mdi = [sys.executable, "-m", "mdi"]
-    adapt = [*mdi, "adapt", "--min-counts", "2-2-2"]
+    adapt = [*mdi, "adapt", "--min-counts", "2-2-2", "--sigma2", "none"]
     run([*adapt, *map(str, small), str(out)])  # compiles the kernels, if they are not yet
     base = run([*adapt, *map(str, small), str(out)])
     in_domain = args.folder / f"{name}.in.arpa{suffix}"

@@ -44,7 +44,7 @@ def prepare(folder: Path, name: str, arpa: Path, text: Path, suffix: str) -> dic
     lattices.write_text(f"utterance \n{arcs}{len(first)} 0,0,\n\n")
     model, dev, out = str(arpa), str(folder / f"{name}.dev.txt"), str(folder / f"out.arpa{suffix}")
     return {
-        "adapt": ["adapt", "--min-counts", "2-2-2", model, str(text), out],
+        "adapt": ["adapt", "--min-counts", "2-2-2", "--sigma2", "none", model, str(text), out],
         "mix": ["mix", "--weights", "0.5,0.5", str(small), model, out],
         "ppl": ["ppl", model, dev],
         "check": ["check", model],

@@ -32,14 +32,15 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     args = parser.parse_args()
     sets = args.min_counts.split(",")
+    inputs = ["--sigma2", "none", args.background, args.text]
     times: dict[str, list[float]] = {name: [] for name in [*sets, "sweep"]}
     with tempfile.TemporaryDirectory() as folder:
         out = str(Path(folder) / "{}.arpa.gz")
-        seconds("adapt", "--min-counts", sets[-1], args.background, args.text, out)  # compiles, warms the file cache
+        seconds("adapt", "--min-counts", sets[-1], *inputs, out)  # compiles, warms the file cache
         for _ in range(args.runs):
             for name in sets:
-                times[name].append(seconds("adapt", "--min-counts", name, args.background, args.text, out))
-            times["sweep"].append(seconds("adapt", "--min-counts", args.min_counts, args.background, args.text, out))
+                times[name].append(seconds("adapt", "--min-counts", name, *inputs, out))
+            times["sweep"].append(seconds("adapt", "--min-counts", args.min_counts, *inputs, out))
     best = {name: min(values) for name, values in times.items()}
     for name, value in best.items():
         print(f"{name:>10} {value:7.2f} s   (runs: {', '.join(f'{t:.2f}' for t in times[name])})")

@@ -1,0 +1,77 @@
+"""Folders: temporary ones that no killed process leaves behind, and ones that are exchanged whole."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import glob
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from mdi.errors import MdiError
+from mdi.files.locks import locked
+
+
+def remove_abandoned(prefix: str, parent: str | None = None) -> None:
+    """Removes the temporary folders of processes that are no longer there: see `scratch_folder`."""
+    for old in Path(parent or tempfile.gettempdir()).glob(f"{glob.escape(prefix)}????????.tmp"):
+        _remove_unlocked_folder(old)
+
+
+def scratch_folder(prefix: str, parent: str | None = None) -> tempfile.TemporaryDirectory:
+    """A temporary folder, locked as long as this process is there: those of processes that were killed are not, and are
+    removed here."""
+    where = parent or tempfile.gettempdir()
+    remove_abandoned(prefix, where)
+    while True:
+        # what cannot be removed now, the next run removes
+        folder = tempfile.TemporaryDirectory(prefix=prefix, suffix=".tmp", dir=where, ignore_cleanup_errors=True)
+        try:
+            handle = os.open(folder.name, os.O_RDONLY | os.O_CLOEXEC)  # closed when the process ends
+        except FileNotFoundError:  # another process has removed it before it was locked
+            continue
+        if locked(handle) and os.path.isdir(folder.name):
+            return folder
+        os.close(handle)
+        folder.cleanup()
+
+
+def _remove_unlocked_folder(path: Path) -> None:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if os.fstat(handle).st_uid == os.getuid():
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
+
+
+_RENAME_EXCHANGE, _HERE = 2, -100  # of linux/fs.h and fcntl.h
+
+
+def exchange_folder(made: str, path: str) -> None:
+    """Gives a folder its name at once; what was there before gets the other one's, and goes with it."""
+    if not os.path.exists(path):
+        os.rename(made, path)
+        return
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None or rename(_HERE, os.fsencode(made), _HERE, os.fsencode(path), _RENAME_EXCHANGE):
+        os.rename(path, f"{made}.old")  # a file system that cannot exchange: for a moment nothing is there
+        os.rename(made, path)
+
+
+def make_folder(path: str) -> Path:
+    """The folder, made with those above it where it is not there yet."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MdiError(f"{path}: cannot make this folder: {error.strerror}") from error
+    return folder

@@ -1,0 +1,180 @@
+"""Reading files: gzip by content, whatever the name, and '-' for standard input."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from isal import igzip, isal_zlib
+
+from mdi.errors import MdiError
+
+CHUNK = 1 << 24
+_ISAL_ERROR: Any = isal_zlib.error  # typed as an exception, not as a class of them
+_MAGIC = {
+    b"BZh": "bzip2 (run: bunzip2)",
+    b"\xfd7zXZ": "xz (run: unxz)",
+    b"PK\x03\x04": "zip (run: unzip)",
+    b"(\xb5/\xfd": "zstd (run: unzstd)",
+    b"mmap lm http": "a KenLM binary (give the ARPA file that it was built from)",
+    b"blmt": "an IRSTLM binary (run: compile-lm --text=yes)",
+    b"SRILM_BINARY": "an SRILM binary (run: ngram -lm FILE -write-lm OUT.arpa)",
+}
+
+
+def read_chunks(path: str, size: int = CHUNK) -> Iterator[bytes]:
+    """The content of a file in pieces, unpacked if it is gzip, whatever its name."""
+    try:
+        with contextlib.ExitStack() as stack:
+            raw: BinaryIO = sys.stdin.buffer if path == "-" else stack.enter_context(open(path, "rb"))
+            head = raw.read(16)
+            if head[:2] == b"\x1f\x8b":
+                stream = igzip.GzipFile(fileobj=_Joined(head, raw), mode="rb")
+                while chunk := stream.read(size):
+                    yield chunk
+                return
+            for magic, name in _MAGIC.items():
+                if head.startswith(magic):
+                    raise MdiError(f"{path}: is {name}; expected text, plain or gzipped")
+            chunk = head
+            while chunk:
+                yield chunk
+                chunk = raw.read(size)
+    except (EOFError, zlib.error, igzip.BadGzipFile, _ISAL_ERROR) as error:
+        raise MdiError(
+            f"{path}: broken gzip stream ({error}); the file is cut off or damaged, copy it again"
+        ) from error
+    except OSError as error:
+        raise MdiError(f"{path}: {error.strerror or error}") from error
+
+
+def read_bytes(path: str) -> bytes:
+    """The whole content of a file, unpacked if it is gzip."""
+    return b"".join(read_chunks(path))
+
+
+def first_bytes(path: str, size: int = 256) -> bytes:
+    """How the content of a file begins, unpacked if it is gzip. Of standard input nothing is used up."""
+    try:
+        if path == "-":
+            head = cast(io.BufferedReader, sys.stdin.buffer).peek(4096)
+        else:
+            with open(path, "rb") as raw:
+                head = raw.read(4096)
+    except OSError as error:
+        raise MdiError(f"{path}: {error.strerror or error}") from error
+    if head[:2] == b"\x1f\x8b":
+        with contextlib.suppress(_ISAL_ERROR):  # whoever reads the file will say so
+            head = isal_zlib.decompressobj(wbits=31).decompress(head, size)
+    return head[:size]
+
+
+def read_plain(path: str, most: int = 1 << 31) -> bytes:
+    """A small file as it is."""
+    try:
+        with contextlib.ExitStack() as stack:
+            raw: BinaryIO = sys.stdin.buffer if path == "-" else stack.enter_context(open(path, "rb"))
+            pieces = [raw.read(CHUNK)]  # not all at once: memory follows the file, not the limit
+            while pieces[-1] and sum(map(len, pieces)) < most:
+                pieces.append(raw.read(CHUNK))
+            return b"".join(pieces)[:most]
+    except OSError as error:
+        raise MdiError(f"{path}: {error.strerror or error}") from error
+
+
+def open_regular(path: str) -> BinaryIO:
+    """A stream of a file whose name was found in another file: a pipe or a device would wait, or do something."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            check_regular(path)
+    except OSError as error:
+        raise MdiError(f"{path}: {error.strerror or error}") from error
+    return os.fdopen(handle, "rb")
+
+
+def check_regular(path: str) -> None:
+    """Refuses what is no file, and no link to one."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        what = f"a link to '{os.readlink(path)[:80]}', which leads nowhere" if os.path.islink(path) else error.strerror
+        raise MdiError(f"{path}: {what}; expected a file") from error
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "no regular file"
+        raise MdiError(f"{path}: is {what}; expected a file")
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """A file that a program has written for programs: a certificate, the record of a decoding."""
+    try:
+        found = json.loads(read_plain(os.fspath(path)))
+    except (ValueError, RecursionError) as error:
+        raise MdiError(f"{path}: no JSON ({error}); the file is damaged, remove it and make it again") from error
+    if not isinstance(found, dict):
+        raise MdiError(f"{path}: a {type(found).__name__}; expected names and values. Remove it and make it again")
+    return found
+
+
+def read_ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same pieces, the next of which is being read and unpacked by another thread while one is used."""
+    pool, wait = ThreadPoolExecutor(1), True
+    try:
+        coming = pool.submit(next, chunks, b"")
+        while chunk := coming.result():
+            coming = pool.submit(next, chunks, b"")
+            yield chunk
+    except KeyboardInterrupt:
+        wait = False  # the thread may wait for input that never comes
+        raise
+    finally:
+        pool.shutdown(wait)
+
+
+class _Joined:
+    """A stream whose first bytes have been read already."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self.head, self.rest = head, rest
+
+    def read(self, size: int = -1) -> bytes:
+        if self.head:
+            head, self.head = self.head, b""
+            return head if size < 0 or size >= len(head) else self._cut(head, size)
+        return self.rest.read(size)
+
+    def _cut(self, head: bytes, size: int) -> bytes:
+        self.head = head[size:]
+        return head[:size]
+
+    def readinto(self, buffer: memoryview) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass
+
+
+def read_lines(path: str) -> Iterator[bytes]:
+    """Lines without their ends."""
+    rest = b""
+    for chunk in read_chunks(path):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line.rstrip(b"\r")
+    if rest:
+        yield rest.rstrip(b"\r")

@@ -1,0 +1,257 @@
+"""Outputs that appear whole or not at all: gzip by suffix, '-' for standard output."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import stat
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from isal import igzip
+
+from mdi.errors import MdiError
+from mdi.files.locks import locked
+
+# ISA-L's level 2 writes several times faster than zlib's 6, at about the same size.
+GZIP_LEVEL = 2
+
+
+class _Batch(threading.local):
+    """Outputs of this thread that wait for each other: see `together`."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[BinaryIO, str, str]] | None = None  # (stream, temporary name, where it goes)
+        self.written: dict[str, dict[str, int | str]] = {}
+        self.discarded: set[str] = set()
+
+
+_batch = _Batch()
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """What is written inside appears at the end, all of it whole on disk by then: the last written first. So a model
+    that is written before its certificate is never there without it. If anything fails, nothing appears."""
+    if _batch.waiting is not None:
+        yield
+        return
+    _batch.waiting, _batch.written, _batch.discarded = [], {}, set()
+    try:
+        yield
+        for path in _batch.discarded - {path for _, _, path in _batch.waiting}:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        _rename([(name, path) for _, name, path in reversed(_batch.waiting)])
+    finally:
+        for raw, name, _ in _batch.waiting:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            with contextlib.suppress(OSError):
+                raw.close()
+        _batch.waiting, _batch.written, _batch.discarded = None, {}, set()
+
+
+def discard(path: str) -> None:
+    """What is written inside the same `together` makes this file obsolete: it goes just before that appears, unless
+    it is among it."""
+    with together():
+        _batch.discarded.add(os.path.realpath(path))
+
+
+def written(path: str) -> dict[str, int | str] | None:
+    """Size and SHA-256 of a file that was written inside the same `together`, None for a stream."""
+    return _batch.written.get(path)
+
+
+class _Hashing:
+    """A stream that remembers what went through it. Large pieces are hashed by a thread while they are written."""
+
+    def __init__(self, raw: BinaryIO, pool: ThreadPoolExecutor) -> None:
+        self.raw, self.pool, self.bytes, self.sha256 = raw, pool, 0, hashlib.sha256()
+        self.last: Future[None] | None = None
+
+    def write(self, data: Any) -> int:
+        if self.last is not None:
+            self.last.result()
+            self.last = None
+        size = memoryview(data).nbytes
+        if isinstance(data, bytes) and size > 1 << 16:  # what cannot change before it is hashed
+            self.last = self.pool.submit(self.sha256.update, data)
+        else:
+            self.sha256.update(data)
+        self.raw.write(data)
+        self.bytes += size
+        return size
+
+    def digest(self) -> dict[str, int | str]:
+        if self.last is not None:
+            self.last.result()
+        return {"bytes": self.bytes, "sha256": self.sha256.hexdigest()}
+
+    def flush(self) -> None:
+        self.raw.flush()
+
+
+def is_stream(path: str) -> bool:
+    """Whether an output is written to and not replaced: the standard output, a pipe, a device."""
+    return path == "-" or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))
+
+
+@contextlib.contextmanager
+def replacing(path: str, sync: bool = True) -> Iterator[BinaryIO]:
+    """A stream to a temporary name in the same folder, synced, then renamed. A link is followed; a pipe or a device is
+    written to as it is, and so is the standard output, '-'. What can be made again need not be
+    synced."""
+    if is_stream(path):
+        with _stream(path) as stream:
+            yield stream
+        return
+    target = Path(os.path.realpath(path))
+    try:
+        handle, name = _temporary(target)
+    except OSError as error:
+        raise MdiError(f"{path}: cannot write here: {error.strerror}") from error
+    batch = _batch.waiting if sync else None  # what can be made again is needed at once
+    raw: BinaryIO = os.fdopen(handle, "wb")  # holds the lock until it is closed
+    waits = False
+    try:
+        if target.exists():
+            os.fchmod(handle, stat.S_IMODE(target.stat().st_mode))
+        if batch is None:
+            yield raw
+        else:
+            with ThreadPoolExecutor(1) as pool:
+                hashing = _Hashing(raw, pool)
+                yield cast(BinaryIO, hashing)
+                _batch.written[path] = hashing.digest()
+        raw.flush()
+        if sync:
+            os.fsync(handle)
+        if batch is None:
+            _rename([(name, str(target))], sync)
+        else:
+            batch.append((raw, name, str(target)))
+            waits = True
+    except OSError as error:
+        raise MdiError(f"{path}: cannot write: {error.strerror or error}") from error
+    finally:
+        if not waits:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            with contextlib.suppress(OSError):  # what could not be written cannot be written now
+                raw.close()
+
+
+@contextlib.contextmanager
+def _stream(path: str) -> Iterator[BinaryIO]:
+    try:
+        if path == "-":
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        else:
+            with open(path, "wb") as raw:
+                yield raw
+    except BrokenPipeError:
+        raise  # the reader has seen enough
+    except OSError as error:
+        name = "standard output" if path == "-" else path
+        raise MdiError(f"{name}: cannot write: {error.strerror or error}") from error
+
+
+def _temporary(target: Path) -> tuple[int, str]:
+    """(handle, name) of a new file beside the target. It is locked: those of runs that were killed are not, and are
+    removed here."""
+    prefix = f".{target.name[:50]}."
+    with os.scandir(target.parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(prefix) and re.fullmatch(r"[0-9a-f]{12}\.tmp", entry.name[len(prefix) :]):
+                _remove_unlocked(Path(entry.path))
+    while True:
+        name = str(target.parent / f"{prefix}{os.urandom(6).hex()}.tmp")
+        handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+        if locked(handle) and os.fstat(handle).st_nlink:
+            return handle, name
+        os.close(handle)  # another run has removed it before it was locked, or is about to
+
+
+def _remove_unlocked(path: Path) -> None:
+    """Removes a temporary file unless a process that is still there writes it."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
+
+
+def _rename(files: list[tuple[str, str]], sync: bool = True) -> None:
+    """Gives files their names, and syncs the folders, so that a power failure cannot undo it."""
+    where = ""
+    try:
+        with contextlib.ExitStack() as stack:
+            folders = {os.path.dirname(path) or "." for _, path in files}
+            handles = [os.open(where := folder, os.O_RDONLY | os.O_CLOEXEC) for folder in folders]
+            for handle in handles:
+                stack.callback(os.close, handle)
+            for name, path in files:
+                where = path
+                os.replace(name, path)
+            for handle in handles if sync else ():
+                os.fsync(handle)
+    except OSError as error:
+        raise MdiError(f"{where}: cannot write: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[BinaryIO]:
+    """A binary stream to `path`: written under a temporary name in the same folder, synced, then renamed.
+
+    If anything fails on the way, what was there under that name before is still there, and nothing else is left; what
+    a killed process leaves, the next one that writes the same file removes.
+    """
+    with replacing(path) as raw:
+        if path.endswith(".gz"):
+            with igzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=GZIP_LEVEL, mtime=0) as stream:
+                yield cast(BinaryIO, stream)
+        else:
+            yield raw
+
+
+@contextlib.contextmanager
+def writing_blocks(path: str, threads: int) -> Iterator[Callable[..., None]]:
+    """Like `writing`, for blocks that threads make: put(make, ...) has make(...) called by one of them, which also
+    packs what comes back, maybe a buffer of its own, if the name ends in .gz (one gzip member a block). Blocks are
+    written in the order in which they were put."""
+    with replacing(path) as raw, ThreadPoolExecutor(threads) as pool:
+        jobs: deque = deque()
+
+        def work(make: Callable[..., bytes], *args: Any) -> bytes:
+            data = make(*args)
+            return igzip.compress(data, GZIP_LEVEL, mtime=0) if path.endswith(".gz") else bytes(data)
+
+        def put(make: Callable[..., bytes], *args: Any) -> None:
+            jobs.append(pool.submit(work, make, *args))
+            while len(jobs) > threads + 1:
+                raw.write(jobs.popleft().result())
+
+        try:
+            yield put
+            while jobs:
+                raw.write(jobs.popleft().result())
+        finally:
+            for job in jobs:
+                job.cancel()

@@ -1,0 +1,66 @@
+"""Functions of the Python API that take a model or the file of one, where the package below them knows models alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mdi.fst.formats import load
+from mdi.lm import perplexity as of_models
+from mdi.lm.model import NgramModel
+from mdi.lm.perplexity import Perplexity, Sentence
+from mdi.lm.text import TextLike
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def perplexity(
+    model: NgramModel | str | os.PathLike,
+    text: TextLike,
+    *,
+    oov: str = "map",
+    each: Callable[[Sentence], None] | None = None,
+) -> Perplexity:
+    """Perplexity of a text under a model.
+
+    Parameters
+    ----------
+    model
+        A model, or the file of one in any form that `load` reads.
+    text
+        A file, sentences (a list or column of strings), or a list of paths.
+    oov
+        Words outside the vocabulary are scored as <unk> where the model has one ("map"), skipped ("drop"), or an error
+        ("error").
+    each
+        Called with every sentence.
+
+    Returns
+    -------
+    Perplexity
+        `.ppl` and `.ppl1` as SRILM has them, `.ppl_without_oov` as KenLM has it, and what they were computed from.
+    """
+    return of_models.perplexity(_loaded(model), text, oov=oov, each=each)
+
+
+def word_table(model: NgramModel | str | os.PathLike, text: TextLike, *, oov: str = "map") -> pandas.DataFrame:
+    """Every predicted word of a text, with its probability.
+
+    Parameters
+    ----------
+    model, text, oov
+        As of `perplexity`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Sentence (from 0), position in it, word, order of the n-gram that gave its probability (0: outside the
+        vocabulary, and skipped), probability, log10 of it.
+    """
+    return of_models.word_table(_loaded(model), text, oov=oov)
+
+
+def _loaded(model: NgramModel | str | os.PathLike) -> NgramModel:
+    return load(model) if isinstance(model, str | os.PathLike) else model

@@ -1,0 +1,104 @@
+"""The lines of an ARPA file, in windows that several threads can parse, and where one is when something is wrong."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdi.errors import MdiError
+from mdi.files import read_ahead, read_chunks
+from mdi.kernels.text import line_bounds
+from mdi.lm.vocabulary import to_str
+
+LONGEST_LINE = 1 << 20
+# Files are parsed in windows of this size, several at a time.
+WINDOW = 1 << 20
+
+
+@dataclass
+class Window:
+    """Whole lines; `at` is where those begin that have not been read."""
+
+    buffer: np.ndarray
+    at: int = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.buffer)
+
+
+class Lines:
+    """The file as windows of whole lines, and the number of the line that is next. Windows may be looked at before
+    their turn."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.number = 1
+        self.chunks: Iterator[bytes] = read_ahead(read_chunks(path, WINDOW))
+        self.windows: deque[Window] = deque()
+        self.rest = b""
+        self.started = self.ended = False
+        self.failure: MdiError | None = None
+
+    def ahead(self, i: int) -> Window | None:
+        """The i-th window from here, None beyond the end of the file. What is wrong there is said when its turn
+        comes."""
+        while len(self.windows) <= i and not self.ended:
+            try:
+                self._load()
+            except MdiError as error:
+                self.failure, self.ended = error, True
+        return self.windows[i] if i < len(self.windows) else None
+
+    def fill(self) -> bool:
+        """Whether there is another line."""
+        while (window := self.ahead(0)) is not None and window.at >= window.size:
+            self.windows.popleft()
+        if window is None and self.failure is not None:
+            raise self.failure
+        return window is not None
+
+    def _load(self) -> None:
+        parts = [self.rest]
+        for chunk in self.chunks:
+            cut = chunk.rfind(b"\n") + 1
+            if cut:
+                self.rest = chunk[cut:]
+                return self._show(b"".join([*parts, memoryview(chunk)[:cut]]))
+            parts.append(chunk)
+            if sum(map(len, parts)) > LONGEST_LINE:
+                raise MdiError(f"{self.path}: a line of over a million bytes; expected an ARPA file")
+        self.ended = True
+        last = b"".join(parts)
+        if last:
+            self._show(last + b"\n")
+
+    def _show(self, data: bytes) -> None:
+        if not self.started and data.startswith(b"\xef\xbb\xbf"):
+            data = data[3:]
+        self.started = True
+        self.windows.append(Window(np.frombuffer(data, np.uint8)))
+
+    def line(self) -> bytes | None:
+        """Takes the next line that is not blank, or None at the end of the file."""
+        while self.fill():
+            window = self.windows[0]
+            stop, after = line_bounds(window.buffer, window.at, window.size)
+            text = window.buffer[window.at : stop].tobytes().lstrip(b" \t")
+            window.at = int(after)
+            self.number += 1
+            if text:
+                return text
+        return None
+
+    def field(self, at: int) -> str:
+        """From a byte of this window to the end of its line."""
+        window = self.windows[0]
+        stop, _ = line_bounds(window.buffer, at, window.size)
+        return to_str(window.buffer[at:stop].tobytes())
+
+    def error(self, message: str, number: int | None = None) -> MdiError:
+        return MdiError(f"{self.path}:{self.number if number is None else number}: {message}")

@@ -1,0 +1,148 @@
+"""`mdi.load` and `mdi.save`: any form, checked, certified, all or nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdi
+from mdi.cli import main
+from mdi.lm.model import NgramModel
+
+DATA = Path(__file__).parent / "data"
+BACKGROUND = DATA / "kaldi" / "bg.kn.arpa.gz"
+WORDS = DATA / "kaldi" / "words.txt"
+IN_DOMAIN = DATA / "text" / "in.txt.gz"
+DEVELOPMENT = DATA / "text" / "dev.txt"
+NAMES = ["lm.arpa", "lm.arpa.gz", "G.fst", "Gr.fst", "lm.mod", "G.carpa"]
+
+
+@pytest.fixture(scope="module")
+def background() -> NgramModel:
+    return mdi.load(BACKGROUND)
+
+
+@pytest.fixture(scope="module")
+def adapted(background: NgramModel):
+    return mdi.adapt(background, IN_DOMAIN)
+
+
+def certificate(path: Path) -> dict:
+    return json.loads(Path(f"{path}.json").read_text())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_form_is_saved_with_its_certificate_and_loaded(adapted, tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
+    fields = mdi.save(adapted, out, words=WORDS)
+    said = certificate(out)
+    assert said["file"] == {"bytes": out.stat().st_size, "sha256": hashlib.sha256(out.read_bytes()).hexdigest()}
+    assert said["constraints"] == adapted.problem.constraints.total
+    assert said["ngrams"] == fields["ngrams"] == adapted.counts
+    assert said["worst_sum_gap"] <= 1e-5
+    again = mdi.load(out, WORDS)
+    expected = mdi.perplexity(adapted.model, DEVELOPMENT).ppl
+    assert mdi.perplexity(again, DEVELOPMENT).ppl == pytest.approx(expected, rel=1e-5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, f"{name}.json"])
+
+
+def test_what_reads_models_reads_any_form(background: NgramModel, tmp_path: Path) -> None:
+    """As every verb does."""
+    mdi.save(background, tmp_path / "Gr.fst")
+    expected = mdi.perplexity(background, DEVELOPMENT).ppl
+    assert mdi.perplexity(tmp_path / "Gr.fst", DEVELOPMENT).ppl == pytest.approx(expected, rel=1e-5)
+    by_fst = mdi.adapt(tmp_path / "Gr.fst", IN_DOMAIN)
+    by_arpa = mdi.adapt(BACKGROUND, IN_DOMAIN)
+    assert by_fst.problem.constraints.total == by_arpa.problem.constraints.total
+    ppl = [mdi.perplexity(one.model, DEVELOPMENT).ppl for one in (by_fst, by_arpa)]
+    assert ppl[0] == pytest.approx(ppl[1], rel=1e-4)
+    matched = mdi.match(DATA / "srilm" / "in.kn.arpa.gz", tmp_path / "Gr.fst", IN_DOMAIN)
+    assert matched.solution.converged
+
+
+def test_the_verb_saves_the_same_file(adapted, tmp_path: Path) -> None:
+    assert main(["adapt", str(BACKGROUND), str(IN_DOMAIN), str(tmp_path / "verb.arpa.gz")]) == 0
+    mdi.save(adapted, tmp_path / "python.arpa.gz")
+    assert (tmp_path / "verb.arpa.gz").read_bytes() == (tmp_path / "python.arpa.gz").read_bytes()
+    verb, python = certificate(tmp_path / "verb.arpa.gz"), certificate(tmp_path / "python.arpa.gz")
+    for name in ("constraints", "kl_to_background", "residuals", "ngrams", "worst_sum_gap", "file"):
+        assert verb[name] == python[name], name
+
+
+def test_a_model_that_is_none_is_refused_and_what_was_there_stays(background: NgramModel, tmp_path: Path) -> None:
+    out = tmp_path / "lm.arpa"
+    mdi.save(background, out)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    p = [np.array(part) for part in background.p]
+    p[1][background.vocab.id("w001")] += 0.01
+    broken = NgramModel(background.vocab, background.trie, p, background.bow)
+    with pytest.raises(mdi.MdiError, match=r"would sum to one only within 0\.01"):
+        mdi.save(broken, out)
+    with pytest.raises(mdi.MdiError, match="expected a model, or what adapt, match or tune gives"):
+        mdi.save("lm.arpa", out)
+    with pytest.raises(mdi.MdiError, match=r"G\.carpa has numbers for words"):
+        mdi.save(background, tmp_path / "G.carpa")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_marginals_without_digits_are_refused(adapted, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    vague = replace(adapted, solution=replace(adapted.solution, rounding_error=1e-3))
+    with pytest.raises(mdi.MdiError, match=r"the marginals are known only within 0\.001"):
+        mdi.save(vague, tmp_path / "out.arpa")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["lm.arpa", "Gr.fst"])
+def test_no_model_keeps_the_certificate_of_another(
+    background: NgramModel, adapted, tmp_path: Path, name: str, capsys: pytest.CaptureFixture
+) -> None:
+    out = tmp_path / name
+    for write in (mdi.write_arpa, _write_lm):
+        mdi.save(adapted, out)
+        assert Path(f"{out}.json").exists()
+        write(background, out)
+        assert [path.name for path in tmp_path.iterdir()] == [name]
+        assert main(["check", str(out)]) == 0
+    mdi.save(adapted, out)
+    assert main(["convert", str(BACKGROUND), str(out)]) == 0
+    assert not Path(f"{out}.json").exists()
+    mdi.save(adapted, out)
+    assert main(["fst", "--words", str(WORDS), str(BACKGROUND), str(out)]) == 0
+    assert not Path(f"{out}.json").exists()
+    Path(f"{out}.json").write_text('{"mine": 1}')  # no certificate: none of our business
+    mdi.write_arpa(background, out)
+    assert Path(f"{out}.json").read_text() == '{"mine": 1}'
+    capsys.readouterr()
+    Path(f"{out}.json").unlink()
+    mdi.save(adapted, out, format="arpa")
+    shutil.copy(BACKGROUND, out)  # by other means: then that is what is wrong
+    assert main(["check", str(out)]) == 1
+    said = capsys.readouterr().out
+    assert "error: " in said
+    assert "is the certificate of another file" in said
+    assert "nothing is wrong" not in said
+
+
+def _write_lm(model: NgramModel, path: Path) -> None:
+    with pytest.warns(FutureWarning, match="use mdi.save"):
+        write = mdi.write_lm
+    write(model, path)
+
+
+def test_what_fails_while_writing_leaves_model_and_certificate(
+    background: NgramModel, adapted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "lm.arpa"
+    mdi.save(background, out)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr("mdi.saving.write_certificate", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        mdi.save(adapted, out)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
