@@ -20,7 +20,9 @@ from __future__ import annotations
 import argparse
 import logging
 
-from mdi.commands.options import add_delta, check_outputs, read_adapted
+from mdi.commands.inputs import read_adapted
+from mdi.commands.options import add_delta
+from mdi.commands.outputs import check_outputs
 
 logger = logging.getLogger(__name__)
 

@@ -44,7 +44,7 @@ def add_lattice_arguments(parser: argparse.ArgumentParser, formats: bool = True)
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.commands.options import check_outputs
+    from mdi.commands.outputs import check_outputs
     from mdi.lm.counts import as_vocabulary, write_counts
     from mdi.speech.expected_counts import expected_counts
 

@@ -15,15 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdi.cli import boolean
-from mdi.commands.options import (
-    add_cluster_arguments,
-    add_model_arguments,
-    check_model_output,
-    read_model,
-    save_model,
-    sharding,
-    warn_of_unknown,
-)
+from mdi.commands.inputs import read_model, warn_of_unknown
+from mdi.commands.jobs import sharding
+from mdi.commands.options import add_cluster_arguments, add_model_arguments
+from mdi.commands.outputs import check_model_output, save_model
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel

@@ -10,7 +10,9 @@ import argparse
 import logging
 import time
 
-from mdi.commands.options import add_model_arguments, check_model_output, read_model, save_model
+from mdi.commands.inputs import read_model
+from mdi.commands.options import add_model_arguments
+from mdi.commands.outputs import check_model_output, save_model
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,9 @@ import logging
 import os
 
 from mdi.cli import boolean
-from mdi.commands.options import add_delta, check_outputs, read_adapted, read_model
+from mdi.commands.inputs import read_adapted, read_model
+from mdi.commands.options import add_delta
+from mdi.commands.outputs import check_outputs
 
 logger = logging.getLogger(__name__)
 

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from pathlib import Path
 
-    from mdi.commands.options import check_outputs
+    from mdi.commands.outputs import check_outputs
     from mdi.errors import MdiError
     from mdi.speech.data import DataFolder, read_text
     from mdi.speech.score import compare, filtered, write_scores

@@ -21,14 +21,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdi.commands.options import (
-    add_cluster_arguments,
-    add_model_arguments,
-    check_model_output,
-    parse_size,
-    save_model,
-    sharding,
-)
+from mdi.commands.jobs import sharding
+from mdi.commands.options import add_cluster_arguments, add_model_arguments, parse_size
+from mdi.commands.outputs import check_model_output, save_model
 from mdi.errors import MdiError, examples
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from pathlib import Path
 
-    from mdi.commands.options import check_outputs
+    from mdi.commands.outputs import check_outputs
     from mdi.errors import OptionError, examples
     from mdi.files import writing
     from mdi.lm.vocabulary import read_words, to_bytes, vocabulary

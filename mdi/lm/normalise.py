@@ -259,7 +259,7 @@ def check_normalised(path: str, model: NgramModel, renormalize: bool = False) ->
     if gap > SUM_ERROR and not renormalize:
         raise MdiError(
             f"{path}: p(.|h) sums to one only within {gap:.2g} (after {where}); expected {SUM_ERROR:g}. "
-            f"Build the model again, or take it as it is with --renormalize true"
+            f"Build the model again, or take it as it is with --allow-unnormalized true"
         )
 
 

@@ -147,7 +147,7 @@ def _listed(path: str) -> None:
     from mdi.cli import main
     from mdi.errors import MdiError
 
-    if main(["deltas", path]):
+    if main(["list-deltas", path]):
         raise MdiError("refused")
 
 
@@ -405,7 +405,7 @@ def _sclite() -> bytes:
 
 def _records(folder: Path) -> dict[str, Reader]:
     from mdi.commands.check import _certificate
-    from mdi.commands.options import same_settings
+    from mdi.commands.jobs import same_settings
     from mdi.lm.shards import job_folder
     from mdi.speech.score import best_point
     from mdi.speech.vosk.folder import VoskFolder, with_beam
