@@ -31,16 +31,18 @@ def test_what_is_compiled_is_kept_where_one_may_write(tmp_path, monkeypatch):
     home, kept = {"HOME": str(tmp_path)}, f"kernels-{mdi.__version__}"
     assert cache_folder(home) == f"{tmp_path}/.cache/mdi/{kept}"
     assert cache_folder({**home, "XDG_CACHE_HOME": str(tmp_path / "c")}) == f"{tmp_path}/c/mdi/{kept}"
-    assert cache_folder({**home, "MDI_CACHE": str(tmp_path / "mine")}) == f"{tmp_path}/mine/{kept}"
+    # where models are kept is data, and may come from elsewhere
+    assert cache_folder({**home, "MDI_CACHE": str(tmp_path / "mine")}) == f"{tmp_path}/.cache/mdi/{kept}"
     assert cache_folder({**home, "NUMBA_CACHE_DIR": "x", "MDI_CACHE": "y"}) == "x"
     # no home to write to
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "tmp"))
     assert cache_folder({"HOME": "/proc"}) == f"{tmp_path}/tmp/mdi-{os.getuid()}/{kept}"
     assert (tmp_path / "tmp").stat().st_uid == os.getuid()
     # what others may write to would be run: not used
-    (tmp_path / "open").mkdir()
-    (tmp_path / "open").chmod(0o777)
-    assert cache_folder({**home, "MDI_CACHE": str(tmp_path / "open")}) == f"{tmp_path}/.cache/mdi/{kept}"
+    (tmp_path / "open" / "mdi").mkdir(parents=True)
+    (tmp_path / "open" / "mdi").chmod(0o777)
+    open_to_all = {**home, "XDG_CACHE_HOME": str(tmp_path / "open")}
+    assert cache_folder(open_to_all) == f"{tmp_path}/tmp/mdi-{os.getuid()}/{kept}"
 
 
 def test_nothing_is_left_beside_the_modules_and_a_first_run_says_that_it_compiles(tmp_path):

@@ -107,3 +107,45 @@ def test_many_at_once_take_nothing_from_each_other(tmp_path):
         children.append(child)
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+# ---- other users of the machine
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
+def test_links_and_modes_of_others_are_not_followed(tmp_path, capsys):
+    diary, link, out = tmp_path / "diary", tmp_path / "link.arpa", tmp_path / "out.arpa"
+    diary.write_text("secret")
+    link.symlink_to(diary)
+    assert main(["train", SHORT_TEXT, str(link)]) == 0  # a link of one's own is
+    assert diary.read_text() != "secret"
+    os.lchown(link, 65534, 65534)
+    diary.write_text("secret")
+    capsys.readouterr()
+    assert main(["train", SHORT_TEXT, str(link)]) == 1
+    assert "is a link that somebody else has made" in capsys.readouterr().err
+    with pytest.raises(MdiError, match="somebody else"), files.writing(str(link)):
+        pass
+    assert diary.read_text() == "secret"
+    out.write_text("")
+    out.chmod(0o666)
+    os.chown(out, 65534, 65534)
+    assert main(["train", SHORT_TEXT, str(out)]) == 0
+    assert out.stat().st_mode & 0o022 == 0
+
+
+def test_a_pipe_under_the_name_of_a_temporary_file(tmp_path):
+    os.mkfifo(tmp_path / ".out.arpa.0123456789ab.tmp")
+    assert main(["train", SHORT_TEXT, str(tmp_path / "out.arpa")]) == 0
+
+
+def test_a_line_without_end(tmp_path, monkeypatch):
+    from mdi.files import reading
+
+    monkeypatch.setattr(reading, "LONGEST_LINE", 1000)
+    path = tmp_path / "lines"
+    path.write_bytes(b"a\r\n" + b"b" * 900 + b"\n\nlast")
+    assert list(files.read_lines(str(path))) == [b"a", b"b" * 900, b"", b"last"]
+    path.write_bytes(b"a\n" + b"b" * 5000)
+    with pytest.raises(MdiError, match="lines:2: a line of more than"):
+        list(files.read_lines(str(path)))

@@ -217,3 +217,13 @@ def test_numbers_of_states_cost_no_memory(tmp_path):
     (tmp_path / "lat").write_text("u \n7 2000000000 1 1,1,1\n2000000000 0,0,\n\n")
     (lattice,) = read_lattices(str(tmp_path / "lat"))
     assert (lattice.n_states, lattice.n_arcs) == (2, 1)
+
+
+def test_a_pipe_in_a_folder_of_lattices(tmp_path):
+    import os
+
+    from mdi.speech.lattice_files import archives
+
+    os.mkfifo(tmp_path / "lat.1.gz")
+    with pytest.raises(MdiError, match="is a pipe"):
+        archives(str(tmp_path))

@@ -91,3 +91,8 @@ def test_pipes_and_folders_are_no_recordings(tmp_path: Path):
     for name, what in (("pipe", "is a pipe"), (".", "is a folder"), ("none.wav", "No such file")):
         with pytest.raises(MdiError, match=what):
             open_source(Source(str(tmp_path / name)), False)
+
+
+def test_a_name_does_not_become_a_command_when_it_is_written_out():
+    with pytest.raises(MdiError, match="would be a command"):
+        parse_rxfilename("x; touch ran |/.").absolute()

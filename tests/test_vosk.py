@@ -508,8 +508,7 @@ def test_it_goes_on_with_the_second_decoding(dynamic, tmp_path, capfd):
 def test_a_link_under_a_name_that_is_written_is_not_followed(dynamic, tmp_path):
     diary = tmp_path / "diary"
     diary.write_text("secret")
-    for name in ("unknown_words.txt", CERTIFICATE, "rescore/G.fst"):
-        (dynamic / name).parent.mkdir(exist_ok=True)
+    for name in ("unknown_words.txt", CERTIFICATE):
         (dynamic / name).symlink_to(diary)
     large = str(DATA / "kaldi" / "bg.kn.arpa.gz")
     assert main(["vosk", "adapt", "--large", large, str(dynamic), TEXT, str(tmp_path / "out")]) == 0
@@ -550,15 +549,60 @@ def test_only_what_libvosk_reads_is_taken_over(dynamic, tmp_path):
         assert {path.name for path in made.path.iterdir()} == {"am", "conf", "graph"}
 
 
-def test_a_folder_of_links_is_copied(dynamic, tmp_path):
-    """As the caches of model hubs have them. What lies elsewhere is not ours to link to."""
-    linked, out = tmp_path / "linked", tmp_path / "out"
-    (dynamic / "am" / "final.mdl").write_bytes(bytes(SMALL + 1))
-    shutil.copytree(dynamic, linked, copy_function=os.symlink)
-    assert main(["vosk", "adapt", str(linked), TEXT, str(out)]) == 0
-    assert (out / "am" / "final.mdl").read_bytes() == bytes(SMALL + 1)
-    assert (dynamic / "am" / "final.mdl").stat().st_nlink == 1
+def test_links_within_the_folder_are_copied_and_links_out_of_it_refused(dynamic, tmp_path, capsys):
+    """What a link leads to elsewhere may be anything, and would lie in the new folder for all to read."""
+    secret, out = tmp_path / "secret", tmp_path / "out"
+    secret.write_text("private")
+    (dynamic / "am" / "final.mdl").rename(dynamic / "am" / "the.mdl")
+    (dynamic / "am" / "final.mdl").symlink_to("the.mdl")
+    assert main(["vosk", "adapt", str(dynamic), TEXT, str(out)]) == 0
+    assert (out / "am" / "final.mdl").read_text() == "acoustic"
     assert not any(path.is_symlink() for path in out.rglob("*"))
+    (dynamic / "ivector").mkdir()
+    (dynamic / "ivector" / "splice.conf").symlink_to(secret)
+    for command in (["adapt", str(dynamic), TEXT], ["replace-lm", str(dynamic), str(DATA / "kaldi" / "bg.kn.arpa.gz")]):
+        capsys.readouterr()
+        assert main(["vosk", *command, str(tmp_path / "other")]) == 1
+        assert f"splice.conf: is a link out of the folder, to {secret}" in capsys.readouterr().err
+        assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
+def test_files_of_others_are_copied(dynamic, tmp_path):
+    """A link would leave them to their owner, modes and all."""
+    (dynamic / "am" / "final.mdl").write_bytes(bytes(SMALL + 1))
+    (dynamic / "am" / "final.mdl").chmod(0o666)
+    os.chown(dynamic / "am" / "final.mdl", 65534, 65534)
+    assert main(["vosk", "adapt", str(dynamic), TEXT, str(tmp_path / "out")]) == 0
+    made = (tmp_path / "out" / "am" / "final.mdl").stat()
+    assert (made.st_uid, made.st_nlink, made.st_mode & 0o022) == (0, 1, 0)
+
+
+@pytest.mark.parametrize("name", ["results.9.jsonl", "ctm", "decode.json"])
+def test_a_decoding_writes_through_no_link(name, dynamic, tmp_path, capsys):
+    data, out, diary = recordings(tmp_path / "data"), tmp_path / "out", tmp_path / "diary"
+    diary.write_text("all on one line")
+    recognise(data, out, 0, 0)
+    (out / name).symlink_to(diary)
+    assert main(["vosk", "decode", str(dynamic), str(data), str(out)]) == 1
+    assert f"{out / name}: is a link" in capsys.readouterr().err
+    assert diary.read_text() == "all on one line"
+    (out / name).unlink()
+    (out / "results.8.jsonl").write_text("two\nlines")  # of somebody else: nothing is cut off
+    with pytest.raises(MdiError, match="not a line of mdi vosk decode"):
+        read_results(out)
+    assert (out / "results.8.jsonl").read_text() == "two\nlines"
+
+
+@pytest.mark.parametrize("name", ["text", "wav.scp", "utt2spk", "segments"])
+def test_pipes_and_devices_in_a_data_folder_are_refused(name, dynamic, tmp_path, capsys):
+    data = recordings(tmp_path / "data")
+    (data / name).unlink(missing_ok=True)
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+        make(data / name)
+        assert main(["vosk", "decode", str(dynamic), str(data), str(tmp_path / "out")]) == 1
+        assert f"{data / name}: is " in capsys.readouterr().err
+        (data / name).unlink()
 
 
 @pytest.mark.parametrize("verb", ["adapt", "replace-lm", "decode"])

@@ -11,6 +11,7 @@ for mdi rescore and mdi score, an LM weight of 10 being the one that decoded.
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from mdi.commands import vosk_folders as folders
@@ -48,6 +49,9 @@ def run(args: argparse.Namespace) -> None:
     if same_file(args.data, args.out):
         raise MdiError(f"{args.out}: is also the data folder, whose text would be replaced; name another folder")
     out = make_folder(args.out)
+    for entry in os.scandir(out):
+        if not entry.is_dir(follow_symlinks=False) and not entry.is_file(follow_symlinks=False):
+            raise MdiError(f"{entry.path}: is a link, a pipe or a device; expected files of a decoding. Remove it")
     settings = {
         "model": source.identity(), "utterances": utterances, "n_best": args.n_best, "lattice_beam": args.lattice_beam
     }  # fmt: skip

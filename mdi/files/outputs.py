@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mdi.errors import MdiError
-from mdi.files.writing import is_stream
+from mdi.files.writing import check_link, is_stream
 
 
 def check_output(path: str, inputs: Iterable[str] = ()) -> None:
     """Refuses an output that cannot be written or would replace an input, before any work is done."""
     if path == "-":
         return
+    check_link(path)
     folder = Path(os.path.realpath(path) if os.path.islink(path) else path).parent
     if not folder.is_dir():
         raise MdiError(f"{path}: the folder {folder} does not exist; make it first")

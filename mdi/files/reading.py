@@ -19,6 +19,7 @@ from isal import igzip, isal_zlib
 from mdi.errors import MdiError
 
 CHUNK = 1 << 24
+LONGEST_LINE = 1 << 26
 _ISAL_ERROR: Any = isal_zlib.error  # typed as an exception, not as a class of them
 _MAGIC = {
     b"BZh": "bzip2 (run: bunzip2)",
@@ -171,10 +172,18 @@ class _Joined:
 
 def read_lines(path: str) -> Iterator[bytes]:
     """Lines without their ends."""
-    rest = b""
+    rest: list[bytes] = []  # of a line whose end has not come yet
+    size = number = 0
     for chunk in read_chunks(path):
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line.rstrip(b"\r")
-    if rest:
-        yield rest.rstrip(b"\r")
+        *lines, last = chunk.split(b"\n")
+        if lines:
+            yield b"".join([*rest, lines[0]]).rstrip(b"\r")
+            for line in lines[1:]:
+                yield line.rstrip(b"\r")
+            rest, size, number = [], 0, number + len(lines)
+        rest.append(last)
+        size += len(last)
+        if size > LONGEST_LINE:
+            raise MdiError(f"{path}:{number + 1}: a line of more than {LONGEST_LINE >> 20} MB; expected text, in lines")
+    if size:
+        yield b"".join(rest).rstrip(b"\r")

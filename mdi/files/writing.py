@@ -106,6 +106,13 @@ def is_stream(path: str) -> bool:
     return path == "-" or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))
 
 
+def check_link(path: str) -> None:
+    """Refuses an output that is a link of another user's: what it leads to may be anything of ours."""
+    if os.path.islink(path) and os.lstat(path).st_uid != os.geteuid():
+        target = os.readlink(path)[:80]
+        raise MdiError(f"{path}: is a link that somebody else has made, to '{target}'; name another file")
+
+
 @contextlib.contextmanager
 def replacing(path: str, sync: bool = True) -> Iterator[BinaryIO]:
     """A stream to a temporary name in the same folder, synced, then renamed. A link is followed; a pipe or a device is
@@ -116,6 +123,7 @@ def replacing(path: str, sync: bool = True) -> Iterator[BinaryIO]:
             yield stream
         return
     target = Path(os.path.realpath(path))
+    check_link(path)
     try:
         handle, name = _temporary(target)
     except OSError as error:
@@ -124,8 +132,8 @@ def replacing(path: str, sync: bool = True) -> Iterator[BinaryIO]:
     raw: BinaryIO = os.fdopen(handle, "wb")  # holds the lock until it is closed
     waits = False
     try:
-        if target.exists():
-            os.fchmod(handle, stat.S_IMODE(target.stat().st_mode))
+        if target.exists() and target.stat().st_uid == os.geteuid():  # another's modes are no wish of ours
+            os.fchmod(handle, stat.S_IMODE(target.stat().st_mode) & 0o777)
         if batch is None:
             yield raw
         else:
@@ -186,7 +194,7 @@ def _temporary(target: Path) -> tuple[int, str]:
 def _remove_unlocked(path: Path) -> None:
     """Removes a temporary file unless a process that is still there writes it."""
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return
     try:

@@ -1,9 +1,10 @@
 """The compiled loops (numba). Nothing here knows files, messages or options.
 
-What has been compiled is kept in the user's cache folder, by version of this package: $NUMBA_CACHE_DIR or $MDI_CACHE
-where these are set, else $XDG_CACHE_HOME/mdi or ~/.cache/mdi, else a folder of the user's for temporary files. Beside
-the modules it would outlive them: a folder that pip cannot remove, and that Python takes for a package. The first
-kernel of a process that is compiled, and not found there, is announced: who waits a minute shall know for what.
+What has been compiled is kept in the user's cache folder, by version of this package: $NUMBA_CACHE_DIR where it is set,
+else $XDG_CACHE_HOME/mdi or ~/.cache/mdi, else a folder of the user's for temporary files; not in $MDI_CACHE, which has
+models, that is data, while numba's files are code. Beside the modules it would outlive them: a folder that pip cannot
+remove, and that Python takes for a package. The first kernel of a process that is compiled, and not found there, is
+announced: who waits a minute shall know for what.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ def cache_folder(environment: Mapping[str, str]) -> str | None:
     if environment.get("NUMBA_CACHE_DIR"):
         return environment["NUMBA_CACHE_DIR"]
     home = environment.get("XDG_CACHE_HOME") or os.path.join(environment.get("HOME") or "/nonexistent", ".cache")
-    folders = [environment.get("MDI_CACHE"), f"{home}/mdi", f"{tempfile.gettempdir()}/mdi-{os.getuid()}"]
-    mine = next((folder for folder in folders if folder and _is_mine(folder)), None)
+    folders = [f"{home}/mdi", f"{tempfile.gettempdir()}/mdi-{os.getuid()}"]
+    mine = next((folder for folder in folders if _is_mine(folder)), None)
     return mine and f"{mine}/kernels-{mdi.__version__}"
 
 

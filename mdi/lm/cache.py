@@ -113,7 +113,8 @@ def load(path: str, kept: Path) -> NgramModel | None:
         return None
     try:
         model, source = _read(kept)
-    except (OSError, ValueError, KeyError, TypeError) as error:  # whatever somebody else may have put there
+    # whatever somebody else may have put there
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         logger.warning(f"{kept}: not usable ({error}); reading {path} again")
         return None
     if source != _source(path):

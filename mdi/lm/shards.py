@@ -121,6 +121,8 @@ def job_folder(path: str, about: dict[str, Any]) -> Iterator[str]:
     """A folder at `path` for the arrays of a job. It goes when the job is done, and stays when it is not: the same job,
     as `about` tells, goes on with what was kept there; another begins from scratch."""
     folder = make_folder(path)
+    if folder.stat().st_uid != os.geteuid():
+        raise MdiError(f"{path}: is somebody else's folder; expected one of yours. Give --shards-dir")
     note = folder / "job.json"
     mine = json.dumps(about, sort_keys=True, default=str)
     if any(folder.iterdir()):

@@ -8,13 +8,14 @@ this package.
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from mdi.errors import MdiError
-from mdi.files import read_lines
+from mdi.files import check_regular, read_lines
 from mdi.lm.vocabulary import to_str
 from mdi.speech.rxfilename import Source, parse_rxfilename
 
@@ -134,6 +135,11 @@ class DataFolder:
     """A folder whose files are read when they are asked for."""
 
     path: Path
+
+    def __post_init__(self) -> None:
+        for name in ("text", "utt2spk", "spk2utt", "segments", "wav.scp"):
+            if os.path.lexists(self.path / name):
+                check_regular(str(self.path / name))  # a pipe would wait, a device never end
 
     def has(self, name: str) -> bool:
         return (self.path / name).exists()

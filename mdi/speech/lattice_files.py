@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from mdi.errors import MdiError
-from mdi.files import read_chunks, writing
+from mdi.files import check_regular, read_chunks, writing
 from mdi.fst.openfst import damaged, fst_header, read_header
 from mdi.kernels import lattice as kernels
 from mdi.kernels.lattice import LatticeArcs, LatticeFinals
@@ -243,6 +243,8 @@ def archives(path: str) -> list[str]:
     found = [
         f for f in folder.iterdir() if f.name.startswith("lat.") and f.name.endswith(".gz") and f.name[4:-3].isdigit()
     ]
+    for file in found:
+        check_regular(str(file))  # a pipe would wait
     if not found:
         raise MdiError(
             f"{path}: no lat.1.gz; expected a decoding folder with lattices, as mdi vosk decode --n-best makes them"

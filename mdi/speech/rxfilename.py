@@ -35,7 +35,10 @@ class Source:
         """As it stands in a table that is good everywhere."""
         if self.command is not None:
             return f"{self.command}|"
-        return os.path.abspath(self.path) + ("" if self.offset is None else f":{self.offset}")
+        path = os.path.abspath(self.path) + ("" if self.offset is None else f":{self.offset}")
+        if parse_rxfilename(path).command is not None:
+            raise MdiError(f"'{self.path[:80]}' would be a command if its path were written out; rename the file")
+        return path
 
 
 def parse_rxfilename(text: str) -> Source:

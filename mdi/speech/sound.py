@@ -17,13 +17,13 @@ from mdi.speech.rxfilename import Source, open_source
 SAMPLE_RATE = 16_000
 # A segment may end so many seconds after its recording, as in Kaldi's extract-segments.
 OVERSHOOT = 0.5
-# A header may promise any length, and a few bytes may unpack to hours of silence.
-LONGEST = 12 * 3600
+# Seconds: a header may promise any length, and a few bytes may unpack to hours of silence.
+LONGEST = 4 * 3600
 _BLOCK = 1 << 20  # samples
 
 
-def read_sound(source: Source, allow_pipes: bool = False) -> tuple[int, np.ndarray]:
-    """(samples a second, the samples: one row each, one column a channel)"""
+def read_sound(source: Source, allow_pipes: bool = False) -> np.ndarray:
+    """The samples of a recording."""
     try:
         with open_source(source, allow_pipes) as stream:
             return _read_archived(stream) if source.offset is not None else _read_file(stream)
@@ -34,37 +34,44 @@ def read_sound(source: Source, allow_pipes: bool = False) -> tuple[int, np.ndarr
         raise MdiError(f"{source.path or source.command}: no sound that can be read: {what}") from error
 
 
-def _read_file(stream: BinaryIO) -> tuple[int, np.ndarray]:
+def _check_kind(rate: int, channels: int) -> None:
+    if (rate, channels) != (SAMPLE_RATE, 1):
+        raise MdiError(
+            f"{rate} Hz, {channels} channels; expected 16000 Hz, one channel (run: sox IN -r 16000 -c 1 OUT)"
+        )
+
+
+def _read_file(stream: BinaryIO) -> np.ndarray:
     """Any format that libsndfile knows. Samples of other sizes are scaled to 16 bits; those in floating point, which
     libsndfile would not scale, are between -1 and 1."""
     import soundfile
 
     with soundfile.SoundFile(stream) as sound:
         floating = sound.subtype in ("FLOAT", "DOUBLE")
-        blocks: list[np.ndarray] = [np.zeros((0, sound.channels), np.int16)]
-        most, total = LONGEST * sound.samplerate, 0
-        while len(block := sound.read(_BLOCK, dtype="float32" if floating else "int16", always_2d=True)):
+        _check_kind(sound.samplerate, sound.channels)
+        blocks: list[np.ndarray] = [np.zeros(0, np.int16)]
+        most, total = LONGEST * SAMPLE_RATE, 0
+        while len(block := sound.read(_BLOCK, dtype="float32" if floating else "int16")):
             if floating:
                 block = np.minimum(np.rint(np.clip(np.nan_to_num(block), -1, 1) * 32768), 32767).astype(np.int16)
             blocks.append(block)
             total += len(block)
             if total > most:
                 raise MdiError(f"is longer than {LONGEST // 3600} hours; cut it into several recordings")
-        return sound.samplerate, np.concatenate(blocks)
+        return np.concatenate(blocks)
 
 
-def _read_archived(stream: BinaryIO) -> tuple[int, np.ndarray]:
+def _read_archived(stream: BinaryIO) -> np.ndarray:
     from kaldiio.wavio import read_wav
 
     begin = stream.tell()
     head = stream.read(12)
     if head[:4] != b"RIFF" or head[8:] != b"WAVE":
-        raise MdiError(f"no WAV at byte {begin} of the archive, which has {head[:12]!r} there; expected 'RIFF'")
+        raise MdiError(f"no WAV at byte {begin} of the archive; expected 'RIFF' there")
     stream.seek(begin)
     rate, samples = read_wav(stream)
-    if samples.dtype != np.int16:
-        samples = (samples.astype(np.int16) - 128) * 256  # 8 bits, unsigned
-    return rate, samples if samples.ndim == 2 else samples[:, None]
+    _check_kind(rate, 1 if samples.ndim == 1 else samples.shape[1])
+    return samples if samples.dtype == np.int16 else (samples.astype(np.int16) - 128) * 256  # 8 bits, unsigned
 
 
 class Sound:
@@ -97,12 +104,6 @@ class Sound:
 
     def _read(self, recording: str, utterance: str) -> np.ndarray:
         try:
-            rate, samples = read_sound(self.recordings[recording], self.allow_pipes)
+            return read_sound(self.recordings[recording], self.allow_pipes)
         except MdiError as error:
             raise MdiError(f"{self.folder.path / 'wav.scp'}: utterance {utterance} cannot be read: {error}") from error
-        if rate != SAMPLE_RATE or samples.shape[1] != 1:
-            raise MdiError(
-                f"utterance {utterance}: {rate} Hz, {samples.shape[1]} channels; expected 16000 Hz, one channel (run: "
-                f"sox IN -r 16000 -c 1 OUT)"
-            )
-        return samples[:, 0]

@@ -6,8 +6,8 @@ rescore/  if it is there: lattices get the scores of G.carpa instead of those of
 
 What decodes lies in graph/, in folders of an older kind at the top.
 
-A folder may come from anybody. Of its files only those that libvosk reads are looked at or taken over, and each must be
-a regular file, or a link to one.
+A folder may come from anybody. Of its files only those that libvosk reads are looked at or taken over. Each must be a
+regular file, or a link to one, which for a new folder must lie in the same folder.
 """
 
 from __future__ import annotations
@@ -191,6 +191,13 @@ def check_new_folder(out: Path, source: VoskFolder) -> None:
     for inner, outer in ((out, source.path), (source.path, out)):
         if outer.resolve() in inner.resolve().parents:
             raise MdiError(f"{out}: {inner} lies within {outer}; name a folder beside the model")
+    inside = source.path.resolve()
+    for name in source.files:
+        if inside not in (found := (source.path / name).resolve()).parents:
+            raise MdiError(
+                f"{source.path / name}: is a link out of the folder, to {found}, which the new folder would hold; "
+                f"expected files. If you trust whoever made it: cp -rL {source.path} COPY, and use the copy"
+            )
     if out.exists() and not (out / CERTIFICATE).exists():
         raise MdiError(f"{out}: exists, and was not made by mdi vosk; remove it, or name another folder")
 
@@ -214,8 +221,9 @@ def _take_over(
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
-    """A link only to what lies in the model's own folder: what its links lead to is somebody else's."""
-    if os.path.realpath(source) == str(source) and source.stat().st_size > SMALL:
+    """A link only to large files of ours: what is another's may change under us, and has another's modes."""
+    status = source.stat()
+    if os.path.realpath(source) == str(source) and status.st_size > SMALL and status.st_uid == os.geteuid():
         with contextlib.suppress(OSError):  # another file system, one without links, another's file
             os.link(source, target)
             return

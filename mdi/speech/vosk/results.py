@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mdi.errors import MdiError
-from mdi.files import replacing
+from mdi.files import check_regular, replacing
 from mdi.speech.word_graph import Labels, WordGraph, from_confidences, from_paths
 
 
@@ -102,17 +102,18 @@ def read_results(folder: Path) -> dict[str, Recognised]:
     """What has been recognised; a line that was being written when a run stopped is cut off."""
     found = {}
     for path in sorted(folder.glob("results.*.jsonl")):
+        check_regular(str(path))
         data = path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            with replacing(str(path)) as stream:
-                stream.write(whole)
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 one = parse_answer(json.loads(line))
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
                 raise MdiError(f"{path}:{number}: not a line of mdi vosk decode ({error}); remove the file") from error
             found[one.utterance] = one
+        if len(whole) < len(data):  # known to be ours now
+            with replacing(str(path)) as stream:
+                stream.write(whole)
     return found
 
 
