@@ -10,7 +10,6 @@ import pytest
 import recheck
 from goldens import GOOD, HARDENING, SHORT_TEXT
 
-from mdi import files
 from mdi.cli import main
 
 
@@ -73,7 +72,7 @@ def test_a_model_is_never_there_without_its_certificate(renames, tmp_path):
             left[0] -= 1
             rename(*paths)
 
-        files.os.replace = dying
+        os.replace = dying
         main(["train", SHORT_TEXT, str(out)])
         os._exit(0)
     assert os.waitpid(child, 0)[1] >> 8 == 9

@@ -20,6 +20,7 @@ import recorded_speech as recorded
 from recipe import environment, run
 
 from mdi.errors import MdiError
+from mdi.progress import messages_shown
 from mdi.speech.data import DataFolder, read_groups
 
 HEADER = b"AmBk" + bytes(16)
@@ -173,7 +174,8 @@ def test_from_the_archive_to_the_folder(little, tmp_path, monkeypatch, capsys):
     with pytest.raises(MdiError, match="SHA-256"):
         game.recordings(str(path), down)
     monkeypatch.setattr(game, "SHA256", hashlib.sha256(little).hexdigest())
-    recorded.write_sets(out, game.recordings(str(path), down), table)
+    with messages_shown():
+        recorded.write_sets(out, game.recordings(str(path), down), table)
     said = capsys.readouterr().err
     assert "10 recorded lines in 3 scenes; left out 2 " in said
     assert "less than 70% of their words in the recogniser's vocabulary" in said
