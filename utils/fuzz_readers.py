@@ -128,7 +128,6 @@ def _models(folder: Path) -> dict[str, Reader]:
         ),
         "deltas": Reader(_listed, [_unpacked_delta(part) for part in _seed(folder / "d.delta")], _packed_delta),
         "cache": Reader(_cached, _seed(folder / "kept.mdi"), _cache_checksum),
-        "left": Reader(_left, [b'{"p": [["p.0", 0, 3, "<f8", 1]]}']),
         "constraints": Reader(read_lambda, _seed(folder / "tsv")),
     }
 
@@ -163,15 +162,6 @@ def _cached(path: str) -> None:
     except (OSError, ValueError, KeyError, TypeError) as error:  # what `load` says and passes over
         raise MdiError(str(error)) from error
     perplexity(model, ["a b c", "b a"])
-
-
-def _left(path: str) -> None:
-    """What a job says it has left."""
-    from mdi import room
-    from mdi.errors import MdiError
-
-    if room.kept(Path(path)) is None:
-        raise MdiError("not used")
 
 
 def _unpacked_delta(data: bytes) -> bytes:
