@@ -26,7 +26,7 @@ VERBS = {
     "counts": "expected counts of n-grams from lattices, n-best lists and hypotheses with confidences",
     "adapt": "adapt a background model to in-domain text (MDI)",
     "apply": "make the model of an adaptation from its background and its delta",
-    "deltas": "a table of deltas: adaptations as small files",
+    "list-deltas": "a table of deltas: adaptations as small files",
     "tune": "search thresholds, prior and mixture weights for the best model on development text",
     "match": "give a small model the marginals of a large one, at the same size",
     "mix": "interpolate models linearly, weights tuned on development text",
@@ -35,11 +35,13 @@ VERBS = {
     "convert": "turn a model into another form: ARPA, G.fst, Gr.fst (ngram FST), G.carpa, k2",
     "fst": "G.fst from a model, as Kaldi's arpa2fst makes it: convert --format fst",
     "rescore": "exchange the language model in lattices, exactly",
-    "recordings": "adapt to each recording's own lattices, without transcripts, and rescore them",
+    "adapt-recordings": "adapt to each recording's own lattices, without transcripts, and rescore them",
     "vosk": "adapt or replace the models in a Vosk folder, decode with libvosk",
     "score": "WER over LM weights and insertion penalties, confidence, significance, oracle",
     "check": "look a model over: format, closure, sums, what Kaldi would stumble on",
 }
+# Their old names, for one release.
+OLD_VERBS = {"deltas": "list-deltas", "recordings": "adapt-recordings"}
 
 # Modules of the optional dependencies and who brings them: decoding and scoring need them, language models not.
 EXTRA_OF = {"kaldialign": "speech", "kaldiio": "vosk", "soundfile": "vosk", "vosk": "vosk"} | dict.fromkeys(
@@ -77,8 +79,11 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
     """Runs one command. Returns 0 when done, 1 for the user's data or a model that did not converge; argparse exits
     with 2. In a process of its own it starts sooner."""
     argv = sys.argv[1:] if argv is None else argv
-    verb = _parser("mdi", "MDI adaptation of n-gram language models.", VERBS).parse_args(argv[:1]).verb
-    command, argv = importlib.import_module(f"mdi.commands.{verb}"), argv[1:]
+    verb = _parser("mdi", "MDI adaptation of n-gram language models.", VERBS, OLD_VERBS).parse_args(argv[:1]).verb
+    if verb in OLD_VERBS:
+        print(f"mdi {verb}: is now mdi {OLD_VERBS[verb]}; the old name goes with the next release", file=sys.stderr)
+        verb = OLD_VERBS[verb]
+    command, argv = importlib.import_module(f"mdi.commands.{verb.replace('-', '_')}"), argv[1:]
     if hasattr(command, "ACTIONS"):
         command, verb, argv = _action(command, verb, argv)
     parser = argparse.ArgumentParser(

@@ -18,7 +18,21 @@ from typing import Any
 
 from mdi.errors import MdiError
 
-logger = logging.getLogger("mdi")
+
+def _printable(record: logging.LogRecord) -> bool:
+    """Names of files and words may be any bytes; what they are in messages can be written in any encoding."""
+    record.msg = str(record.msg).encode("utf-8", "backslashreplace").decode()
+    return True
+
+
+def get_logger(name: str) -> logging.Logger:
+    """The logger of a module of this package."""
+    found = logging.getLogger(name)
+    found.addFilter(_printable)
+    return found
+
+
+logger = get_logger("mdi")
 _lock = threading.RLock()
 _names: dict[str, str] = {}  # of what is written under a temporary name: the name that it will have
 _bars: list = []  # tqdm's, those on the screen now
@@ -31,8 +45,8 @@ class _Lines(logging.Handler):
         with _lock:
             for bar in _bars:
                 bar.clear()
-            # names may be any bytes
-            sys.stderr.write(f"{_with_names(record.getMessage())}\n".encode("utf-8", "backslashreplace").decode())
+            message = _with_names(record.getMessage())
+            sys.stderr.write(f"{message}\n".encode("utf-8", "backslashreplace").decode())
             sys.stderr.flush()
             for bar in _bars:
                 bar.refresh()

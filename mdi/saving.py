@@ -6,7 +6,6 @@ file, or marginals of an adaptation that rounding has left without digits. mdi/f
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Mapping
@@ -19,12 +18,13 @@ from mdi.fst.formats import format_of, reader_of, write_lm
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.normalise import MAX_OUTPUT_GAP, worst_sum
 from mdi.lm.trie import Array
+from mdi.progress import get_logger
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.tune import Tuned
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 # What can be saved.
 Saved: TypeAlias = "NgramModel | Adapted | Tuned"

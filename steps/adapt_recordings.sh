@@ -38,7 +38,7 @@ options=(--words "$words" --data "$data" --min-counts "$min_counts" --sigma2 "$s
 [[ -z $groups ]] || options+=(--groups "$groups")
 [[ -z $old_lm ]] || options+=(--old-lm "$old_lm")
 for file in ${texts[@]+"${texts[@]}"}; do options+=(--text "$file"); done
-mdi recordings "${options[@]}" "$lm" "$from" "$to"
+mdi adapt-recordings "${options[@]}" "$lm" "$from" "$to"
 
 if [[ -e $data/text ]]; then
   mkdir -p "$to/first_pass"

@@ -36,11 +36,11 @@ def test_a_certificate_names_its_file(tmp_path, capsys):
         ("marg-report.406", ["--min-counts", "1-1-2"]),
         ("out-bad.214", ["--min-counts", "1-2", "--targets", "smoothed"]),
         ("out-bad.2491", ["--min-counts", "1"]),
-        ("outbad3001549", ["--min-counts", "2", "--renormalize", "true"]),
+        ("outbad3001549", ["--min-counts", "2", "--allow-unnormalized", "true"]),
         ("exc.678", ["--min-counts", "1"]),
-        ("exc3001179", ["--min-counts", "1", "--renormalize", "true"]),
-        ("exc3001179", ["--min-counts", "2", "--renormalize", "true"]),
-        ("exc3002896", ["--min-counts", "2", "--renormalize", "true"]),
+        ("exc3001179", ["--min-counts", "1", "--allow-unnormalized", "true"]),
+        ("exc3001179", ["--min-counts", "2", "--allow-unnormalized", "true"]),
+        ("exc3002896", ["--min-counts", "2", "--allow-unnormalized", "true"]),
     ],
 )
 def test_a_model_that_is_written_is_what_its_certificate_says(name, options, tmp_path, capsys):

@@ -202,15 +202,15 @@ def test_perplexities_of_an_adaptation_without_a_model(made: Path, capsys: pytes
 
 def test_the_table_of_deltas(made: Path, capsys: pytest.CaptureFixture, tmp_path: Path) -> None:
     capsys.readouterr()
-    assert main(["deltas", str(made)]) == 0
+    assert main(["list-deltas", str(made)]) == 0
     names, values = (line.split("\t") for line in capsys.readouterr().out.splitlines())
     row = dict(zip(names, values, strict=True))
     delta = mdi.read_delta(made / "a.delta")
     assert row["constraints"] == str(delta.constraints.total)
     assert (row["min_counts"], row["sigma2"], row["converged"]) == ("1", "1", "true")
     assert (row["background"], row["id"], row["text"]) == (BACKGROUND, delta.background[:8], IN_DOMAIN)
-    assert main(["deltas", str(tmp_path)]) == 1
-    assert main(["deltas", BACKGROUND]) == 1
+    assert main(["list-deltas", str(tmp_path)]) == 1
+    assert main(["list-deltas", BACKGROUND]) == 1
     assert "not a delta; expected a file of mdi adapt --delta" in capsys.readouterr().err
 
 

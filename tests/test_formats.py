@@ -197,7 +197,7 @@ def little_model(folder: Path) -> tuple[NgramModel, str]:
 
 
 def test_no_part_of_a_file_is_a_model(tmp_path: Path) -> None:
-    """Cut off, it is refused. What else may be wrong with a file: utils/fuzz.py."""
+    """Cut off, it is refused. What else may be wrong with a file: tests/stress/fuzz.py."""
     model, words = little_model(tmp_path)
     for form, name in NAMES.items():
         if form == "arpa":

@@ -1,5 +1,5 @@
-"""utils/fuzz.py for a little while: every reader, bounds checks on. A run of an hour is for people. What such runs have
-found is here too."""
+"""tests/stress/fuzz.py for a little while: every reader, bounds checks on. A run of an hour is for people. What such
+runs have found is here too."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from mdi.speech.recordings import file_names
 from mdi.speech.vosk.folder import VoskFolder, with_beam
 from mdi.speech.vosk.results import read_results
 
-FUZZ = Path(__file__).parent.parent / "utils" / "fuzz.py"
+FUZZ = Path(__file__).parent / "stress" / "fuzz.py"
 
 
 @pytest.mark.slow

@@ -62,9 +62,13 @@ def test_kernels_are_named_after_what_they_serve() -> None:
     assert {path.stem for path in (ROOT / "kernels").glob("*.py")} - shared <= modules
 
 
+# what several verbs share
+SHARED = ("options", "inputs", "outputs", "jobs", "vosk_folders")
+
+
 def test_every_verb_has_its_module() -> None:
     from mdi.cli import VERBS
     from mdi.commands.vosk import ACTIONS
 
-    modules = {path.stem for path in (ROOT / "commands").glob("*.py")} - {"__init__", "options", "vosk_folders"}
-    assert modules == {*VERBS, *(f"vosk_{action.replace('-', '_')}" for action in ACTIONS)}
+    modules = {path.stem for path in (ROOT / "commands").glob("*.py")} - {"__init__", *SHARED}
+    assert modules == {name.replace("-", "_") for name in (*VERBS, *(f"vosk_{action}" for action in ACTIONS))}

@@ -110,7 +110,7 @@ def adapted(seed: int, folder: Path) -> str:
     if chance.random() < 0.2:
         options += ["--targets", "smoothed"]
     if chance.random() < 0.3:
-        options += ["--renormalize", "true"]
+        options += ["--allow-unnormalized", "true"]
     if chance.random() < 0.15:
         options, by_model = [*options, "--history", background], True
     source = [text]
@@ -143,7 +143,7 @@ def adapted(seed: int, folder: Path) -> str:
         assert abs(recheck.marginal(found, ngram, histories) - said_of) < 2e-6, (ngram, said_of)
     distance = math.fsum(abs(target - recheck.marginal(found, ngram, histories)) for ngram, target, _ in rows)
     assert abs(distance - certificate["distance_to_targets"]) < 1e-5, (distance, certificate["distance_to_targets"])
-    if certificate["kl_to_background"] is not None and "--renormalize" not in options:
+    if certificate["kl_to_background"] is not None and "--allow-unnormalized" not in options:
         divergence = recheck.kl(found, before, histories)
         assert abs(divergence - certificate["kl_to_background"]) < 2e-4 * (1 + abs(divergence))
     return "converged" if certificate["converged"] else "stopped"

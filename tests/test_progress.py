@@ -157,3 +157,9 @@ def test_a_verb_without_bars_does_not_load_the_library() -> None:
     program = "from mdi.progress import *\nwith messages_shown(): logger.info('x')\nsys.exit('tqdm' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
     assert not progress._bars
+
+
+def test_names_that_are_no_utf8_can_be_logged_anywhere(caplog) -> None:
+    """A file of a user's log would refuse them."""
+    progress.get_logger("mdi.lm").warning("m\udcff.arpa: damaged")
+    assert caplog.messages == ["m\\udcff.arpa: damaged"]

@@ -63,7 +63,11 @@ def test_every_verb_and_option_in_the_table_exists() -> None:
         if verb == "VERB":
             continue
         parser = argparse.ArgumentParser()
-        importlib.import_module(f"mdi.commands.{verb}").add_arguments(parser)
+        command = importlib.import_module(f"mdi.commands.{verb.replace('-', '_')}")
+        if hasattr(command, "ACTIONS"):
+            assert rest[0] in command.ACTIONS, call
+            command = importlib.import_module(f"mdi.commands.{verb}_{rest.pop(0).replace('-', '_')}")
+        command.add_arguments(parser)
         for option in (word for word in rest if word.startswith("--")):
             assert option in parser._option_string_actions, call
 

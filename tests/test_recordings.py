@@ -42,7 +42,7 @@ def decoded(tmp_path: Path) -> Path:
 
 
 def arguments(decoded: Path, out: Path, *more: str) -> list[str]:
-    return ["recordings", "--words", WORDS, "--data", str(decoded / "data"), *more, LM, str(decoded / "decoded"),
+    return ["adapt-recordings", "--words", WORDS, "--data", str(decoded / "data"), *more, LM, str(decoded / "decoded"),
             str(out)]  # fmt: skip
 
 

@@ -85,7 +85,7 @@ def test_every_verb_works_outside_the_clone(installed: tuple[Path, dict[str, str
     mdi("adapt", "--min-counts", "5-3-2", "--delta", "a.delta", background, text)
     mdi("apply", background, "a.delta", "applied.arpa.gz")
     assert (work / "applied.arpa.gz").read_bytes() == (work / "adapted.arpa.gz").read_bytes()
-    assert "a.delta" in mdi("deltas", ".")
+    assert "a.delta" in mdi("list-deltas", ".")
     mdi("tune", "--max-settings", "2", background, text, dev, "best.arpa.gz")
     mdi("match", "in.kn.arpa.gz", background, text, "matched.arpa.gz")
     mdi("mix", "--weights", "0.5,0.5", "in.kn.arpa.gz", background, "mixed.arpa.gz")
@@ -102,7 +102,7 @@ def test_every_verb_works_outside_the_clone(installed: tuple[Path, dict[str, str
     words = ["--words", "words.txt"]
     mdi("rescore", *words, "--old-lm", background, "--new-lm", "adapted.arpa.gz", "decoded", "rescored")
     assert "%WER" in mdi("score", *words, "speech", "rescored")
-    mdi("recordings", *words, "--data", "speech", background, "decoded", "recordings")
+    mdi("adapt-recordings", *words, "--data", "speech", background, "decoded", "recordings")
     assert tried == set(VERBS)
 
 

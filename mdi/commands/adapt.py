@@ -28,8 +28,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from mdi.certificate import certificate_of
-from mdi.commands import options as shared
 from mdi.commands.counts import add_lattice_arguments
+from mdi.commands.inputs import read_history, read_in_domain, read_model, sizes, text_fields
+from mdi.commands.jobs import sharding
+from mdi.commands.options import (
+    add_adaptation_arguments,
+    add_cluster_arguments,
+    add_model_arguments,
+    check_options,
+    options_of,
+    parse_variances,
+)
+from mdi.commands.outputs import check_outputs, report_result, save_model, watched
 from mdi.errors import MdiError, check_positive
 
 if TYPE_CHECKING:
@@ -59,9 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--constraints-out", metavar="TSV", help="write n-gram, order, count, target, marginals, lambda")
     add("--ppl", metavar="TEXT", action="append", default=[], help="print the perplexity of this text; may be repeated")
     add_lattice_arguments(parser)
-    shared.add_model_arguments(parser, words=False)
-    shared.add_cluster_arguments(parser)
-    shared.add_arguments(parser)
+    add_model_arguments(parser, words=False)
+    add_cluster_arguments(parser)
+    add_adaptation_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,9 +82,9 @@ def run(args: argparse.Namespace) -> int:
     background_path, *texts, out = files if len(files) > 1 else (*files, "")
     if not out or not (texts or args.counts or args.lattices) or (args.counts and args.lattices):
         raise MdiError("expected BACKGROUND TEXT OUT, or --counts COUNTS or --lattices IN before BACKGROUND [TEXT] OUT")
-    shared.check_options(args)
+    check_options(args)
     check_positive("count_weight", args.count_weight)
-    shared.parse_variances(args.sigma2)
+    parse_variances(args.sigma2)
     sets = list(dict.fromkeys(args.min_counts.split(",")))
     named = {text: (out.replace("{}", text), (args.constraints_out or "").replace("{}", text)) for text in sets}
     if args.init and args.start:
@@ -86,18 +96,18 @@ def run(args: argparse.Namespace) -> int:
         )
     made = [path for pair in named.values() for path in pair if path]
     beside = [path for model, _ in named.values() for path in certificate_of(model) if not args.delta]
-    shared.check_outputs(args, *made, beside=beside)  # a delta has its certificate inside
+    check_outputs(args, *made, beside=beside)  # a delta has its certificate inside
     if not args.delta:
         check_form(out, args.format, words_for(args.words, background_path))
 
     if args.estimate:
         from mdi.cost import adapt_cost
 
-        ngrams, words = shared.sizes(background_path, texts)
+        ngrams, words = sizes(background_path, texts)
         print(f"{ngrams:,.0f} n-grams, {words:,.0f} words: {adapt_cost(ngrams, words, len(sets))}")
         return 0
     files = [background_path, *texts, *filter(None, [args.counts, args.targets_lm, args.init, args.start])]
-    with shared.sharding(args, out, [*files, *(args.lattices or [])], args.memory):
+    with sharding(args, out, [*files, *(args.lattices or [])], args.memory):
         return _adapt(args, named, started)
 
 
@@ -114,13 +124,13 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
     from mdi.saving import checked_fields, sum_fields
 
     background_path, *texts = args.files if args.delta else args.files[:-1]
-    sets, sigma2 = list(named), shared.parse_variances(args.sigma2)
-    targets = shared.read_model(args.targets_lm, args) if args.targets_lm else args.targets
+    sets, sigma2 = list(named), parse_variances(args.sigma2)
+    targets = read_model(args.targets_lm, args) if args.targets_lm else args.targets
     longest = targets.order if args.targets_lm else 1
-    background = shared.read_model(background_path, args)
-    counts = shared.read_in_domain(args, texts, background.vocab, max(background.order, longest))
+    background = read_model(background_path, args)
+    counts = read_in_domain(args, texts, background.vocab, max(background.order, longest))
     kind = OneAdaptation if len(sets) == 1 and not args.delta else Adapter
-    adapter = kind(background, counts, targets=targets, history=shared.read_history(args), threads=args.threads)
+    adapter = kind(background, counts, targets=targets, history=read_history(args), threads=args.threads)
     start: dict[str, float] | Delta | None = read_lambda(args.init) if args.init else None
     if args.start:
         start = read_delta(args.start)
@@ -131,7 +141,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
     inputs = {
         "background": background_path,
         "in_domain": [*texts, *filter(None, [args.counts]), *(args.lattices or [])],
-        **shared.text_fields(counts),
+        **text_fields(counts),
     }
     del counts
     common = time.monotonic() - started  # what all models of a sweep share
@@ -154,19 +164,17 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
             if args.delta:
                 write_delta(delta, model_path)
             else:
-                chosen = {**shared.options_of(args), "min_counts": thresholds}
+                chosen = {**options_of(args), "min_counts": thresholds}
                 about = {"command": "adapt", **inputs, "options": chosen}
-                shared.save_model(
-                    adapted, model_path, args, [background_path], about, started, more={"perplexity": ppl}
-                )
+                save_model(adapted, model_path, args, [background_path], about, started, more={"perplexity": ppl})
             if table:
                 write_constraints(adapted, table)
-        shared.say_result(adapted, model_path, bool(args.delta))
+        report_result(adapted, model_path, bool(args.delta))
         return "".join(f"{thresholds}\t{path}\t{found['ppl']:.7g}\n" for path, found in ppl.items())
 
     converged = True
     # a model is written while the next one is solved
-    with ThreadPoolExecutor(1) as pool, shared.watched(args) as report:
+    with ThreadPoolExecutor(1) as pool, watched(args) as report:
         settings = SolverSettings(args.tolerance, args.max_iters, report)
         if len(sets) > 1:
             results = adapter.sweep(sets, sigma2=sigma2, settings=settings)

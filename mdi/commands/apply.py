@@ -10,19 +10,15 @@ Another background than that of the delta is refused. OUT.json has the delta's c
 from __future__ import annotations
 
 import argparse
-import logging
 import time
 
-from mdi.commands.options import (
-    add_cluster_arguments,
-    add_model_arguments,
-    check_model_output,
-    read_model,
-    save_model,
-    sharding,
-)
+from mdi.commands.inputs import read_model
+from mdi.commands.jobs import sharding
+from mdi.commands.options import add_cluster_arguments, add_model_arguments
+from mdi.commands.outputs import check_model_output, save_model
+from mdi.progress import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

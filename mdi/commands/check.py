@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mdi.commands.options import read_model
+from mdi.commands.inputs import read_model
 
 if TYPE_CHECKING:
     from mdi.lm.check import Finding

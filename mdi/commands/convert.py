@@ -18,11 +18,13 @@ that does not sum to one.
 from __future__ import annotations
 
 import argparse
-import logging
 
-from mdi.commands.options import add_delta, check_outputs, read_adapted
+from mdi.commands.inputs import read_adapted
+from mdi.commands.options import add_delta
+from mdi.commands.outputs import check_outputs
+from mdi.progress import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser, form: str | None = None) -> None:

@@ -13,9 +13,10 @@ Kaldi's lattice-arc-post.
 from __future__ import annotations
 
 import argparse
-import logging
 
-logger = logging.getLogger(__name__)
+from mdi.progress import get_logger
+
+logger = get_logger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +45,7 @@ def add_lattice_arguments(parser: argparse.ArgumentParser, formats: bool = True)
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.commands.options import check_outputs
+    from mdi.commands.outputs import check_outputs
     from mdi.lm.counts import as_vocabulary, write_counts
     from mdi.speech.expected_counts import expected_counts
 

@@ -8,22 +8,17 @@ where it is not known).
 from __future__ import annotations
 
 import argparse
-import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdi.cli import boolean
-from mdi.commands.options import (
-    add_cluster_arguments,
-    add_model_arguments,
-    check_model_output,
-    read_model,
-    save_model,
-    sharding,
-    warn_of_unknown,
-)
+from mdi.commands.inputs import read_model, warn_of_unknown
+from mdi.commands.jobs import sharding
+from mdi.commands.options import add_cluster_arguments, add_model_arguments
+from mdi.commands.outputs import check_model_output, save_model
+from mdi.progress import get_logger
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
@@ -31,7 +26,7 @@ if TYPE_CHECKING:
     from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

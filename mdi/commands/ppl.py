@@ -15,14 +15,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from mdi.cli import boolean
-from mdi.commands.options import (
-    add_cluster_arguments,
-    add_delta,
-    add_model_arguments,
-    read_adapted,
-    sharding,
-    warn_of_unknown,
-)
+from mdi.commands.inputs import read_adapted, warn_of_unknown
+from mdi.commands.jobs import sharding
+from mdi.commands.options import add_cluster_arguments, add_delta, add_model_arguments
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel

@@ -7,12 +7,14 @@ n-gram that stays begins with it. Back-off weights are computed again, so every 
 from __future__ import annotations
 
 import argparse
-import logging
 import time
 
-from mdi.commands.options import add_model_arguments, check_model_output, read_model, save_model
+from mdi.commands.inputs import read_model
+from mdi.commands.options import add_model_arguments
+from mdi.commands.outputs import check_model_output, save_model
+from mdi.progress import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

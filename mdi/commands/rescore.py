@@ -9,13 +9,15 @@ there.
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 
 from mdi.cli import boolean
-from mdi.commands.options import add_delta, check_outputs, read_adapted, read_model
+from mdi.commands.inputs import read_adapted, read_model
+from mdi.commands.options import add_delta
+from mdi.commands.outputs import check_outputs
+from mdi.progress import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,13 +11,14 @@ Words that a recogniser gave, DIR/text or DIR/ctm, are scored as they are:
 from __future__ import annotations
 
 import argparse
-import logging
 from typing import TYPE_CHECKING
+
+from mdi.progress import get_logger
 
 if TYPE_CHECKING:
     from mdi.speech.score import BestPaths
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from pathlib import Path
 
-    from mdi.commands.options import check_outputs
+    from mdi.commands.outputs import check_outputs
     from mdi.errors import MdiError
     from mdi.speech.data import DataFolder, read_text
     from mdi.speech.score import compare, filtered, write_scores

@@ -15,21 +15,16 @@ goes on with what has been counted.
 from __future__ import annotations
 
 import argparse
-import logging
 import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdi.commands.options import (
-    add_cluster_arguments,
-    add_model_arguments,
-    check_model_output,
-    parse_size,
-    save_model,
-    sharding,
-)
+from mdi.commands.jobs import sharding
+from mdi.commands.options import add_cluster_arguments, add_model_arguments, parse_size
+from mdi.commands.outputs import check_model_output, save_model
 from mdi.errors import MdiError, examples
+from mdi.progress import get_logger
 
 if TYPE_CHECKING:
     from mdi.lm.estimate import Discount, Estimated
@@ -37,7 +32,7 @@ if TYPE_CHECKING:
     from mdi.lm.text import TextStats
     from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 # What Python, numba and the compiled kernels take before anything is counted.
 PROGRAM = 200 << 20

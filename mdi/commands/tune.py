@@ -12,19 +12,28 @@ OUT.search.svg show what was tried.
 from __future__ import annotations
 
 import argparse
-import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdi.commands import options as shared
+from mdi.commands.inputs import read_history, read_in_domain, read_model, sizes, text_fields, warn_of_unknown
+from mdi.commands.jobs import sharding
+from mdi.commands.options import (
+    add_adaptation_arguments,
+    add_cluster_arguments,
+    add_model_arguments,
+    check_options,
+    options_of,
+    parse_variances,
+)
+from mdi.commands.outputs import check_model_output, check_outputs, report_result, save_model
 from mdi.errors import MdiError
-from mdi.progress import Progress, set_verbose
+from mdi.progress import Progress, get_logger, set_verbose
 
 if TYPE_CHECKING:
     from mdi.adaptation.tune import Trial, Tuned
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,9 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--targets", choices=("ml", "smoothed"), default="ml",
         help="marginals: relative frequencies or Kneser-Ney's (ml)")  # fmt: skip
     add("--max-settings", type=int, default=32, metavar="N", help="end the search after so many settings (32)")
-    shared.add_model_arguments(parser)
-    shared.add_cluster_arguments(parser)
-    shared.add_arguments(parser)
+    add_model_arguments(parser)
+    add_cluster_arguments(parser)
+    add_adaptation_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,19 +61,19 @@ def run(args: argparse.Namespace) -> int:
     if len(args.files) != (3 if args.counts else 4):
         raise MdiError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")
     background_path, *texts, _, out = args.files
-    shared.check_options(args)
+    check_options(args)
     if out == "-":
         raise MdiError("expected a file as output")
     searched = (f"{out}.search.tsv", f"{out}.search.svg")
-    shared.check_model_output(out, args, [background_path, *args.mix_with])
-    shared.check_outputs(args, out, beside=searched)
+    check_model_output(out, args, [background_path, *args.mix_with])
+    check_outputs(args, out, beside=searched)
     if args.estimate:
         from mdi.cost import tune_cost
 
-        ngrams, words = shared.sizes(background_path, texts)
+        ngrams, words = sizes(background_path, texts)
         print(f"{ngrams:,.0f} n-grams, {words:,.0f} words: {tune_cost(ngrams, words, args.max_settings)} at most")
         return 0
-    with shared.sharding(args, out, [*args.files[:-1], *args.mix_with, *filter(None, [args.counts])], args.memory):
+    with sharding(args, out, [*args.files[:-1], *args.mix_with, *filter(None, [args.counts])], args.memory):
         return _tune(args, started)
 
 
@@ -75,9 +84,9 @@ def _tune(args: argparse.Namespace, started: float) -> int:
     from mdi.lm.normalise import check_normalised, checked_sum
 
     background_path, *texts, development_path, out = args.files
-    background = shared.read_model(background_path, args)
+    background = read_model(background_path, args)
     check_normalised(background_path, background, args.renormalize)
-    counts = shared.read_in_domain(args, texts, background.vocab, background.order)
+    counts = read_in_domain(args, texts, background.vocab, background.order)
     bar, best = Progress("searching", unit="settings"), [float("inf")]
 
     def watch(trial: Trial) -> None:
@@ -89,11 +98,11 @@ def _tune(args: argparse.Namespace, started: float) -> int:
 
     tuned = tune(
         background, counts if args.counts else list(map(Path, texts)), development_path,
-        mix_with={path: shared.read_model(path, args) for path in args.mix_with}, max_order=args.max_order,
+        mix_with={path: read_model(path, args) for path in args.mix_with}, max_order=args.max_order,
         min_counts=args.min_counts.split(",") if args.min_counts else None,
-        sigma2=[shared.parse_variances(part) for part in args.sigma2.split(",")] if args.sigma2 else None,
+        sigma2=[parse_variances(part) for part in args.sigma2.split(",")] if args.sigma2 else None,
         sets=args.sets.split(",") if args.sets else [], max_settings=args.max_settings, targets=args.targets,
-        history=shared.read_history(args), oov=args.oov, settings=SolverSettings(args.tolerance, args.max_iters),
+        history=read_history(args), oov=args.oov, settings=SolverSettings(args.tolerance, args.max_iters),
         threads=args.threads, report=watch,
     )  # fmt: skip
     bar.close()
@@ -106,10 +115,10 @@ def _tune(args: argparse.Namespace, started: float) -> int:
         "ended": tuned.ended,
     }  # fmt: skip
     inputs = {"background": background_path, "in_domain": args.counts or texts, "development": development_path}
-    about = {"command": "tune", **inputs, **shared.text_fields(counts), "choice": choice}
-    sources, more = [background_path, *args.mix_with], {"options": shared.options_of(args)}
+    about = {"command": "tune", **inputs, **text_fields(counts), "choice": choice}
+    sources, more = [background_path, *args.mix_with], {"options": options_of(args)}
     with together():
-        shared.save_model(tuned, out, args, sources, about, started, more=more)
+        save_model(tuned, out, args, sources, about, started, more=more)
         _write_search(tuned, out)
     parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
     logger.info(f"search: {len(tuned.trials)} settings; ended: {tuned.ended.replace('max_settings', '--max-settings')}")
@@ -119,8 +128,8 @@ def _tune(args: argparse.Namespace, started: float) -> int:
         f"development perplexity {ppl:.2f}; plain interpolation {tuned.interpolation:.2f} "
         f"({100 * (ppl / tuned.interpolation - 1):+.1f}%), in-domain model alone {alone}"
     )
-    shared.warn_of_unknown("development", tuned.development.oov, tuned.development.words)
-    return 0 if shared.say_result(tuned.adapted, out) else 1
+    warn_of_unknown("development", tuned.development.oov, tuned.development.words)
+    return 0 if report_result(tuned.adapted, out) else 1
 
 
 def _described(trial: Trial) -> str:

@@ -10,9 +10,10 @@ that ends in words.txt). Give it to mdi train --vocab.
 from __future__ import annotations
 
 import argparse
-import logging
 
-logger = logging.getLogger(__name__)
+from mdi.progress import get_logger
+
+logger = get_logger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from pathlib import Path
 
-    from mdi.commands.options import check_outputs
+    from mdi.commands.outputs import check_outputs
     from mdi.errors import OptionError, examples
     from mdi.files import writing
     from mdi.lm.vocabulary import read_words, to_bytes, vocabulary

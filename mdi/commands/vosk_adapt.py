@@ -18,9 +18,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdi.commands import options as shared
 from mdi.commands import vosk_decode
 from mdi.commands import vosk_folders as folders
+from mdi.commands.options import parse_variances
+from mdi.commands.outputs import report_result
 from mdi.commands.vosk_folders import Plan
 from mdi.errors import MdiError, examples
 from mdi.progress import say, set_verbose
@@ -198,14 +199,15 @@ def _adapted(
     from mdi.adaptation.adapter import adapt
     from mdi.adaptation.tune import tune
     from mdi.lm.normalise import check_normalised
+    from mdi.saving import checked_fields, sum_fields
 
     check_normalised(path, own)
     sources = _counts(args, own, texts, recognised) if recognised else list(map(Path, texts))
     if args.dev:
         tuned = tune(own, sources, args.dev, max_order=own.order, max_settings=args.max_settings, threads=args.threads)
-        fields = shared.checked_fields(tuned.adapted, out)
+        fields = checked_fields(tuned.adapted, out)
         fields |= {
-            **shared.sum_fields(tuned.model, out, "ngram"), "ngrams": tuned.model.trie.counts,
+            **sum_fields(tuned.model, out, "ngram"), "ngrams": tuned.model.trie.counts,
             "setting": str(tuned.setting),
             "weights": tuned.weights, "development_ppl": tuned.development.ppl,
             "interpolation_ppl": tuned.interpolation, "ended": tuned.ended,
@@ -213,11 +215,11 @@ def _adapted(
         parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
         say(f"chosen of {len(tuned.trials)} settings: {tuned.setting}; mixed: {parts}; plain interpolation would have "
             f"development perplexity {tuned.interpolation:.2f}, this one {tuned.development.ppl:.2f}")  # fmt: skip
-        return tuned.model, fields, shared.say_result(tuned.adapted, out)
-    sigma2 = shared.parse_variances(args.sigma2)
+        return tuned.model, fields, report_result(tuned.adapted, out)
+    sigma2 = parse_variances(args.sigma2)
     adapted = adapt(own, sources, args.min_counts, sigma2=sigma2, threads=args.threads)
-    fields = shared.checked_fields(adapted, out) | shared.sum_fields(adapted.model, out, "ngram")
-    return adapted.model, fields, shared.say_result(adapted, out)
+    fields = checked_fields(adapted, out) | sum_fields(adapted.model, out, "ngram")
+    return adapted.model, fields, report_result(adapted, out)
 
 
 def _unknown_words(texts: list[str], own: NgramModel) -> list[tuple[str, int]]:

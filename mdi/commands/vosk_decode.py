@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mdi.commands import options as shared
 from mdi.commands import vosk_folders as folders
+from mdi.commands.jobs import same_settings
 from mdi.errors import MdiError
 from mdi.progress import say
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
         settings["deltas"] = sorted(zlib.crc32(read_bytes(path)) for path in args.delta)
     if not read_results(out):  # nothing was decoded: there is nothing that other settings could spoil
         (out / "decode.json").unlink(missing_ok=True)
-    shared.same_settings(
+    same_settings(
         out / "decode.json", settings, "a decoding with another model, data, --n-best, --lattice-beam or --delta"
     )
     models = folders.own_adapted(args, source, folders.plan_of(source)) if args.delta else {}

@@ -18,7 +18,6 @@ There are no words in it, only labels: whoever reads it needs the words.txt that
 
 from __future__ import annotations
 
-import logging
 import math
 import struct
 from dataclasses import dataclass
@@ -33,8 +32,9 @@ from mdi.kernels.const_arpa import Rows
 from mdi.lm.model import NgramModel, without
 from mdi.lm.trie import NONE, Array, add_order, scattered, unigram_trie, with_histories
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, vocabulary
+from mdi.progress import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 MAGIC = b"\0B<ConstArpaLm> "
 # The file of Kaldi before 2015 has neither tokens nor the right size of large models.

@@ -13,7 +13,6 @@ is part of other weights; where that matters it is said.
 
 from __future__ import annotations
 
-import logging
 import os
 import struct
 from pathlib import Path
@@ -52,8 +51,9 @@ from mdi.lm.model import NgramModel, with_suffixes, without
 from mdi.lm.normalise import Reader
 from mdi.lm.trie import Array
 from mdi.lm.vocabulary import BOS, EOS, Vocabulary
+from mdi.progress import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 FORMATS = ("arpa", "fst", "opengrm", "ngram", "carpa")
 ONLY_WRITTEN = "k2"

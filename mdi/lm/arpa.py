@@ -7,7 +7,6 @@ back-off columns, gzip under any name. Anything else is an error that names the 
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import re
 from collections import deque
@@ -46,10 +45,10 @@ from mdi.lm.trie import (
 )
 from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, to_str
 from mdi.memory import give_back, let_go_of_compiler
-from mdi.progress import Progress
+from mdi.progress import Progress, get_logger
 from mdi.threads import THREADS
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 __all__ = ["HasModel", "read_arpa", "write_arpa"]
 # No n-gram line is shorter than "-1 a\n", and deflate packs at most about 1030 to 1.

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -29,8 +28,9 @@ from mdi.files import writing
 from mdi.lm.model import NgramModel
 from mdi.lm.trie import MAX_ORDER, Trie
 from mdi.lm.vocabulary import Vocabulary
+from mdi.progress import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 VARIABLE = "MDI_CACHE"
 VERSION = 2

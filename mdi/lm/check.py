@@ -98,7 +98,7 @@ def _sums(model: NgramModel) -> Iterator[Finding]:
     text = f"worst |sum of p - 1| over all {sum(map(len, gaps)):,} histories: {worst:.2g} (after {where})"
     if off:
         text += f"; {off:,} are off by more than {SUM_ERROR:g}: not a probability model. "
-        text += "Build it again, or adapt with --renormalize"
+        text += "Build it again, or adapt with --allow-unnormalized"
     yield Finding(level, text)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +16,10 @@ from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.shards import Shard, over_shards, own_hists
 from mdi.lm.trie import BLOCK, Array, Trie, blocks
 from mdi.lm.vocabulary import Vocabulary
+from mdi.progress import get_logger
 from mdi.threads import each_in_threads, in_threads
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 # What is found in a file for the probabilities or weights that were written: see mdi/fst/formats.py.
 Reader = Callable[[Array], Array]
@@ -259,7 +259,7 @@ def check_normalised(path: str, model: NgramModel, renormalize: bool = False) ->
     if gap > SUM_ERROR and not renormalize:
         raise MdiError(
             f"{path}: p(.|h) sums to one only within {gap:.2g} (after {where}); expected {SUM_ERROR:g}. "
-            f"Build the model again, or take it as it is with --renormalize true"
+            f"Build the model again, or take it as it is with --allow-unnormalized true"
         )
 
 

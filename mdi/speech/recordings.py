@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mdi.errors import MdiError, examples
 from mdi.lm.vocabulary import to_bytes
+from mdi.progress import get_logger
 from mdi.speech.data import DataFolder, read_groups, read_rows
 from mdi.speech.lattice import Lattice
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 RECORDING, SPEAKER = "recording", "speaker"
 LONGEST = 200  # bytes of a name to which something is added

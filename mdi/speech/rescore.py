@@ -6,7 +6,6 @@ A lattice state that is reached with several histories becomes several states, o
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -22,11 +21,11 @@ from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.kernels.model import ModelArrays
 from mdi.kernels.rescore import compose
 from mdi.lm.model import NgramModel
-from mdi.progress import Progress
+from mdi.progress import Progress, get_logger
 from mdi.speech.lattice import Lattice, taken, tidy
 from mdi.speech.lattice_files import archives, lattice_writer, read_lattices
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 # How a model's score is in a lattice: as the model says, or that of the cheapest path through the back-off arcs of its
 # graph, where an n-gram may be backed off from though the model has it. The latter is what a decoder leaves behind.

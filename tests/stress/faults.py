@@ -58,8 +58,8 @@ VERBS = {
     "score": "score --words words.txt reference OUT.scored",
     "ppl": "ppl lm dev",
     "check": "check lm",
-    "deltas": "deltas a.delta",
-    "recordings": "recordings --words words.txt --groups groups lm lats OUT.rec",
+    "deltas": "list-deltas a.delta",
+    "recordings": "adapt-recordings --words words.txt --groups groups lm lats OUT.rec",
     "vosk-adapt": "vosk adapt --ppl dev vosk text OUT.vosk",
     "vosk-replace-lm": "vosk replace-lm vosk small OUT.vosk",
     "vosk-decode": "vosk decode real data OUT.said",  # with the model that MDI_VOSK_MODEL names

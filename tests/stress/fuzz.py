@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Feeds damaged files to the readers, with bounds checks in the compiled loops and little memory.
 
-    utils/fuzz.py [--seconds N] [--inputs N] [--first N] [--keep DIR] [--report FILE] [READER...]
+    tests/stress/fuzz.py [--seconds N] [--inputs N] [--first N] [--keep DIR] [--report FILE] [READER...]
 
 Small valid files of every kind are changed at random: bytes, numbers, fields and lines, checksums made good again. A
 reader may accept one or refuse it with a message. Everything else is wrong: another exception, a warning, a crash, more
@@ -221,7 +221,7 @@ def table(done: dict[str, Outcome]) -> str:
 
 
 def _in_memory() -> str | None:
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def fuzz(

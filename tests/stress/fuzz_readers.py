@@ -1,4 +1,4 @@
-"""The readers that utils/fuzz.py feeds, each with small valid files of its kind."""
+"""The readers that tests/stress/fuzz.py feeds, each with small valid files of its kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 SENTENCES = ["a b c", "b c a a", "c b", "a c b a", "b b", "é b"]
 WORDS = ["<eps>", "a", "b", "c", "é", "<unk>", "#0", "<s>", "</s>"]
 SETTINGS = {"nj": "2", "order": "3", "set_data": '""', "thresholds": "2-2-2", "cmd": "run.pl", "demo": "false"}
@@ -146,7 +146,7 @@ def _listed(path: str) -> None:
     from mdi.cli import main
     from mdi.errors import MdiError
 
-    if main(["deltas", path]):
+    if main(["list-deltas", path]):
         raise MdiError("refused")
 
 
@@ -395,7 +395,7 @@ def _sclite() -> bytes:
 
 def _records(folder: Path) -> dict[str, Reader]:
     from mdi.commands.check import _certificate
-    from mdi.commands.options import same_settings
+    from mdi.commands.jobs import same_settings
     from mdi.lm.shards import job_folder
     from mdi.speech.score import best_point
     from mdi.speech.vosk.folder import VoskFolder, with_beam

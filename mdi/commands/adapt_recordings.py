@@ -1,13 +1,13 @@
 """Adapts a model to each recording's own first pass, without transcripts, and rescores its lattices with that.
 
-    mdi recordings --words words.txt --data DATA [options] LM LATTICES OUT
+    mdi adapt-recordings --words words.txt --data DATA [options] LM LATTICES OUT
 
 For every recording (of DATA/segments; without these for every speaker of DATA/utt2spk; or for every group of --groups):
 expected counts over its lattices, beside --text if there is in-domain text, the adaptation of LM to these, and its
 lattices with the adapted scores. LM is read once and never copied to disk; lattices are read in one pass. OUT is a
 decoding folder like LATTICES, with one lat.N.gz per recording, in the order of the file that names them, and
-deltas/RECORDING.delta (see mdi adapt --delta, mdi deltas). A run that was stopped goes on with the recordings that are
-missing. --old-lm is the model whose scores are in the lattices, LM itself unless told otherwise.
+deltas/RECORDING.delta (see mdi adapt --delta, mdi list-deltas). A run that was stopped goes on with the recordings that
+are missing. --old-lm is the model whose scores are in the lattices, LM itself unless told otherwise.
 
 An utterance that has a say in its own model confirms its own errors: unless --leave-out is false, its lattice gets the
 scores of a model that is adapted to all others of the recording. That is one adaptation per utterance, a fraction of a
@@ -27,8 +27,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdi.cli import boolean
-from mdi.commands import options as shared
 from mdi.commands.counts import add_lattice_arguments
+from mdi.commands.inputs import read_model
+from mdi.commands.jobs import same_settings
+from mdi.commands.options import parse_variances
+from mdi.commands.outputs import check_outputs
 from mdi.errors import MdiError, check_positive
 from mdi.progress import Progress, say
 
@@ -76,7 +79,7 @@ class _Work:
     start: Delta | None  # the adaptation to the text alone
     out: Path
 
-    def believed(self, lattices: list[Lattice]) -> Counts:
+    def expected(self, lattices: list[Lattice]) -> Counts:
         from mdi.speech.expected_counts import Tally
         from mdi.speech.word_graph import from_lattice
 
@@ -85,14 +88,14 @@ class _Work:
             tally.add(from_lattice(lattice, args.acoustic_scale, args.lm_scale, args.word_penalty), self.word_of)
         return tally.counts()
 
-    def adapted(self, believed: Counts, start: Delta | None) -> Delta | None:
+    def adapted(self, expected: Counts, start: Delta | None) -> Delta | None:
         """The adaptation to these counts and the text; None where no n-gram is expected often enough."""
         from mdi.adaptation.adapter import Adapter
         from mdi.adaptation.constraints import select
         from mdi.lm.counts import add_counts, scaled_counts
         from mdi.lm.thresholds import parse_thresholds
 
-        counts = scaled_counts(believed, self.args.count_weight)
+        counts = scaled_counts(expected, self.args.count_weight)
         if self.text is not None:
             counts = add_counts(self.text, counts)
         if not select(counts, parse_thresholds(self.args.min_counts, self.background.order)).total:
@@ -113,7 +116,7 @@ class _Work:
 
         whole = None if self.args.leave_out else self.model(delta)
         for lattice in lattices:
-            others = whole or self.model(self.adapted(less(counts, self.believed([lattice])), delta))
+            others = whole or self.model(self.adapted(less(counts, self.expected([lattice])), delta))
             yield rescored(lattice, self.old, others, self.args.old_scores)
 
     def recording(self, name: str, number: int, lattices: list[Lattice]) -> bool:
@@ -122,7 +125,7 @@ class _Work:
         from mdi.adaptation.delta import write_delta
         from mdi.speech.lattice_files import lattice_writer
 
-        counts = self.believed(lattices)
+        counts = self.expected(lattices)
         delta = self.adapted(counts, self.start) if lattices else None
         if delta is not None:
             made = {
@@ -154,21 +157,21 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("words of lattices are numbers; give their words.txt (--words)")
     for name in ("count_weight", "acoustic_scale", "lm_scale", "nj"):
         check_positive(name, getattr(args, name))
-    sigma2 = shared.parse_variances(args.sigma2)
+    sigma2 = parse_variances(args.sigma2)
     sources = archives(args.source)
     group_of = utterance_groups(args.groups, DataFolder(Path(args.data)) if args.data else None)
     number_of = file_names(group_of.values())
     made = [f"lat.{number}.gz" for number in number_of.values()] + [f"deltas/{name}.delta" for name in number_of]
     paths = [Path(args.out) / name for name in ("recordings.json", "num_jobs", *made)]
-    shared.check_outputs(args, beside=[str(path) for path in paths if path.exists()], folder=args.out)
-    background = shared.read_model(args.lm, args)
+    check_outputs(args, beside=[str(path) for path in paths if path.exists()], folder=args.out)
+    background = read_model(args.lm, args)
     check_normalised(args.lm, background)
     out = make_folder(args.out)
     _same_settings(out, args, identity(background), sources, group_of)
     (out / "deltas").mkdir(exist_ok=True)
     symbols = read_symbols(args.words)
     plain = lattice_model(background, symbols)
-    old = lattice_model(shared.read_model(args.old_lm, args), symbols) if args.old_lm else plain
+    old = lattice_model(read_model(args.old_lm, args), symbols) if args.old_lm else plain
     text = count_text(list(map(Path, args.text)), background.vocab, background.order, args.oov) if args.text else None
     start = Adapter(background, text).delta(args.min_counts, sigma2=sigma2) if text is not None else None
     word_of = words_of(symbols.ids, background.vocab, args.oov, symbols.path)
@@ -200,9 +203,9 @@ def run(args: argparse.Namespace) -> int:
     with writing(str(out / "num_jobs")) as stream:  # last: whoever finds it may take the folder for finished
         stream.write(f"{len(number_of)}\n".encode())
     size = sum(path.stat().st_size for path in (out / "deltas").iterdir())
-    say(f"mdi recordings: {len(number_of):,} recordings, {size / 1e3:,.0f} kB of deltas -> {out}")
+    say(f"mdi adapt-recordings: {len(number_of):,} recordings, {size / 1e3:,.0f} kB of deltas -> {out}")
     if failed:
-        say(f"{out}: for {failed:,} recordings the solver did not converge; see mdi deltas {out / 'deltas'}")
+        say(f"{out}: for {failed:,} recordings the solver did not converge; see mdi list-deltas {out / 'deltas'}")
     return 1 if failed else 0
 
 
@@ -219,6 +222,6 @@ def _same_settings(
         "groups": zlib.crc32(json.dumps(group_of).encode()),
         "options": options,
     }
-    shared.same_settings(
+    same_settings(
         out / "recordings.json", settings, "adaptations of another model, to other lattices or with other options"
     )

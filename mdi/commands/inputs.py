@@ -1,0 +1,117 @@
+"""Not a verb: models and in-domain text as verbs read them, and what there is to say of them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mdi.errors import MdiError, examples
+from mdi.progress import get_logger
+
+if TYPE_CHECKING:
+    from mdi.lm.counts import Counts
+    from mdi.lm.model import NgramModel
+    from mdi.lm.text import TextStats
+    from mdi.lm.vocabulary import Vocabulary
+
+
+logger = get_logger(__name__)
+
+# A higher share of words outside the vocabulary than this makes perplexities look better than they are.
+MUCH_UNKNOWN = 0.05
+
+
+def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> NgramModel:
+    """A model in any form: see `mdi convert`."""
+    from mdi.fst.formats import load
+
+    return load(path, args.words, closed=closed)
+
+
+def sizes(background: str, texts: list[str]) -> tuple[float, float]:
+    """N-grams of the background and words of the texts, about, for an estimate."""
+    from mdi.cost import count_ngrams, count_words
+
+    for path in (background, *texts):
+        if not Path(path).exists():
+            raise MdiError(f"{path}: no such file; expected one whose size tells the cost")
+    return count_ngrams(Path(background)), sum(count_words(Path(text)) for text in texts)
+
+
+def read_history(args: argparse.Namespace) -> NgramModel | None:
+    return None if args.history == "ml" else read_model(args.history, args)
+
+
+def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary, order: int) -> Counts:
+    """Counts of the texts and of --counts or --lattices, and a line about them."""
+    from mdi.lm.counts import add_counts, count_text, scaled_counts
+
+    weight = getattr(args, "count_weight", 1.0)
+    expected = _read_expected(args, vocab, order)
+    if texts:
+        counts = count_text(list(map(Path, texts)), vocab, order, args.oov)
+        if expected is not None:
+            counts = add_counts(counts, expected, weight)
+    else:
+        assert expected is not None  # noqa: S101 - for the type checker
+        counts = expected if weight == 1.0 else scaled_counts(expected, weight)
+    stats = counts.stats
+    if stats.oov > 0.5 * stats.words:
+        raise MdiError(
+            f"{stats.oov:,} of {stats.words:,} in-domain words are outside the vocabulary, such as "
+            f"{examples(stats.oov_examples)}; expected most of them in it. {why_unknown(stats)}"
+        )
+    note = ""
+    if stats.oov:
+        done = "mapped to <unk>" if args.oov == "map" and vocab.unk >= 0 else "left out with the n-grams around them"
+        note = f"; {stats.oov:,} words outside the vocabulary, such as {examples(stats.oov_examples)}: {done}"
+    logger.info(f"in-domain: {stats.sentences:,} sentences, {stats.words:,} words{note}")
+    warn_of_unknown("in-domain", stats.oov, stats.words)
+    return counts
+
+
+def _read_expected(args: argparse.Namespace, vocab: Vocabulary, order: int) -> Counts | None:
+    """Counts that are not of text: of a file, or expected over lattices and their like."""
+    from mdi.lm.counts import read_counts
+
+    if args.counts:
+        return read_counts(args.counts, vocab, order, args.oov)
+    if not getattr(args, "lattices", None):
+        return None
+    from mdi.speech.expected_counts import expected_counts
+
+    return expected_counts(
+        args.lattices, vocab, order, words=args.words, kind=args.lattice_format, oov=args.oov,
+        acoustic_scale=args.acoustic_scale, lm_scale=args.lm_scale, penalty=args.word_penalty,
+    )  # fmt: skip
+
+
+def why_unknown(stats: TextStats) -> str:
+    """A question about text of which hardly a word is known, or its answer."""
+    if any(0xDC80 <= ord(letter) <= 0xDCFF for word in stats.oov_examples for letter in word):
+        return "The text is not UTF-8; convert it: iconv -f latin1 -t utf-8"
+    return "Are text and model in the same letter case, and are there no utterance names in the text?"
+
+
+def read_adapted(path: str, args: argparse.Namespace, closed: bool = True) -> NgramModel:
+    """The model, adapted where there is a --delta to it."""
+    if args.delta is None:
+        return read_model(path, args, closed)
+    from mdi.adaptation.delta import apply_delta
+
+    return apply_delta(read_model(path, args), args.delta, path)
+
+
+def warn_of_unknown(name: str, oov: int, words: int) -> None:
+    """<unk> is easy to predict: perplexities over vocabularies that leave much out are no good for comparisons."""
+    if oov > MUCH_UNKNOWN * words:
+        logger.warning(
+            f"WARNING: {name}: {100 * oov / words:.1f}% of the words are outside the vocabulary. <unk> is easy to "
+            f"predict, so perplexities look better than they are; do not compare them with those over another "
+            f"vocabulary. Make one that has these words (mdi vocab) and build the models over it (mdi train --vocab)"
+        )
+
+
+def text_fields(counts: Counts) -> dict[str, int]:
+    return {"sentences": counts.stats.sentences, "words": counts.stats.words, "oov": counts.stats.oov}

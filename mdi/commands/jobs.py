@@ -1,0 +1,68 @@
+"""Not a verb: jobs that go on where they were stopped."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mdi.errors import MdiError, OptionError, check_positive
+from mdi.progress import get_logger
+
+if TYPE_CHECKING:
+    from mdi.lm.shards import Job
+
+from mdi.commands.options import parse_size
+
+logger = get_logger(__name__)
+
+
+@contextmanager
+def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str | None = None) -> Iterator[Job | None]:
+    """Where arrays are meanwhile, and by whom shards are worked on; None where all is in memory. A job that fails
+    leaves what it has for the next try."""
+    if args.cluster is None and args.shards is None and memory is None:
+        yield None
+        return
+    from mdi.cluster import connected
+    from mdi.lm.shards import PROGRAM, Job, at_work, job_folder, source_of
+
+    if args.shards is not None:
+        check_positive("shards", args.shards)
+    if out == "-" and args.shards_dir is None:
+        raise MdiError("standard output and a model in shards; expected --shards-dir DIR for the shards")
+    size = None if memory is None else parse_size("memory", memory)
+    if size is not None and size <= PROGRAM:
+        raise OptionError("memory", memory, f"more than {PROGRAM >> 20}M, which the program itself takes")
+    about = {name: value for name, value in vars(args).items() if name not in _FREE}
+    about["sources"] = [source_of(path) for path in inputs]
+    name = out.replace("{}", "sweep")
+    with (
+        connected(
+            args.cluster, size, f"{name}.workers.log"
+        ) as runner,  # first: where it fails there is nothing to keep
+        job_folder(args.shards_dir or f"{name}.shards", about) as folder,
+    ):
+        job = Job(folder, runner, size, args.shards)
+        with at_work(job):
+            yield job
+        if runner.exchanged:
+            logger.debug(f"{runner.exchanged / 1e6:.1f} MB sent to workers and back")
+
+
+# Options that may change between tries.
+_FREE = ("cluster", "threads", "verbose", "estimate", "memory", "shards_dir")
+
+
+def same_settings(record: Path, settings: dict[str, Any], holds: str) -> None:
+    """Keeps what a job in a folder was begun with; refuses to go on with anything else."""
+    import json
+
+    from mdi.files import read_json, writing
+
+    if record.exists() and read_json(record) != settings:
+        raise MdiError(f"{record.parent}: holds {holds}; remove the folder or name another one")
+    with writing(str(record)) as stream:
+        stream.write(json.dumps(settings).encode())
