@@ -58,8 +58,11 @@ class Here:
 
 def work(data: bytes, folder: str) -> bytes:
     """What a worker does with a call that was sent to it."""
+    from distributed import get_worker
+
     function, call = room.loads(data)
-    with room.arrays_in(folder):
+    limit = get_worker().memory_manager.memory_limit  # pages of files count, and whoever has more is killed
+    with room.arrays_in(folder, limit // 4 if limit else None):
         found = room.dumps(function(*call), {}, give=True)
     room.let_go()
     return found

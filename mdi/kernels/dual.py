@@ -61,25 +61,25 @@ def up_and_down(lo, hi, hist, scale, sums):
             if mass[h] > 0.0:
                 log_z += mass[h] * math.log(here)
             if h >= top[v]:
-                G[h] = mass[h] / here
-                slack += G[h] * fixed[h]
+                g = G[h] = mass[h] / here
+                slack += g * fixed[h]
                 if back[h] == 0:
-                    to_empty += G[h] * bow[h]
+                    to_empty += g * bow[h]
                 else:
-                    G[back[h]] += G[h] * bow[h]
+                    G[back[h]] += g * bow[h]
                 for e in range(begin[h], begin[h + 1]):
                     i = cell[e]
-                    total[i + (word_shift if i < n_words else other_shift)] += G[h] * a[e]
+                    total[i + (word_shift if i < n_words else other_shift)] += g * a[e]
         for h in range(top[v] - 1, first[v] - 1, -1):
-            G[h] += mass[h] / z[h]
-            slack += G[h] * fixed[h]
+            g = G[h] = G[h] + mass[h] / z[h]
+            slack += g * fixed[h]
             if back[h] == 0:
-                to_empty += G[h] * bow[h]
+                to_empty += g * bow[h]
             else:
-                G[back[h]] += G[h] * bow[h]
+                G[back[h]] += g * bow[h]
             for e in range(begin[h], begin[h + 1]):
                 i = cell[e]
-                total[i + (word_shift if i < n_words else other_shift)] += G[h] * a[e]
+                total[i + (word_shift if i < n_words else other_shift)] += g * a[e]
     return log_z, to_empty, slack
 
 

@@ -34,6 +34,8 @@ BYTES_PER_ROW = 40
 PROGRAM = 300 << 20
 # Into how many parts work is cut for each worker.
 PARTS = 8
+# Small pieces of work in one call at most: what they make is in memory together.
+MOST_AT_ONCE = 32
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,9 @@ def call_of(function: Callable, *args: Any) -> Any:
 
 def blocks_at_once(blocks: int) -> int:
     """How many of so many small pieces of work are worth a call: one, or what keeps messages to workers few."""
-    return 1 if _job is None or _job.runner.workers < 2 else max(1, blocks // (PARTS * _job.runner.workers))
+    if _job is None or _job.runner.workers < 2:
+        return 1
+    return min(MOST_AT_ONCE, max(1, blocks // (PARTS * _job.runner.workers)))
 
 
 @contextlib.contextmanager
