@@ -376,8 +376,9 @@ def _folders(folder: Path) -> dict[str, Reader]:
             if diary.read_text() != "secret" or diary.stat().st_nlink != 1:
                 raise AssertionError("a link was followed")
 
-    seeds = [b"link a .\nlink b .\n", b"link conf/model.conf DIARY\nlink mdi.json DIARY\nlink am/more ..\n"]
+    seeds = [b"link a .\nlink b .\n", b"link conf/mfcc.conf model.conf\nlink mdi.json DIARY\nlink am/more ..\n"]
     hostile = [
+        b"link conf/model.conf DIARY\n",
         b"link graph/Gr.fst DIARY\n", b"pipe graph/words.txt\n", b"link am/final.mdl loop\n", b"link conf ..\n",
         b"folder rescore\nlink rescore/G.carpa ../am/final.mdl\n", b"file graph/words.txt <eps> 0\n",
     ]  # fmt: skip
