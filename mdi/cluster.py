@@ -291,12 +291,24 @@ def _local(workers: int, memory: int | None) -> Iterator[Any]:
         "distributed.worker.memory.pause": False,
     }
     # a folder of its own: Dask's would be in the folder for everybody's temporary files, under a name that is known
-    with configured(settings), scratch_folder("mdi-dask-") as scratch, LocalCluster(
+    with configured(settings), _own_environment(), scratch_folder("mdi-dask-") as scratch, LocalCluster(
         n_workers=workers, threads_per_worker=1, memory_limit=memory or 0, silence_logs=logging.ERROR, host="127.0.0.1",
         security=Security.temporary(), dashboard_address="127.0.0.1:0", scheduler_kwargs={"dashboard": False},
         local_directory=scratch,
     ) as cluster:  # fmt: skip
         yield cluster
+
+
+@contextlib.contextmanager
+def _own_environment() -> Iterator[None]:
+    """What Dask sets for its workers it leaves in this process's environment, too; afterwards that is as it was."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @contextlib.contextmanager

@@ -378,3 +378,10 @@ def test_workers_of_a_queue_speak_tls(files, tmp_path: Path, monkeypatch) -> Non
         "many.arpa",
         "many.arpa.json",
     ]
+
+
+def test_the_environment_is_as_it_was() -> None:
+    before = dict(os.environ)
+    with connected("local:1"):
+        pass
+    assert dict(os.environ) == before
