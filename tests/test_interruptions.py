@@ -68,7 +68,7 @@ def test_verbs_on_a_machine_that_fails():
         "vocab",
         "prune",
         "delta",
-        "vosk-put",
+        "vosk-replace-lm",
     ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
