@@ -119,7 +119,7 @@ def test_nonsense_is_refused(background: mdi.NgramModel, call, message: str) -> 
 
 def test_what_is_meant_is_accepted(background: mdi.NgramModel, tmp_path: Path) -> None:
     one = mdi.adapt(str(BACKGROUND), str(IN_DOMAIN), (5, 3, 2))
-    two = mdi.adapt(background, [IN_DOMAIN], "5-3-2")
+    two = mdi.adapt(background, [Path(IN_DOMAIN)], "5-3-2")
     assert one.model == two.model
     assert one.model != background
     assert mdi.adapt(background, IN_DOMAIN, 5).problem.min_counts == "5"
@@ -159,8 +159,9 @@ def test_sentences_do_instead_of_files(background: mdi.NgramModel, tmp_path: Pat
     by_file = mdi.count_text(tmp_path / "text", background.vocab)
     counts = mdi.count_text(["w001 w002", "w003"], background.vocab)
     assert [c.tolist() for c in counts.count] == [c.tolist() for c in by_file.count]
-    with pytest.warns(FutureWarning, match="taken as files"):  # until the next release
-        assert mdi.count_text([str(tmp_path / "text")], background.vocab).stats.sentences == 2
+    # strings in a list are data, whatever they look like: no file is opened for them
+    assert mdi.count_text([str(tmp_path / "text")], background.vocab).stats.oov == 1
+    assert mdi.count_text([tmp_path / "text"], background.vocab).stats.sentences == 2
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in sentences))
     by_file = mdi.count_text(tmp_path / "text", background.vocab)
     by_file_ppl = mdi.perplexity(background, tmp_path / "text").ppl

@@ -93,7 +93,7 @@ def test_every_file_has_a_verdict() -> None:
 @pytest.mark.parametrize("name", sorted(HARMLESS))
 def test_harmless_habits_are_read_as_srilm_reads_them(name: str) -> None:
     model = read_arpa(str(BAD / name), quiet=True)
-    assert perplexity(model, [str(BAD / "probe.txt")]).log10_prob == pytest.approx(HARMLESS[name], abs=2e-5)
+    assert perplexity(model, BAD / "probe.txt").log10_prob == pytest.approx(HARMLESS[name], abs=2e-5)
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))

@@ -136,5 +136,5 @@ def test_half_of_the_words(tmp_path: Path) -> None:
              words=str(DATA / "kaldi" / "words.some.txt"), max_dropped=1.0)  # fmt: skip
     ours = read_lm(str(tmp_path / "G.fst"), str(DATA / "kaldi" / "words.some.txt"))
     text = str(DATA / "text" / "test.txt")
-    assert perplexity(ours, [text]).log10_prob == pytest.approx(perplexity(found, [text]).log10_prob, rel=1e-6)
+    assert perplexity(ours, text).log10_prob == pytest.approx(perplexity(found, text).log10_prob, rel=1e-6)
     assert ours.trie.counts == found.trie.counts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+from pathlib import Path
 
 import dense_estimate
 import numpy as np
@@ -45,7 +46,7 @@ def test_counts_are_exact(tmp_path_factory, seed, order, memory, vocab):
     rng = np.random.default_rng(seed)
     folder = tmp_path_factory.mktemp("text")
     texts = [random_text(rng, 8, int(rng.integers(1, 60))) for _ in range(2)]
-    paths = [write_text(text, folder / str(i)) for i, text in enumerate(texts)]
+    paths = [Path(write_text(text, folder / str(i))) for i, text in enumerate(texts)]
     known = ["w0", "w3", "w4", "w7", "unseen"]
     words = (
         GrowingVocabulary(SPECIAL) if vocab == "text" else vocabulary([*SPECIAL[: 3 if vocab == "open" else 2], *known])
@@ -78,7 +79,7 @@ def test_disk_that_cannot_be_written(tmp_path):
     text = write_text([["a", "b"]] * 100, tmp_path / "text")
     with (
         pytest.raises(MdiError, match="cannot write counts"),
-        stream_text([text], GrowingVocabulary(SPECIAL), 2, memory=100, folder=str(tmp_path / "nowhere")),
+        stream_text(text, GrowingVocabulary(SPECIAL), 2, memory=100, folder=str(tmp_path / "nowhere")),
     ):
         pass
 
@@ -102,7 +103,7 @@ def test_count_files_of_srilm(tmp_path):
 def test_counts_are_written_as_they_pass_by(tmp_path):
     path = tmp_path / "counts.gz"
     with (
-        stream_text([str(DATA / "text" / "in.txt.gz")], GrowingVocabulary(SPECIAL), 3, memory=1 << 17) as stream,
+        stream_text(DATA / "text" / "in.txt.gz", GrowingVocabulary(SPECIAL), 3, memory=1 << 17) as stream,
         writing_counts(stream, str(path)) as written,
     ):
         pieces = [len(rows.word) for rows in written.top()]

@@ -86,8 +86,8 @@ def test_models_of_srilm_score_the_same_in_every_form(name: str, form: str, tmp_
     out = str(tmp_path / f"{NAMES[form]}.gz")
     write_lm(golden_model(name, closed=False), out, form, WORDS)
     text = str(DATA / "text" / "test.txt")
-    expected = perplexity(golden_model(name), [text]).log10_prob
-    assert perplexity(read_lm(out, WORDS, quiet=True), [text]).log10_prob == pytest.approx(expected, rel=1e-6)
+    expected = perplexity(golden_model(name), text).log10_prob
+    assert perplexity(read_lm(out, WORDS, quiet=True), text).log10_prob == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("form", ["fst", "opengrm", "ngram"])
@@ -280,7 +280,7 @@ def test_every_verb_reads_and_writes_any_form(tmp_path: Path, capsys: pytest.Cap
         plain, carpa = str(tmp_path / f"{verb}.arpa"), str(tmp_path / f"{verb}.carpa")
         assert main([verb, *arguments, plain]) == 0
         assert main([verb, "--words", WORDS, *(other.get(part, part) for part in arguments), carpa]) == 0
-        found, expected = (perplexity(read_lm(path, WORDS, quiet=True), [dev]).ppl for path in (carpa, plain))
+        found, expected = (perplexity(read_lm(path, WORDS, quiet=True), dev).ppl for path in (carpa, plain))
         assert found == pytest.approx(expected, rel=1e-4), verb
     assert main(["train", "--format", "ngram", text, str(tmp_path / "trained")]) == 0
     capsys.readouterr()

@@ -66,7 +66,7 @@ def test_the_output_has_exactly_the_ngrams_of_the_input(small: str, tmp_path: Pa
     assert certificate["converged"]
     assert certificate["ngrams"] == [sum(len(gram) == k for gram in before) for k in (1, 2, 3)]
     dev = str(DATA / "text" / "dev.txt")
-    scores = [perplexity(read_arpa(str(path), quiet=True), [dev]).ppl for path in (source, out, large)]
+    scores = [perplexity(read_arpa(str(path), quiet=True), dev).ppl for path in (source, out, large)]
     assert scores[0] > scores[1] > scores[2]  # between the small and the large model, at the size of the small one
 
 

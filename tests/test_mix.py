@@ -86,8 +86,8 @@ def test_static_mixture_is_srilms() -> None:
     for j in (1, 2):
         assert np.log10(mixed.bow[j]) == pytest.approx(np.log10(golden.bow[j]), abs=2e-6)
     assert worst_sum(mixed)[0] < 1e-12
-    assert perplexity(mixed, [DEV]).ppl == pytest.approx(26.32153, rel=1e-6)
-    assert perplexity(mixed, [TEST]).ppl == pytest.approx(28.29133, rel=1e-6)
+    assert perplexity(mixed, DEV).ppl == pytest.approx(26.32153, rel=1e-6)
+    assert perplexity(mixed, TEST).ppl == pytest.approx(28.29133, rel=1e-6)
 
 
 def saved(model: dict, folder: str, name: str) -> str:
@@ -120,7 +120,7 @@ def test_a_weight_of_one_keeps_the_model() -> None:
     a, b = golden_model("in.kn"), golden_model("bg.kn")
     mixed = mix([a, b], [1, 0])
     assert mixed.trie.counts == [303, 6255, 6113]
-    assert perplexity(mixed, [DEV]).log_prob == pytest.approx(perplexity(a, [DEV]).log_prob, rel=1e-5)
+    assert perplexity(mixed, DEV).log_prob == pytest.approx(perplexity(a, DEV).log_prob, rel=1e-5)
 
 
 def test_words_in_another_order() -> None:
@@ -171,7 +171,7 @@ def test_command_tunes_writes_and_certifies(tmp_path: Path, capsys: pytest.Captu
     assert facts["worst_sum_gap"] < 1e-6  # of the file
     model = read_arpa(out)
     assert worst_sum(model)[0] < 1e-5  # seven digits
-    assert perplexity(model, [DEV]).ppl == pytest.approx(facts["development"]["ppl"], rel=1e-6)
+    assert perplexity(model, DEV).ppl == pytest.approx(facts["development"]["ppl"], rel=1e-6)
 
 
 def test_standard_output_and_words_without_probability(

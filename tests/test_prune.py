@@ -44,7 +44,7 @@ def test_pruned_models_are_srilms(name: str, threshold: str) -> None:
     whole = with_suffixes(pruned)
     assert worst_sum(whole)[0] < 1e-12
     for text, path in (("dev", DEV), ("test", TEST)):
-        assert perplexity(whole, [path]).ppl == pytest.approx(expected_ppl(f"{name}.prune{threshold}", text), rel=1e-6)
+        assert perplexity(whole, path).ppl == pytest.approx(expected_ppl(f"{name}.prune{threshold}", text), rel=1e-6)
 
 
 def context_prob(model: Model, history: Ngram) -> float:

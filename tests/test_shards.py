@@ -98,13 +98,13 @@ def test_adaptation_in_shards_is_that_in_one_piece(seed, order, closed, n, prior
         sets = ["1", "2-1", "3-2"] if sweep else ["2-1"]
         options = {"sigma2": 1.0 if prior else None, "max_iters": 30}
         try:
-            results = list(Adapter(read_arpa(path, quiet=True), [text]).sweep(sets, **options))
+            results = list(Adapter(read_arpa(path, quiet=True), text).sweep(sets, **options))
         except MdiError as error:
             with at_work(Job(_made(folder / "shards"), n_shards=n)), pytest.raises(MdiError, match=str(error)[:20]):
-                list(Adapter(read_arpa(path, quiet=True), [text]).sweep(sets, **options))
+                list(Adapter(read_arpa(path, quiet=True), text).sweep(sets, **options))
             return
         with at_work(Job(_made(folder / "shards"), n_shards=n)):
-            many = Adapter(read_arpa(path, quiet=True), [text])
+            many = Adapter(read_arpa(path, quiet=True), text)
             for mine, theirs in zip(results, many.sweep(sets, **options), strict=True):
                 assert theirs.problem.ngrams() == mine.problem.ngrams()
                 assert theirs.problem.dropped.reasons == mine.problem.dropped.reasons
@@ -238,7 +238,7 @@ def test_a_job_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch: pyte
         with job_folder(str(tmp_path / name), {"same": "job"}) as place, at_work(Job(place, runner, n_shards=shards)):
             model = read_arpa(path, quiet=True)
             worst_sum(model)
-            write_arpa(Adapter(model, [text]).adapt("1", sigma2=1.0, tolerance=1e-9), tmp_path / f"{name}.arpa")
+            write_arpa(Adapter(model, text).adapt("1", sigma2=1.0, tolerance=1e-9), tmp_path / f"{name}.arpa")
 
     attempt("through", Here(), 3)
     with pytest.raises(MdiError, match="stopped"):

@@ -69,7 +69,7 @@ def test_sweep_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     for text, path, ppl in rows:
         model = read_arpa(out.replace("{}", text))
         assert worst_sum(model)[0] < 1e-6
-        assert perplexity(model, [path]).ppl == pytest.approx(float(ppl), rel=1e-5)
+        assert perplexity(model, path).ppl == pytest.approx(float(ppl), rel=1e-5)
         assert json.loads(Path(out.replace("{}", text) + ".json").read_text())["options"]["min_counts"] == text
 
 

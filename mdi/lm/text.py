@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,8 +54,7 @@ def text_sources(text: TextLike) -> list[str | Sentences]:
     """The files or sentences that are meant.
 
     A string or path by itself is a file. Whatever gives strings (a list, a column of a table, an array, a generator) is
-    sentences, of one word or of many; what gives paths is files. A list of words is a sentence too. (Until the next
-    release strings that all name files are these files, with a warning.)
+    sentences, of one word or of many; what gives paths is files. A list of words is a sentence too.
     """
     if isinstance(text, Sentences):
         return [text]
@@ -74,14 +72,6 @@ def text_sources(text: TextLike) -> list[str | Sentences]:
         raise MdiError(
             f"files and sentences in one text, {examples([str(files[0]), lines[0]])}; expected one of the two"
         )
-    if lines and all(isinstance(item, str) and os.path.isfile(item) for item in items):
-        warnings.warn(
-            f"{examples(lines)}: taken as files, since all of these are there. From the next release on a list of "
-            f"strings is sentences in any case: give the files as paths, [Path({lines[0]!r})]",
-            FutureWarning,
-            stacklevel=4,
-        )
-        return list(lines)
     if lines:
         return [Sentences("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))]
     if not files:
