@@ -88,7 +88,7 @@ def test_the_tuned_model_is_never_worse_than_interpolation(more: list[str], tmp_
     assert sum(choice["weights"]) == pytest.approx(1.0)
     model = read_arpa(str(out))
     assert worst_sum(model)[0] < 1e-6
-    assert perplexity(model, [DEVELOPMENT]).ppl == pytest.approx(choice["development_ppl"], rel=1e-5)
+    assert perplexity(model, DEVELOPMENT).ppl == pytest.approx(choice["development_ppl"], rel=1e-5)
     table = [line.split("\t") for line in (tmp_path / "best.arpa.gz.search.tsv").read_text().splitlines()]
     assert len(table) == 11
     assert all(len(row) == len(table[0]) for row in table)
