@@ -124,7 +124,8 @@ class VoskFolder:
         return read_symbols(str(self.words))
 
     def read(self, lm: Path) -> NgramModel:
-        return read_lm(str(lm), None if lm == self.first_pass else str(self.words))
+        """By the table inside it, or that of the folder."""
+        return read_lm(str(lm), str(self.words))
 
     def identity(self) -> dict[str, list]:
         """What a decoding depends on: size and time of the files that a run of this program may have exchanged."""
