@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="without --dev: constrain n-grams seen so often (1; with --recordings 0.5)")  # fmt: skip
     add("--sigma2", default="1", metavar="V[-V-V]", help="without --dev: variance of the prior, or none (1)")
     folders.add_model_arguments(parser)
+    folders.add_weight_arguments(parser)
     add("--ppl", metavar="TEXT", action="append", default=[],
         help="print this text's perplexity before and after; may be repeated (--dev, or the text)")  # fmt: skip
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
@@ -66,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
     args.min_counts = args.min_counts or ("0.5" if args.recordings else "1")
     source = find_vosk_folder(args.model)
+    folders.weight_for(args, source)
     check_new_folder(Path(args.out), source)
     for path in [*texts, *args.ppl, *([args.dev] if args.dev else [])]:
         if path != "-" and not Path(path).is_file():
