@@ -62,7 +62,7 @@ def test_a_part_of_the_background_gives_the_same_to_the_last_bit(
     # some words of the model do not occur in the text, and some of the text's are not in the model
     text = [[w for w in line if w != "w0"] or ["w1"] for line in random_text(rng, n_words + 1, 12)]
     adapter = Adapter(model, write_text(text, folder / "in.txt"))
-    part = active_part(model, adapter.counts.trie)
+    part = active_part(adapter.background, adapter.counts.trie)
     assert is_closed(part.trie)
     assert worst_sum(part)[0] < 1e-12
     thresholds = thresholds if order > 1 else thresholds[0]
