@@ -47,6 +47,14 @@ class Units(NamedTuple):
     n_letters: int
 
 
+class Found(NamedTuple):
+    """Room for pronunciations i, the best first."""
+
+    unit: Array  # int32[i, k]: the units of the best way to cut the word
+    size: Array  # int32[i]: how many these are
+    score: Array  # float64[i]: log of the sum over the ways to cut the word
+
+
 class Agenda(NamedTuple):
     """Hypotheses x of a search by how many letters i they have used."""
 
@@ -242,9 +250,8 @@ def _hypothesis(agenda, to, length, history, phones):
 
 
 @njit(cache=True, nogil=True)
-def search(letters, units, model, beam, width, most, unit, size, score):
-    """The `most` best pronunciations of a word: score[i] is the log of the sum over the ways to cut the word that were
-    found, unit[i, : size[i]] the units of the best of these. Returns how many there are. At each position the `beam`
+def search(letters, units, model, beam, width, found):
+    """Fills `found` with the best pronunciations of a word and returns how many there are. At each position the `beam`
     best hypotheses are extended, of those within `width` of the best one. Hypotheses with the same phones and the same
     history are one: their probabilities are added."""
     n = letters.shape[0]
@@ -279,12 +286,13 @@ def search(letters, units, model, beam, width, most, unit, size, score):
                     if agenda.best[i, t] - cost > agenda.best[to, x]:
                         agenda.best[to, x] = agenda.best[i, t] - cost
                         agenda.parent[to, x], agenda.last[to, x] = t, u
-    return _pronunciations(n, agenda, units, model, most, unit, size, score)
+    return _pronunciations(agenda, units, model, found)
 
 
 @njit(cache=True, nogil=True)
-def _pronunciations(n, agenda, units, model, most, unit, size, score):
+def _pronunciations(agenda, units, model, out):
     """Whole words: hypotheses of the last position with the same phones are one, whatever their history."""
+    n = agenda.count.shape[0] - 1
     count = agenda.count[n]
     total = np.empty(count)
     whole = np.empty(count, np.int64)  # the best hypothesis of each pronunciation
@@ -303,27 +311,27 @@ def _pronunciations(n, agenda, units, model, most, unit, size, score):
             best[y] = agenda.best[n, x] - cost
             whole[y] = x
     kept = 0
-    for y in _best_first(total[:found], most):
-        x, i = whole[y], n
-        size[kept] = 0
+    for y in _best_first(total[:found], out.score.shape[0]):
+        x, i, size = whole[y], n, 0
         while i > 0:
             u = agenda.last[i, x]
-            unit[kept, size[kept]] = u
-            size[kept] += 1
+            out.unit[kept, size] = u
+            size += 1
             x, i = agenda.parent[i, x], i - units.letters[u]
-        unit[kept, : size[kept]] = unit[kept, : size[kept]][::-1].copy()
-        score[kept] = total[y]
+        out.unit[kept, :size] = out.unit[kept, :size][::-1].copy()
+        out.size[kept] = size
+        out.score[kept] = total[y]
         kept += 1
     return kept
 
 
 @njit(cache=True, nogil=True)
-def add_backward(unit, size, word, model, score):
-    """Adds to score[i] the log probability of unit[i] from right to left; word[u] is unit u in that model."""
-    for i in range(unit.shape[0]):
+def add_backward(found, count, word, model):
+    """Adds to the scores the log probability of the units from right to left; word[u] is unit u in that model."""
+    for i in range(count):
         length, history = 1, np.int64(model.trie.as_hist[1][model.bos])
-        for k in range(size[i] - 1, -1, -1):
-            cost, length, history = step(model, length, history, word[unit[i, k]])
-            score[i] -= cost
+        for k in range(found.size[i] - 1, -1, -1):
+            cost, length, history = step(model, length, history, word[found.unit[i, k]])
+            found.score[i] -= cost
         cost, length, history = step(model, length, history, model.eos)
-        score[i] -= cost
+        found.score[i] -= cost

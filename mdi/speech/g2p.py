@@ -22,7 +22,7 @@ import numpy as np
 from mdi.errors import MdiError, examples
 from mdi.files import read_lines, writing
 from mdi.kernels import g2p as kernels
-from mdi.kernels.g2p import Pairs, Table, Units
+from mdi.kernels.g2p import Found, Pairs, Table, Units
 from mdi.lm.model import NgramModel
 from mdi.lm.train import train
 from mdi.lm.trie import Array
@@ -154,18 +154,19 @@ class G2p:
                 letters = self.spell(words[i])
                 if letters is None:
                     continue
-                unit = np.empty((CANDIDATES, len(letters)), np.int32)
-                size, score = np.empty(CANDIDATES, np.int32), np.empty(CANDIDATES)
-                count = kernels.search(letters, units, forward, BEAM, WIDTH, CANDIDATES, unit, size, score)
+                found = Found(
+                    np.empty((CANDIDATES, len(letters)), np.int32), np.empty(CANDIDATES, np.int32), np.empty(CANDIDATES)
+                )
+                count = kernels.search(letters, units, forward, BEAM, WIDTH, found)
                 if not count:
                     continue
-                kernels.add_backward(unit[:count], size, reverse, backward, score)
-                score = 0.5 * score[:count]  # the geometric mean of both
+                kernels.add_backward(found, count, reverse, backward)
+                score = 0.5 * found.score[:count]  # the geometric mean of both
                 p = np.exp(score - score.max())
                 p /= p.sum()
                 for k in np.argsort(-p)[:n].tolist():
-                    found = units.phone[unit[k, : size[k]]].ravel()
-                    phones = tuple(self.phones[x] for x in found.tolist() if x)
+                    numbers = units.phone[found.unit[k, : found.size[k]]].ravel()
+                    phones = tuple(self.phones[x] for x in numbers.tolist() if x)
                     if phones:
                         said[i].append((phones, float(p[k])))
 
