@@ -19,11 +19,13 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from mdi.errors import MdiError
 from mdi.files import check_regular, exchange_folder, read_plain, scratch_folder, writing
-from mdi.fst.formats import read_lm, words_for, write_lm
+from mdi.fst.formats import read_lm, weight_of, words_for, write_lm
+from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight
 from mdi.fst.symbols import DISAMBIGUATION, EPSILON, SymbolTable, read_symbols
 from mdi.lm.model import NgramModel
 from mdi.lm.vocabulary import BOS, EOS, to_bytes, to_str
@@ -131,8 +133,14 @@ class VoskFolder:
     def symbols(self) -> SymbolTable:
         return read_symbols(str(self.words))
 
+    @cached_property
+    def weight(self) -> GraphWeight:
+        """What its models' costs have been multiplied with; it is in the first pass and in rescore/ alike."""
+        return weight_of(str(self.first_pass)) if self.dynamic else UNWEIGHTED
+
     def read(self, lm: Path) -> NgramModel:
-        return read_lm(str(lm), None if lm == self.first_pass else str(self.words))
+        """One of its models, by the table inside it or else that of the folder, without the weight."""
+        return read_lm(str(lm), str(self.words), weight=self.weight)
 
     def identity(self) -> dict[str, list]:
         """What a decoding depends on: size and time of the files that a run of this program may have exchanged."""
@@ -238,12 +246,12 @@ def _link_or_copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def exchange_lm(source: VoskFolder, path: Path, model: NgramModel) -> None:
+def exchange_lm(source: VoskFolder, path: Path, model: NgramModel, weight: GraphWeight = UNWEIGHTED) -> None:
     """Writes a model to its place in a new folder, in the form that libvosk reads there. Words keep the numbers that
     they have in the folder that it is made from."""
     form = {"Gr.fst": "ngram", "G.fst": "fst", "G.carpa": "carpa"}[path.name]
     path.parent.mkdir(exist_ok=True)
-    write_lm(model, str(path), form, str(source.words))
+    write_lm(model, str(path), form, str(source.words), weight=weight)
 
 
 def with_beam(settings: str, beam: float) -> str:
@@ -264,5 +272,5 @@ def changed(
         made, source = VoskFolder(Path(scratch) / "model"), VoskFolder(folder.path.resolve())
         _take_over(source, made, models or (), beam, lambda path, target: target.symlink_to(path))
         for place, model in (models or {}).items():
-            exchange_lm(source, made.path / place, model)
+            exchange_lm(source, made.path / place, model, source.weight)
         yield made
