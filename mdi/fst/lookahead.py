@@ -171,7 +171,9 @@ def to_bytes(fst: LookaheadFst) -> bytes:
     kernels.put_sets(fst.sets.begin, fst.sets.interval, sets)
     out = fst_header("standard", fst.outer.start, fst.outer.n_states, fst.outer.n_arcs, KIND, fst.outer.version,
                      fst.outer.properties) + struct.pack("<i", _ADD_ON)  # fmt: skip
-    out += fst_header("standard", arcs.start, n, arcs.n_arcs, "const", inner.version, inner.properties, None, inner.flags)
+    out += fst_header(
+        "standard", arcs.start, n, arcs.n_arcs, "const", inner.version, inner.properties, None, inner.flags
+    )
     for part in (states, rows):
         padding = -len(out) % ALIGN if inner.version == 1 or inner.flags & IS_ALIGNED else 0
         out += bytes(padding) + part.tobytes()

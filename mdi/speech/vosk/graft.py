@@ -92,7 +92,9 @@ class _Said:
     label: Array
 
 
-def _flat(graph: RecogniserGraph, pronunciations: Mapping[str, Sequence[Sequence[str]]], labels: dict[str, int]) -> _Said:
+def _flat(
+    graph: RecogniserGraph, pronunciations: Mapping[str, Sequence[Sequence[str]]], labels: dict[str, int]
+) -> _Said:
     rows: dict[tuple[int, ...], None] = {}
     for word, ways in pronunciations.items():
         if not ways:
@@ -136,7 +138,9 @@ class Contexts:
         transitions = self.graph.transitions
         own = np.flatnonzero((transitions.phone == phone) & ~transitions.is_loop)
         if not len(own):
-            raise MdiError(f"{self.graph.path}: phone {phone} has no transition-id; expected one. Unpack the model again")
+            raise MdiError(
+                f"{self.graph.path}: phone {phone} has no transition-id; expected one. Unpack the model again"
+            )
         # never in the graph: what it has in common with its other forms
         forms = self.graph.phones.form[self.graph.phones.base[phone]]
         other = transitions.pdf[self.pair[left, forms][self.pair[left, forms] > 0]]
