@@ -36,6 +36,7 @@ EPSILON, DISAMBIGUATION = "<eps>", "#0"
 _POSITIONS = ("begin", "end", "internal", "singleton")
 _BEGIN, _END, _INTERNAL, _SINGLETON = range(4)
 _SIL = 1
+ArcTuple = tuple[int, int, int, float, int]  # source, input and output label, cost, destination
 
 
 @dataclass
@@ -51,9 +52,7 @@ class Toy:
     new: Mapping[str, Sequence[str]] = field(default_factory=dict)  # words with labels after all others
 
     def __post_init__(self) -> None:
-        self.names = sorted(
-            {phone for ways in self.lexicon.values() for way in ways for phone in way.split()} | set("abcd")
-        )
+        self.names = ["a", "b", "c", "d"]
         self.words = [EPSILON, *self.lexicon, DISAMBIGUATION]
         self.labels = {word: i for i, word in enumerate(self.words)}
         self.first_new = len(self.words) + 2  # after final_label and </s>
@@ -77,10 +76,12 @@ class Toy:
 
     # ---- the lexicon as arcs: (state, phone or -disambiguation symbol, word, cost, state)
 
-    def _lexicon_arcs(self) -> list[tuple[int, int, int, float, int]]:
+    def _lexicon_arcs(self) -> list[ArcTuple]:
         start, loop, silence = 0, 1, 2
-        arcs = [(start, 0, 0, HALF, loop), (start, 0, 0, HALF, silence), (silence, _SIL, 0, 0.0, 3), (3, -2, 0, 0.0, loop),
-                (loop, -1, self.labels[DISAMBIGUATION], 0.0, loop)]  # fmt: skip
+        arcs = [
+            (start, 0, 0, HALF, loop), (start, 0, 0, HALF, silence), (silence, _SIL, 0, 0.0, 3),
+            (3, -2, 0, 0.0, loop), (loop, -1, self.labels[DISAMBIGUATION], 0.0, loop),
+        ]  # fmt: skip
         lexicon = {**self.lexicon, **self.new}
         ways = [(word, tuple(self.numbers(way))) for word, all_ways in lexicon.items() for way in all_ways]
         taken: dict[tuple[int, ...], int] = {}
@@ -140,7 +141,7 @@ class Toy:
 
     # ---- arcs as tuples (source, ilabel, olabel, cost, dest), final costs by state, start
 
-    def arcs(self) -> tuple[list[tuple[int, int, int, float, int]], dict[int, float], int]:
+    def arcs(self) -> tuple[list[ArcTuple], dict[int, float], int]:
         fst = self._without_loops()
         plain, final = [], {}
         for s in fst.states():
@@ -160,10 +161,7 @@ class Toy:
                 arcs.append((k, t - 1, 0, HALF, k))
                 more = HALF
                 if self.epsilons:
-                    if (s, 0) in number:
-                        to = number[s, 0]
-                    else:
-                        to = bare.setdefault(s, size + len(bare))
+                    to = number[s, 0] if (s, 0) in number else bare.setdefault(s, size + len(bare))
                     arcs.append((k, 0, 0, HALF, to))
                     continue
             if s in final:
@@ -223,11 +221,8 @@ class Toy:
         if phones:
             rows = [f"{EPSILON} 0", f"SIL {_SIL}"]
             for name, form in self.form.items():
-                rows += (
-                    [f"{name}{'_BEIS'[0] + 'BEIS'[k]} {form[k]}" for k in range(4)]
-                    if self.positions
-                    else [f"{name} {form[0]}"]
-                )
+                rows += [f"{name}_{'BEIS'[k]} {form[k]}" if self.positions else f"{name} {form[k]}" for k in range(4)]
+            rows = list(dict.fromkeys(rows))
             (folder / "graph" / "phones.txt").write_text("\n".join(rows) + "\n")
         table = folder / "words.tmp"
         rows = [f"{word} {i}" for word, i in self.labels.items()]
@@ -246,9 +241,7 @@ class Toy:
         return folder
 
 
-def lookahead_bytes(
-    arcs: list[tuple[int, int, int, float, int]], final: dict[int, float], start: int, n_labels: int
-) -> bytes:
+def lookahead_bytes(arcs: list[ArcTuple], final: dict[int, float], start: int, n_labels: int) -> bytes:
     """An olabel_lookahead FST, by its description. final_label: n_labels."""
     n = 1 + max([start, *final, *(max(a[0], a[4]) for a in arcs)])
     arcs = sorted(arcs, key=lambda a: (a[0], a[2]))
@@ -279,9 +272,7 @@ def lookahead_bytes(
     return data
 
 
-def reachable(
-    arcs: list[tuple[int, int, int, float, int]], final: dict[int, float], n: int, final_label: int
-) -> list[set[int]]:
+def reachable(arcs: list[ArcTuple], final: dict[int, float], n: int, final_label: int) -> list[set[int]]:
     """The labels that can come first from each state, by the definition: until nothing changes."""
     sets: list[set[int]] = [{final_label} if s in final else set() for s in range(n)]
     for s, _, o, _, _ in arcs:
@@ -297,7 +288,7 @@ def reachable(
     return sets
 
 
-def arcs_of(fst: Any) -> tuple[list[tuple[int, int, int, float, int]], dict[int, float], int]:
+def arcs_of(fst: Any) -> tuple[list[ArcTuple], dict[int, float], int]:
     """The arcs of an mdi.fst.openfst.Arcs as tuples."""
     columns = (fst.source, fst.ilabel, fst.olabel, fst.weight[:, 0], fst.dest)
     final = {s: float(w) for s, w in enumerate(fst.final[:, 0]) if math.isfinite(w)}

@@ -140,7 +140,7 @@ def _int32s(data: bytes, at: int, n: int) -> Array:
 def _check(arcs: Arcs, final_label: int) -> None:
     if arcs.start < 0 or not arcs.n_states:
         raise ValueError("no start")
-    if arcs.n_arcs and min(arcs.ilabel.min(), arcs.olabel.min()) < 0 or not 0 < final_label < 2**31 - 1:
+    if (arcs.n_arcs and min(arcs.ilabel.min(), arcs.olabel.min()) < 0) or not 0 < final_label < 2**31 - 1:
         raise ValueError("a negative label")
     same = np.diff(arcs.source) == 0
     if (np.diff(arcs.olabel.astype(np.int64))[same] < 0).any():

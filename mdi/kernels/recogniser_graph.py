@@ -11,9 +11,9 @@ TOO_LONG, TOO_MANY, TWO_WORDS, NO_WORD = -1, -2, -3, -4
 @njit(cache=True, nogil=True)
 def read_out(graph, start, ends, phone, most, out):
     """All paths from a word boundary, `start`, to where a word ends that say a word: (how many, how many phones in
-    all), or (what is wrong, the state). `graph`: begin, ilabel, olabel, weight, dest. `phone`: by input label, 0 for what is no
-    phone, -1 for loops, which are left out. Fills `out`, where it has room: word, cost, end state, begin of its phones
-    and the phones."""
+    all), or (what is wrong, the state). `graph`: begin, ilabel, olabel, weight, dest. `phone`: by input label, 0 for
+    what is no phone, -1 for loops, which are left out. Fills `out`, where it has room: word, cost, end state, begin of
+    its phones and the phones."""
     begin, ilabel, olabel, weight, dest = graph
     words, costs, last, first, phones = out
     depth_of = np.int64(most)

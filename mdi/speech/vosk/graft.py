@@ -64,8 +64,8 @@ class _Parts:
 def add_words(
     graph: RecogniserGraph, pronunciations: Mapping[str, Sequence[Sequence[str]]], first_label: int
 ) -> Grafted:
-    """The graph with these words, which get labels from `first_label` on, in the order of `pronunciations`. Intervals of
-    labels are few where that is the order of their sounds: see `by_sound`."""
+    """The graph with these words, which get labels from `first_label` on, in the order of `pronunciations`. There
+    are few intervals of labels where that is the order of their sounds: see `by_sound`."""
     labels = {word: first_label + i for i, word in enumerate(pronunciations)}
     if not labels:
         return Grafted(graph.fst, {}, {})
@@ -123,9 +123,9 @@ class Contexts:
     def __call__(self, left: Array, phone: Array) -> Array:
         missing = np.flatnonzero(self.pair[left, phone] == 0)
         pairs, count = np.unique(np.stack([left[missing], phone[missing]]), axis=1, return_counts=True)
-        for l, p, n in zip(*pairs.tolist(), count.tolist(), strict=True):
-            self.guessed[l, p] = self.guessed.get((l, p), 0) + n
-            self.pair[l, p] = self._guess(l, p)
+        for before, here, n in zip(*pairs.tolist(), count.tolist(), strict=True):
+            self.guessed[before, here] = self.guessed.get((before, here), 0) + n
+            self.pair[before, here] = self._guess(before, here)
         return self.pair[left, phone]
 
     def _guess(self, left: int, phone: int) -> int:
@@ -178,10 +178,10 @@ class _Graft:
         rows = np.flatnonzero(self.last > 0)
         self.at[rows, self.last[rows]] = self.ends(self.tid[rows, self.last[rows]])
         for back in range(1, int(self.last.max())):
-            k = self.last - back
-            rows = np.flatnonzero((k >= 1) & (k >= self.says))
+            here = self.last - back
+            rows = np.flatnonzero((here >= 1) & (here >= self.says))
             if len(rows):
-                self.at[rows, k[rows]] = self._tails(self.tid[rows, k[rows]], rows, k[rows] + 1)
+                self.at[rows, here[rows]] = self._tails(self.tid[rows, here[rows]], rows, here[rows] + 1)
         for k in range(1, int(self.last.max())):
             rows = np.flatnonzero((k < self.last) & (k < self.says))
             _, example, which = np.unique(self.prefix[rows, k], return_index=True, return_inverse=True)

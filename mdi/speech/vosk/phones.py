@@ -1,8 +1,8 @@
 """The phones of a Vosk folder: their names and, where they depend on the position in the word, their forms.
 
 Kaldi numbers the four forms of a phone one after the other, those for a word's begin, end, inside and for a word of one
-phone, as graph/phones/word_boundary.int says. Names are in graph/phones.txt, AH_B 14; most folders lack it, or have that of
-another model, and phones are called p1, p2 and so on, in the order of their numbers.
+phone, as graph/phones/word_boundary.int says. Names are in graph/phones.txt, AH_B 14; most folders lack it, or have
+that of another model, and phones are called p1, p2 and so on, in the order of their numbers.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read_phones(graph: Path, word_boundary: Path, numbers: Array) -> Phones:
     names = {i: name for name, i in _table(graph / "phones.txt") if not name.startswith(("#", "<eps>"))}
     if not names.keys() >= set(numbers.tolist()):
         names = {}  # the table of another model
-    position = {i: text for i, text in ((int(a), b) for a, b in _rows(word_boundary))} if word_boundary.exists() else {}
+    position = {int(number): text for number, text in _rows(word_boundary)} if word_boundary.exists() else {}
     for number, text in position.items():
         if text not in (NONWORD, *POSITIONS):
             raise MdiError(f"{word_boundary}: '{number} {text}'; expected {NONWORD}, {', '.join(POSITIONS)}")

@@ -120,7 +120,7 @@ class RecogniserGraph:
 
     @cached_property
     def _silence(self) -> Array:
-        """bool, by arc: of a phone that leads from the start or a boundary to a boundary without a word, and says none."""
+        """bool, by arc: it says no word, and its phone leads from the start or a boundary to a boundary without one."""
         arcs = self.fst.arcs
         no_word = (self.phone_of[arcs.ilabel] > 0) & (arcs.olabel == 0)
         between = self.boundary.copy()
@@ -321,10 +321,7 @@ def _pairs(path: str, fst: LookaheadFst, transitions: TransitionModel, left: tup
     here = transitions.phone[tid]
     table[before, here] = tid
     if (odd := table[before, here] != tid).any():
-        l, p = int(before[odd][0]), int(here[odd][0])
-        several = len(np.unique(tid[(before == l) & (here == p)]))
-        raise _refused(
-            path, f"phone {p} after phone {l} has {several} transition-ids: more context than one phone to the left",
-            "one",
-        )  # fmt: skip
+        first, second = int(before[odd][0]), int(here[odd][0])
+        several = len(np.unique(tid[(before == first) & (here == second)]))
+        raise _refused(path, f"phone {second} after phone {first} has {several} transition-ids", "one: no more context")
     return table
