@@ -46,26 +46,24 @@ def arc_shares(source, dest, loglike, n_states):
 
 
 @njit(cache=True, nogil=True)
-def statistics(into, source, dest, word, share, n_states, reference, gamma):
+def statistics(source, dest, word, share, n_states, reference, gamma):
     """Adds to gamma[q, w] the share of the paths that have the word of index w against word q of `reference`, and
-    returns the expected errors. `into` are the arcs by ascending destination, `word` their labels as indices (0 is no
-    word); the last state is the only end."""
+    returns the expected errors. Arcs by ascending destination; `word`: their labels as indices (0 is no word); the last
+    state is the only end."""
     n_reference = reference.shape[0]
     alpha = np.zeros((n_states, n_reference + 1))
     through = np.empty(n_reference + 1)
     back = np.zeros(n_reference + 1, np.int8)
     for q in range(1, n_reference + 1):
         alpha[0, q] = alpha[0, q - 1] + (1.0 if reference[q - 1] != 0 else 0.0)
-    for i in range(into.shape[0]):
-        a = into[i]
+    for a in range(source.shape[0]):
         _aligned(alpha[source[a]], word[a], reference, through, back)
         for q in range(n_reference + 1):
             alpha[dest[a], q] += share[a] * through[q]
     beta = np.zeros((n_states, n_reference + 1))
     beta[n_states - 1, n_reference] = 1.0
     part = np.empty(n_reference + 1)
-    for i in range(into.shape[0] - 1, -1, -1):
-        a = into[i]
+    for a in range(source.shape[0] - 1, -1, -1):
         s, d = source[a], dest[a]
         _aligned(alpha[s], word[a], reference, through, back)
         part[:] = 0.0

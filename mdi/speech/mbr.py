@@ -55,14 +55,15 @@ def minimum_risk(lattice: Lattice, lm_weight: float, penalty: float = 0.0, decod
     known, word = np.unique(np.concatenate([[0], label]), return_inverse=True)
     word = word[1:]
     share = kernels.arc_shares(source, dest, -cost, n)
-    into = np.argsort(dest, kind="stable")
+    by_end = np.argsort(dest, kind="stable")
+    ordered = (source[by_end], dest[by_end], word[by_end], share[by_end])
     reference = np.searchsorted(known, best_path(lattice, lm_weight, penalty).words)
 
     def against(words: Array) -> tuple[Array, Array, float]:
         """(nothing, r_1, nothing, r_2 ...; gamma, with Kaldi's 32 bits, so that equals are equal; expected errors)"""
         places, gamma = np.zeros(1 + 2 * len(words), np.int64), np.zeros((1 + 2 * len(words), len(known)))
         places[1::2] = words
-        risk = kernels.statistics(into, source, dest, word, share, n, places, gamma)
+        risk = kernels.statistics(*ordered, n, places, gamma)
         return places, gamma.astype(np.float32), float(risk)
 
     for _ in range(_MOST_ITERATIONS):
