@@ -27,7 +27,8 @@ def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str 
         yield None
         return
     from mdi.cluster import connected
-    from mdi.lm.shards import PROGRAM, Job, at_work, job_folder, source_of
+    from mdi.lm.shards import PROGRAM, Job, at_work, job_folder
+    from mdi.record import source_of
 
     if args.shards is not None:
         check_positive("shards", args.shards)
@@ -53,16 +54,4 @@ def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str 
 
 
 # Options that may change between tries.
-_FREE = ("cluster", "threads", "verbose", "estimate", "memory", "shards_dir")
-
-
-def same_settings(record: Path, settings: dict[str, Any], holds: str) -> None:
-    """Keeps what a job in a folder was begun with; refuses to go on with anything else."""
-    import json
-
-    from mdi.files import read_json, writing
-
-    if record.exists() and read_json(record) != settings:
-        raise MdiError(f"{record.parent}: holds {holds}; remove the folder or name another one")
-    with writing(str(record)) as stream:
-        stream.write(json.dumps(settings).encode())
+_FREE = ("cluster", "threads", "verbose", "memory", "shards_dir")
