@@ -109,6 +109,7 @@ def _adapt_folder(
     content: dict[str, Any], started: float,
 ) -> int:  # fmt: skip
     """OUT_DIR with models adapted to the texts and to what was recognised."""
+    from mdi.lm.normalise import scaled_to_one
     from mdi.lm.perplexity import perplexity
 
     adapted_from, unchanged = plan
@@ -120,8 +121,9 @@ def _adapt_folder(
     for place, path in adapted_from.items():
         own = source.read(path) if source.path in path.parents else folders.read_for(str(path), source)
         say(f"{path}: {' / '.join(f'{n:,}' for n in own.trie.counts)} n-grams")
+        own = scaled_to_one(str(path), own)
         unknown = unknown or (_unknown_words(texts, own) if texts else [])
-        made, model_fields, good = _adapted(args, str(path), f"{args.out}/{place}", own, texts, recognised)
+        made, model_fields, good = _adapted(args, f"{args.out}/{place}", own, texts, recognised)
         converged &= good
         before = {text: perplexity(own, text) for text in reported}
         after = {text: perplexity(made, text) for text in reported}
@@ -195,15 +197,13 @@ def _counts(args: argparse.Namespace, own: NgramModel, texts: list[str], recogni
 
 
 def _adapted(
-    args: argparse.Namespace, path: str, out: str, own: NgramModel, texts: list[str], recognised: list[Recognised]
+    args: argparse.Namespace, out: str, own: NgramModel, texts: list[str], recognised: list[Recognised]
 ) -> tuple[NgramModel, dict[str, Any], bool]:
     """(the model, fields for the certificate, whether it converged)"""
     from mdi.adaptation.adapter import adapt
     from mdi.adaptation.tune import tune
-    from mdi.lm.normalise import check_normalised
     from mdi.saving import checked_fields, sum_fields
 
-    check_normalised(path, own)
     sources = _counts(args, own, texts, recognised) if recognised else list(map(Path, texts))
     if args.dev:
         tuned = tune(own, sources, args.dev, max_order=own.order, max_settings=args.max_settings, threads=args.threads)
