@@ -18,9 +18,8 @@ import mdi.lm.arpa
 from mdi.adaptation.adapted import adapted_model, apply
 from mdi.adaptation.constraints import as_trie
 from mdi.adaptation.dual import Dual
-from mdi.errors import MdiError
 from mdi.lm.arpa import read_arpa
-from mdi.lm.model import NgramModel, extend
+from mdi.lm.model import extend
 
 
 @settings(max_examples=25, deadline=None)

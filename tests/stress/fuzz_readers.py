@@ -378,8 +378,8 @@ def _sclite() -> bytes:
 
 def _records(folder: Path) -> dict[str, Reader]:
     from mdi.commands.check import _certificate
-    from mdi.commands.jobs import same_settings
     from mdi.lm.shards import job_folder
+    from mdi.record import go_on
     from mdi.speech.score import best_point
     from mdi.speech.vosk.folder import LATTICE_BEAM, VoskFolder, with_option
     from mdi.speech.vosk.results import read_results
@@ -448,7 +448,7 @@ def _records(folder: Path) -> dict[str, Reader]:
     score = folder / "scored"
     return {
         "certificate": at(Path(f"{model}.json"), certificate, folder / "trained.json"),
-        "record": at(record, lambda: same_settings(record, settings, "others")),
+        "record": at(record, lambda: go_on(record, settings, "others")),
         "job": at(job / "job.json", begun),
         "vosk-results": at(decoded / "results.1.jsonl", lambda: read_results(decoded)),
         "vosk-conf": at(vosk / "mfcc.conf", beam),
