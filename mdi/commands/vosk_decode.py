@@ -18,9 +18,9 @@ import os
 from pathlib import Path
 
 from mdi.commands import vosk_folders as folders
-from mdi.commands.jobs import same_settings
 from mdi.errors import MdiError, examples
 from mdi.progress import say
+from mdi.record import go_on
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     if not read_results(out):  # nothing was decoded: there is nothing that other settings could spoil
         (out / "decode.json").unlink(missing_ok=True)
     holds = "a decoding with another model, --n-best, --lattice-beam, --dither or --delta"
-    same_settings(out / "decode.json", settings, holds)
+    go_on(out / "decode.json", settings, holds)
     models = folders.own_adapted(args, source, folders.plan_of(source)) if args.delta else {}
     with changed(source, args.lattice_beam, models, args.dither) as folder:
         done = decode_missing(
