@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdi.commands.inputs import read_history, read_in_domain, read_model, sizes, text_fields, warn_of_unknown
+from mdi.commands.inputs import read_history, read_in_domain, read_model, text_fields, warn_of_unknown
 from mdi.commands.jobs import sharding
 from mdi.commands.options import (
     add_adaptation_arguments,
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     set_verbose(args.verbose)
     if len(args.files) != (3 if args.counts else 4):
         raise MdiError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")
-    background_path, *texts, _, out = args.files
+    background_path, *_, out = args.files
     check_options(args)
     if bool(args.dev_lattices) != bool(args.dev_recordings):
         raise MdiError("--dev-lattices and --dev-recordings; expected both, or neither")
@@ -79,12 +79,6 @@ def run(args: argparse.Namespace) -> int:
     searched = (f"{out}.search.tsv", f"{out}.search.svg")
     check_model_output(out, args, [background_path, *args.mix_with])
     check_outputs(args, out, beside=searched)
-    if args.estimate:
-        from mdi.cost import tune_cost
-
-        ngrams, words = sizes(background_path, texts)
-        print(f"{ngrams:,.0f} n-grams, {words:,.0f} words: {tune_cost(ngrams, words, args.max_settings)} at most")
-        return 0
     with sharding(args, out, [*args.files[:-1], *args.mix_with, *filter(None, [args.counts])], args.memory):
         return _tune(args, started)
 
@@ -114,7 +108,7 @@ def _tune(args: argparse.Namespace, started: float) -> int:
         min_counts=args.min_counts.split(",") if args.min_counts else None,
         sigma2=[parse_variances(part) for part in args.sigma2.split(",")] if args.sigma2 else None,
         sets=args.sets.split(",") if args.sets else [], max_settings=args.max_settings, targets=args.targets,
-        history=read_history(args), oov=args.oov, settings=SolverSettings(args.tolerance, args.max_iters),
+        history=read_history(args), new_words=args.new_words, settings=SolverSettings(args.tolerance, args.max_iters),
         threads=args.threads, report=watch, lists=_lists(args, background) if args.dev_lattices else None,
     )  # fmt: skip
     bar.close()
