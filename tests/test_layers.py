@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent / "mdi"
-BASE = {"errors", "files", "progress", "certificate", "charts", "cost", "cluster", "memory", "process", "room"}
+BASE = {"errors", "files", "progress", "certificate", "charts", "cluster", "memory", "process", "record", "room"}
 BASE |= {"threads", ""}
 # package: what it may import, beside itself and the base
 ALLOWED = {
