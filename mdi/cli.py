@@ -46,7 +46,7 @@ VERBS = {
 OLD_VERBS = {"deltas": "list-deltas", "recordings": "adapt-recordings"}
 
 # Modules of the optional dependencies and who brings them: decoding and scoring need them, language models not.
-EXTRA_OF = {"kaldialign": "speech", "soundfile": "vosk", "soxr": "vosk", "vosk": "vosk"} | dict.fromkeys(
+EXTRA_OF = {"kaldialign": "speech", "soundfile": "vosk", "vosk": "vosk"} | dict.fromkeys(
     ("dask", "distributed", "dask_jobqueue"), "cluster"
 )
 
