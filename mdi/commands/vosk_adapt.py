@@ -9,6 +9,10 @@ recognise, unknown_words.txt. Of MODEL_DIR it has what libvosk reads: large file
 --recordings: no transcripts are needed. DATA_DIR is decoded, the model is adapted to expected counts of what was
 recognised (words with their confidences, or --n-best), beside TEXT if there is some, and DATA_DIR is decoded again.
 OUT_DIR.decoded/ has both decodings, before/ and after/; where DATA_DIR has references, they are scored and compared.
+
+--lm-weight and --word-penalty go into the graph's costs, for libvosk, whose LM weight cannot be chosen.
+--dev-recordings chooses both on recordings with transcripts: by n-best lists, then by decoding at what they ask for and
+half-way to it.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdi.commands import vosk_decode
+from mdi.commands import vosk_decode, vosk_weight
 from mdi.commands import vosk_folders as folders
 from mdi.commands.options import parse_variances
 from mdi.commands.outputs import report_result
@@ -47,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sigma2", default="1", metavar="V[-V-V]", help="without --dev: variance of the prior, or none (1)")
     folders.add_model_arguments(parser)
     folders.add_weight_arguments(parser)
+    vosk_weight.add_argument(parser)
     add("--ppl", metavar="TEXT", action="append", default=[],
         help="print this text's perplexity before and after; may be repeated (--dev, or the text)")  # fmt: skip
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
@@ -60,14 +65,15 @@ def run(args: argparse.Namespace) -> int:
     started = time.monotonic()
     set_verbose(False)
     folders.check_options(args)
-    if args.recordings and args.dev:
-        raise MdiError("--recordings and --dev; expected either")
+    if args.recordings and (args.dev or args.dev_recordings):
+        raise MdiError("--recordings and --dev or --dev-recordings; expected either")
     texts = args.texts
     if not texts and not args.recordings:
         raise MdiError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
     args.min_counts = args.min_counts or ("0.5" if args.recordings else "1")
     source = find_vosk_folder(args.model)
     folders.weight_for(args, source)
+    vosk_weight.check(args, source)
     check_new_folder(Path(args.out), source)
     for path in [*texts, *args.ppl, *([args.dev] if args.dev else [])]:
         if path != "-" and not Path(path).is_file():
@@ -76,7 +82,10 @@ def run(args: argparse.Namespace) -> int:
     options = {name: getattr(args, name) for name in ("min_counts", "sigma2", "max_settings", "count_weight", "n_best")}
     content = {"in_domain": texts, "development": args.dev, "recordings": args.recordings, "options": options}
     if not args.recordings:
-        return _adapt_folder(args, source, plan, texts, [], content, started)
+        code = _adapt_folder(args, source, plan, texts, [], content, started)
+        if args.dev_recordings:
+            vosk_weight.choose_weight(args)
+        return code
     _decoded(args, args.model, "before")
     return _adapt_to_itself(args, source, plan, texts, content, started)
 
