@@ -55,7 +55,7 @@ Line = tuple[Utterance, list[str]]
 
 def spoken_words(text: str) -> list[str]:
     """In lower case, without punctuation, numbers in words; without noises in brackets and signs that nobody says."""
-    from normalize_text import sentences
+    from mdi.spoken.english import sentences
 
     text = re.sub(r"<[^>]*>|\([^)]*\)|[@#&$^_]", " ", text)
     return [word for sentence in sentences(text, split=False) for word in sentence]
