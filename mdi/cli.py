@@ -44,9 +44,13 @@ VERBS = {
 OLD_VERBS = {"deltas": "list-deltas", "recordings": "adapt-recordings"}
 
 # Modules of the optional dependencies and who brings them: decoding and scoring need them, language models not.
-EXTRA_OF = {"kaldialign": "speech", "kaldiio": "vosk", "soundfile": "vosk", "vosk": "vosk"} | dict.fromkeys(
-    ("dask", "distributed", "dask_jobqueue"), "cluster"
-)
+EXTRA_OF = {
+    "kaldialign": "speech",
+    "kaldiio": "vosk",
+    "num2words": "text",
+    "soundfile": "vosk",
+    "vosk": "vosk",
+} | dict.fromkeys(("dask", "distributed", "dask_jobqueue"), "cluster")
 
 
 def _parser(

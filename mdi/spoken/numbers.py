@@ -10,6 +10,8 @@ from importlib.util import find_spec
 # 31, 1.000, 1,000.5: signs between digits belong to the number
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _THOUSANDS = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
+# Languages that write 1,000.5; all others 1.000,5.
+_DECIMAL_POINT = {"en", "he", "ja", "ko", "th"}
 # Numbers whose words tell languages apart.
 _TOLD_BY = (*range(2, 21), 30, 40, 50, 100)
 # A vocabulary of a language has at least this share of these words.
@@ -36,7 +38,8 @@ def in_words(number: str, language: str) -> tuple[str, ...]:
     from num2words import num2words
 
     plain, (whole, *_) = number.replace(",", "."), number.replace(",", ".").split(".")
-    if _THOUSANDS.fullmatch(number) and (plain.count(".") > 1 or len(plain) > 5 or language == "en"):
+    grouped = _THOUSANDS.fullmatch(number)
+    if grouped and (plain.count(".") > 1 or (grouped[1] == ",") == (language in _DECIMAL_POINT)):
         plain = plain.replace(".", "")
     digits = plain.replace(".", "")
     alone = len(digits) > 15 or plain.count(".") > 1 or (len(whole) > 1 and whole[0] == "0")  # read digit by digit

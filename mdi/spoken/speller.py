@@ -28,8 +28,10 @@ _SIGNS = str.maketrans({**english.SIGNS})
 _HTML = re.compile(r"</?(?:br|p|i|b|u|a|em|strong|div|span|li|ul|ol|hr|h\d|td|tr|table|blockquote)\b[^<>]*>", re.I)
 _ADDRESS = re.compile(r"(?:[a-z][a-z+.-]*://|www\.)\S+|\S+@\S+\.\w+", re.IGNORECASE)
 _MARKER = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
+_NO_BLANK = re.compile(r"(?<=\d)([.,;:!?])(?=[^\W\d_])")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\u00a0\u202f\u2009](?=\d{3}(?!\d))")
-_DIGITS = re.compile(rf"[^\s\U000F0000-\U0010FFFD{UNSPACED}]*\d[^\s\U000F0000-\U0010FFFD{UNSPACED}]*")
+_PRIVATE = re.compile("([\U000f0000-\U0010ffff])")
+_DIGITS = re.compile(rf"[^\s\U000f0000-\U0010ffff{UNSPACED}]*\d[^\s\U000f0000-\U0010ffff{UNSPACED}]*")
 _SCRIPTS = re.compile(f"([{UNSPACED}]+)")
 # Planes for private use, of which nothing is ever said: the second stands for words with a capital.
 _HELD, _CAPITAL, _MOST_HELD = 0xF0000, 0x100000, 0xFFFD
@@ -164,7 +166,7 @@ class Speller:
                 yield tokens
             return
         held: list[str] = []
-        text = _HTML.sub(" ", _BETWEEN_DIGITS.sub("", re.sub("[\U000f0000-\U000ffffd]", " ", text)))
+        text = _HTML.sub(" ", _BETWEEN_DIGITS.sub("", _PRIVATE.sub(" ", text)))
         text = " ".join(self._held(token, held) for token in text.split()).translate(_TYPOGRAPHY)
         reads = self.language == "en" and numbers.available()
         if reads:
@@ -173,10 +175,10 @@ class Speller:
             if reads:
                 sentence = english.read_out(sentence.translate(_SIGNS))
             else:
-                sentence = _DIGITS.sub(lambda match: self._number(match[0], held), sentence)
+                sentence = _DIGITS.sub(lambda match: self._number(match[0], held), _NO_BLANK.sub(r"\1 ", sentence))
             words: list[str] = []
             for token in sentence.translate(_SILENCE).split():
-                for piece in re.split("([\U000f0000-\U000ffffd])", token):
+                for piece in _PRIVATE.split(token):
                     if piece and ord(piece[0]) >= _HELD:
                         words += held[ord(piece) & 0xFFFF].split()
                     elif piece:

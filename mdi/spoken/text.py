@@ -52,15 +52,16 @@ class Spoken:
         unsaid = Counter({word: k for word, k in self.after.items() if word not in known and not sayable(word)})
         if unsaid:
             why = "" if self.known.language else "; --language tells which language numbers are read in"
+            more = f" and {len(unsaid) - 5:,} more" if len(unsaid) > 5 else ""
             listed = ", ".join(f"'{word}' {k}" for word, k in unsaid.most_common(5))
-            lines.append(f"{self.text}: {unsaid.total():,} of them cannot be read out, and are no words: {listed}{why}")
+            lines.append(f"{self.text}: tokens that cannot be read out, and are no words: {listed}{more}{why}")
         return lines
 
     def _examples(self) -> list[str]:
         """The commonest of each kind of change."""
         best: dict[int, str] = {}
         for word, _ in self.before.most_common():
-            if word in self.changed:
+            if self.changed.get(word):
                 best.setdefault(_kind(word), word)
         return [best[kind] for kind in sorted(best)]
 
