@@ -228,7 +228,7 @@ def test_what_is_fine_is_the_file_itself(english, tmp_path):
 def test_bytes_of_another_encoding_are_refused(english, tmp_path):
     path = tmp_path / "text"
     path.write_bytes("Ещё раз, put it on".encode("cp1251"))
-    with pytest.raises(MdiError, match="neither UTF-8 nor.*iconv"):
+    with pytest.raises(MdiError, match="neither UTF-8 nor"):
         spoken_text(str(path), english)
     latin = Speller(["caf\udce9", "put"])  # a vocabulary in Latin-1
     path.write_bytes(b"put caf\xe9\n")
