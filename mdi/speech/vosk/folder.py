@@ -77,6 +77,14 @@ class VoskFolder:
         return (self.graph / "HCLr.fst").exists()
 
     @property
+    def acoustic(self) -> Path:
+        return self.path / "am" / "final.mdl" if self.newer else self.path / "final.mdl"
+
+    @property
+    def word_boundary(self) -> Path:
+        return self.graph / "phones" / "word_boundary.int" if self.newer else self.graph / "word_boundary.int"
+
+    @property
     def first_pass(self) -> Path:
         """The model that decodes; only a dynamic graph has it as a file of its own."""
         return self.graph / "Gr.fst"
