@@ -15,15 +15,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
-from mdi.commands.inputs import (
-    read_history,
-    read_in_domain,
-    read_model,
-    sizes,
-    spoken_texts,
-    text_fields,
-    warn_of_unknown,
-)
+from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields, warn_of_unknown
 from mdi.commands.jobs import sharding
 from mdi.commands.options import (
     add_adaptation_arguments,
@@ -69,19 +61,13 @@ def run(args: argparse.Namespace) -> int:
     set_verbose(args.verbose)
     if len(args.files) != (3 if args.counts else 4):
         raise MdiError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")
-    background_path, *texts, _, out = args.files
+    background_path, *_, out = args.files
     check_options(args)
     if out == "-":
         raise MdiError("expected a file as output")
     searched = (f"{out}.search.tsv", f"{out}.search.svg")
     check_model_output(out, args, [background_path, *args.mix_with])
     check_outputs(args, out, beside=searched)
-    if args.estimate:
-        from mdi.cost import tune_cost
-
-        ngrams, words = sizes(background_path, texts)
-        print(f"{ngrams:,.0f} n-grams, {words:,.0f} words: {tune_cost(ngrams, words, args.max_settings)} at most")
-        return 0
     with sharding(args, out, [*args.files[:-1], *args.mix_with, *filter(None, [args.counts])], args.memory):
         return _tune(args, started)
 

@@ -16,9 +16,9 @@ import os
 from pathlib import Path
 
 from mdi.commands import vosk_folders as folders
-from mdi.commands.jobs import same_settings
 from mdi.errors import MdiError
 from mdi.progress import say
+from mdi.record import go_on
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
         settings["deltas"] = sorted(zlib.crc32(read_bytes(path)) for path in args.delta)
     if not read_results(out):  # nothing was decoded: there is nothing that other settings could spoil
         (out / "decode.json").unlink(missing_ok=True)
-    same_settings(
+    go_on(
         out / "decode.json",
         settings,
         "a decoding with another model, data, --n-best, --lattice-beam, --dither or --delta",
