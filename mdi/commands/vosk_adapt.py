@@ -70,8 +70,9 @@ def run(args: argparse.Namespace) -> int:
     started = time.monotonic()
     set_verbose(False)
     folders.check_options(args)
-    if args.recordings and (args.dev or args.dev_recordings):
-        raise MdiError("--recordings and --dev or --dev-recordings; expected either")
+    for name in ("dev", "dev_recordings"):
+        if args.recordings and getattr(args, name):
+            raise MdiError(f"--recordings and --{name.replace('_', '-')}; expected either")
     texts = args.texts
     if not texts and not args.recordings:
         raise MdiError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
