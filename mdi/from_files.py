@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from mdi.fst.formats import load
@@ -21,6 +21,7 @@ def perplexity(
     text: TextLike,
     *,
     oov: str = "map",
+    words: Iterable[str] | None = None,
     each: Callable[[Sentence], None] | None = None,
 ) -> Perplexity:
     """Perplexity of a text under a model.
@@ -34,6 +35,8 @@ def perplexity(
     oov
         Words outside the vocabulary are scored as <unk> where the model has one ("map"), skipped ("drop"), or an error
         ("error").
+    words
+        Words whose perplexity is wanted by itself, too: `.ppl_listed` of `.listed` tokens.
     each
         Called with every sentence.
 
@@ -42,7 +45,7 @@ def perplexity(
     Perplexity
         `.ppl` and `.ppl1` as SRILM has them, `.ppl_without_oov` as KenLM has it, and what they were computed from.
     """
-    return of_models.perplexity(_loaded(model), text, oov=oov, each=each)
+    return of_models.perplexity(_loaded(model), text, oov=oov, words=words, each=each)
 
 
 def word_table(model: NgramModel | str | os.PathLike, text: TextLike, *, oov: str = "map") -> pandas.DataFrame:

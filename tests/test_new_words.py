@@ -101,20 +101,24 @@ def test_no_words_and_wrong_ones():
 
 
 def test_the_estimate():
-    """24 tokens with </s>: yak 3 times, gnu 3 times, lone once; too few words for an estimate of d, which is 1/2."""
+    """n = 7 of 25 tokens are new words, of T = 3 types: yak 3 times, gnu 3 times, lone once. On average over the text's
+    histories, spelled out, the background then expects c / (n + T) n / N of each."""
     model = mdi.read_arpa(BACKGROUND)
-    counts = count_with_new_words(TEXT, model.vocab, 3, "add")
-    new = estimated(counts, model)
+    new = estimated(count_with_new_words(TEXT, model.vocab, 3, "add"), model)
     assert new is not None
     assert new.words == ["yak", "gnu", "lone"]
-    events = sum(len(line.split()) + 1 for line in TEXT)
-    np.testing.assert_allclose(new.p, np.array([2.5, 2.5, 0.5]) / events)
-    assert new.unk == pytest.approx(1.5 / events)
-    # once seen once: d from n_1 = 12 and n_2 = 3 is 12 / 18
-    text = [f"w000 once{i}" for i in range(12)] + [f"twice{i} w001 twice{i}" for i in range(3)]
-    found = estimated(count_with_new_words(text, model.vocab, 2, "add"), model)
-    assert found is not None
-    np.testing.assert_allclose(found.p[[0, -1]] * (12 * 3 + 3 * 4), [1 / 3, 4 / 3])
+    assert new.unk == pytest.approx(3 / 10 * 7 / 25)
+    spelled, histories = dictionary(model), oracle.text_histories([line.split() for line in TEXT], 3)
+    backs_off = sum(mass * product_of_weights(spelled, h) for h, mass in histories.items())
+    np.testing.assert_allclose(new.p * backs_off, np.array([3, 3, 1]) / 10 * 7 / 25)
+    # words of a list that were not seen share what is still to come
+    listed = estimated(count_with_new_words(TEXT, model.vocab, 3, ["gnu", "emu", "cow"]), model)
+    assert listed is not None
+    assert listed.p[1] == listed.p[2] == pytest.approx(listed.p[0] / 3 / 2)
+
+
+def product_of_weights(model: oracle.Model, history: oracle.Ngram) -> float:
+    return math.prod(model[h][1] for i in range(len(history)) if (h := history[i:]) in model)
 
 
 @settings(max_examples=15, deadline=None, phases=PHASES)
