@@ -74,11 +74,6 @@ class Perplexity:
         """Of the words of the list alone, each after its own history."""
         return self._ppl(self.log_prob_listed, self.listed or 0)
 
-    @property
-    def oov_share(self) -> float:
-        """Share of the words that are outside the vocabulary."""
-        return self.oov / max(1, self.words)
-
     def __repr__(self) -> str:
         how = "as <unk>" if self.unk_scored else "skipped"
         return f"<Perplexity {self.ppl:.5g} of {self.words:,} words, {self.oov:,} outside the vocabulary ({how})>"
