@@ -138,13 +138,18 @@ def test_scores_that_are_no_numbers(tmp_path: Path) -> None:
         results.read_wer(tmp_path)
 
 
+ROW = '{"utterance": "u", "seconds": 1, "sound": [], "overshoot": 0, "answers": ANSWERS}'
+
+
 @pytest.mark.parametrize(
     "row",
     [
-        '{"utterance": "u", "seconds": 1, "answer": []}',
-        '{"utterance": "u", "seconds": null, "answer": {"result": [{"word": "a", "start": 1, "end": 2}]}}',
-        '{"utterance": "u", "seconds": 1, "answer": {"alternatives": [1]}}',
-        '{"utterance": "u", "seconds": 1, "answer": {"alternatives": [{"confidence": 1e999}]}}',
+        ROW.replace("ANSWERS", "[[]]"),
+        ROW.replace("ANSWERS", "1"),
+        ROW.replace("ANSWERS", "[]").replace('"seconds": 1', '"seconds": null'),
+        ROW.replace("ANSWERS", '[{"alternatives": [1]}]'),
+        ROW.replace("ANSWERS", '[{"alternatives": [{"confidence": 1e999}]}]'),
+        ROW.replace("ANSWERS", '[{"result": [{"word": 1, "start": 1, "end": 2}]}]'),
         "[" * 100_000,
     ],
 )

@@ -249,9 +249,10 @@ def _sound(folder: Path) -> dict[str, Reader]:
     import numpy as np
     import soundfile
 
+    from mdi.speech.audio_file import promised_seconds, read_audio
     from mdi.speech.data import DataFolder
     from mdi.speech.rxfilename import Source
-    from mdi.speech.sound import Sound, read_sound
+    from mdi.speech.sound import Sound
 
     samples = (1000 * np.sin(np.arange(400))).astype(np.int16)
     evil = [head + pickle.dumps(_Evil()) for head in (b"PKL", b"u1 PKL", b"")]
@@ -260,16 +261,22 @@ def _sound(folder: Path) -> dict[str, Reader]:
     for name in sorted(formats & set(soundfile.available_formats())):
         soundfile.write(stream := io.BytesIO(), samples, 16000, format=name)
         found[f"sound-{name.lower()}"] = Reader(
-            lambda path: read_sound(Source(path)), [stream.getvalue()], hostile=evil
+            lambda path: (promised_seconds(Source(path)), read_audio(Source(path), channel=0)),
+            [stream.getvalue()],
+            hostile=evil,
         )
     for subtype in ("PCM_U8", "PCM_24", "FLOAT", "ULAW"):
         soundfile.write(stream := io.BytesIO(), samples, 16000, format="WAV", subtype=subtype)
+        found["sound-wav"].seeds.append(stream.getvalue())
+    for rate, channels, subtype in ((8000, 2, "ULAW"), (44100, 1, "PCM_16"), (192000, 64, "PCM_U8")):
+        many = np.stack([samples] * channels, 1)
+        soundfile.write(stream := io.BytesIO(), many, rate, format="WAV", subtype=subtype)
         found["sound-wav"].seeds.append(stream.getvalue())
     soundfile.write(stream := io.BytesIO(), samples, 16000, format="WAV")
     wav = stream.getvalue()
     archive = b"u1 " + wav
     evil = [b"u1 " + one for one in evil]
-    found["sound-ark"] = Reader(lambda path: read_sound(Source(path, 3)), [archive], hostile=evil)
+    found["sound-ark"] = Reader(lambda path: read_audio(Source(path, 3), channel=0), [archive], hostile=evil)
 
     data = folder / "sound"
     data.mkdir()
@@ -286,6 +293,10 @@ def _sound(folder: Path) -> dict[str, Reader]:
 
     lines = [b"r1 touch ran |\n", b"r1 | touch ran\n", b"r1 touch ran |:10\n", b"r1 touch ran |[0:3]\n"]
     lines += [b"r1 %b/evil\n" % here, b"r1 %b/evil:0\n" % here, b"r1 /dev/zero\n", b"r1 -\n"]
+    (data / "reco2file_and_channel").write_bytes(b"r1 a A\nr2 a 2\n")
+    found["sound-channels"] = Reader(
+        _at(data / "reco2file_and_channel", table), _seed(data / "reco2file_and_channel"), hostile=[b"r1 a \xff\n"]
+    )
     found["sound-scp"] = Reader(_at(data / "wav.scp", table), _seed(data / "wav.scp"), hostile=lines)
     return found
 
