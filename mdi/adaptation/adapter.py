@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from mdi.adaptation.delta import Delta, delta_fields, delta_of, rounded
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto
 from mdi.adaptation.settings import USUAL, SolverSettings, takes_settings
+from mdi.adaptation.solver import Solution
 from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import make_folder
@@ -29,7 +31,7 @@ from mdi.lm.new_words import NewWordsLike, count_with_new_words, estimated
 from mdi.lm.shards import Job, at_work, current
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
-from mdi.lm.trie import NONE, Array
+from mdi.lm.trie import NONE, Array, unlinked
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -161,8 +163,11 @@ class Adapter:
             mu = start.mu_at([ids[trie.ngrams(k, rows[k])] for k in range(1, len(rows))])
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
-        solution = problem.solve(settings, sigma2=sigma2, start=mu)
+        solution = self.solve(problem, settings, sigma2, mu)
         return Adapted(problem, replace(solution, mu=rounded(solution.mu)), self.new_words)
+
+    def solve(self, problem: Problem, settings: SolverSettings, sigma2: Variances, start: Array | None) -> Solution:
+        return problem.solve(settings, sigma2=sigma2, start=start)
 
     def on_part(self) -> Adapter:
         """The same problems on the part of the background that they look at: the same solutions, much sooner, but
@@ -235,9 +240,13 @@ class OneAdaptation(Adapter):
     def adapt(self, *args: Any, **options: Any) -> Adapted:
         if not hasattr(self, "counts"):
             raise MdiError("this adapter was made for one adaptation, which it has made; make a new one")
-        adapted = super().adapt(*args, **options)
-        adapted.problem.dual.forget_entries()
-        return replace(adapted, in_place=True)
+        return replace(super().adapt(*args, **options), in_place=True)
+
+    def solve(self, problem: Problem, *settings: Any) -> Solution:
+        with unlinked(problem.background.trie) if current() is None else nullcontext():
+            solution = super().solve(problem, *settings)
+            problem.dual.forget_entries()
+        return solution
 
 
 @takes_settings
