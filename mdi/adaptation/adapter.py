@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,6 @@ from mdi.adaptation.delta import Delta, delta_fields, delta_of, rounded
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto
 from mdi.adaptation.settings import USUAL, SolverSettings, takes_settings
-from mdi.adaptation.solver import Solution
 from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import make_folder
@@ -31,7 +29,7 @@ from mdi.lm.new_words import NewWordsLike, count_with_new_words, estimated
 from mdi.lm.shards import Job, at_work, current
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
-from mdi.lm.trie import NONE, Array, unlinked
+from mdi.lm.trie import NONE, Array
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -163,11 +161,8 @@ class Adapter:
             mu = start.mu_at([ids[trie.ngrams(k, rows[k])] for k in range(1, len(rows))])
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
-        solution = self.solve(problem, settings, sigma2, mu)
+        solution = problem.solve(settings, sigma2=sigma2, start=mu)
         return Adapted(problem, replace(solution, mu=rounded(solution.mu)), self.new_words)
-
-    def solve(self, problem: Problem, settings: SolverSettings, sigma2: Variances, start: Array | None) -> Solution:
-        return problem.solve(settings, sigma2=sigma2, start=start)
 
     def on_part(self) -> Adapter:
         """The same problems on the part of the background that they look at: the same solutions, much sooner, but
@@ -240,13 +235,9 @@ class OneAdaptation(Adapter):
     def adapt(self, *args: Any, **options: Any) -> Adapted:
         if not hasattr(self, "counts"):
             raise MdiError("this adapter was made for one adaptation, which it has made; make a new one")
-        return replace(super().adapt(*args, **options), in_place=True)
-
-    def solve(self, problem: Problem, *settings: Any) -> Solution:
-        with unlinked(problem.background.trie) if current() is None else nullcontext():
-            solution = super().solve(problem, *settings)
-            problem.dual.forget_entries()
-        return solution
+        adapted = super().adapt(*args, **options)
+        adapted.problem.dual.forget_entries()
+        return replace(adapted, in_place=True)
 
 
 @takes_settings

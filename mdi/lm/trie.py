@@ -20,7 +20,6 @@ filler.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -217,20 +216,6 @@ def linked(branches: Branches, back: Array, lower: Branches) -> Array:
 
     each_in_threads(link, blocks(begin))
     return suffix
-
-
-@contextmanager
-def unlinked(trie: Trie) -> Iterator[None]:
-    """Meanwhile the rows of the highest order have no suffixes, which are searched again in the end. With 13M n-grams
-    that saves 30 MB of the 520 of an adaptation, and takes a thirtieth of its processor time."""
-    k = trie.order
-    if k > 2:
-        trie.suffix[k] = NONE
-    try:
-        yield
-    finally:
-        if k > 2:
-            trie.suffix[k] = linked(trie.branches(k), trie.back[k - 1], trie.branches(k - 1))
 
 
 def scattered(value: Array, place: Array) -> Array:
