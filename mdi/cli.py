@@ -46,9 +46,8 @@ VERBS = {
 OLD_VERBS = {"deltas": "list-deltas", "recordings": "adapt-recordings"}
 
 # Modules of the optional dependencies and who brings them: decoding and scoring need them, language models not.
-EXTRA_OF = {"kaldialign": "speech", "soundfile": "vosk", "soxr": "vosk", "vosk": "vosk"} | dict.fromkeys(
-    ("dask", "distributed", "dask_jobqueue"), "cluster"
-)
+EXTRA_OF = {"kaldialign": "speech", "num2words": "text", "soundfile": "vosk", "soxr": "vosk", "vosk": "vosk"}
+EXTRA_OF |= dict.fromkeys(("dask", "distributed", "dask_jobqueue"), "cluster")
 
 
 def _parser(
