@@ -37,7 +37,7 @@ Install one, or name it: MDI_PYTHON=/path/to/python3" >&2
 python3-venv)" >&2
     return 1
   fi
-  local SECONDS=0
+  local begun=$SECONDS
   echo "setting up $mdi_venv with $("$python" --version): once, one to three minutes; no compiler is needed" >&2
   [[ -x $mdi_venv/bin/python3 ]] || "$python" -m venv "$mdi_venv" || return 1
   echo "$mdi_root" > "$owner"
@@ -51,11 +51,11 @@ installed, no network is needed" >&2
   }
   # once, whatever extras come later; what changes, the first run that needs it compiles
   if [[ ! -f $compiled || -n $(find "$mdi_root/mdi/kernels" -name '*.py' -newer "$compiled" -print -quit) ]]; then
-    echo "2. compiling the kernels (half a minute on quiet cores; $SECONDS s so far)" >&2
+    echo "2. compiling the kernels (half a minute on quiet cores; $((SECONDS - begun)) s so far)" >&2
     "$mdi_venv/bin/python3" -m mdi.compile >&2 || return 1
     touch "$compiled"
   fi
-  echo "set up in $SECONDS s" >&2
+  echo "set up in $((SECONDS - begun)) s" >&2
   touch "$stamp"
 }
 
