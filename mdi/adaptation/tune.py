@@ -289,6 +289,12 @@ class Tuned:
         names = "min_counts sigma2 constraints iterations seconds ppl_alone ppl_mixed weights chosen"
         return pandas.DataFrame(rows, columns=names.split())
 
+    def references(self) -> dict[str, float]:
+        """Development perplexities to compare with, by name."""
+        names = [name.rsplit("/", 1)[-1] for name in self.in_domain] if len(self.in_domain) > 1 else ["in-domain"]
+        alone = {f"{name} alone": ppl for name, ppl in zip(names, self.in_domain.values(), strict=True)}
+        return alone | {"interpolation": self.interpolation, "background alone": self.background}
+
 
 def in_domain_models(
     counts: Counts, text: TextLike | None, order: int, development: Array, oov: str
