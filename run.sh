@@ -72,12 +72,14 @@ fi
 [[ $tiny == false || $corpus == tiny ]] || fail "--tiny true is a corpus of its own, not --corpus $corpus" 2
 [[ -z $own || ($demo != true && $tiny != true && -z $recorded && -z $recipe) ]] \
   || fail "--corpus $corpus has its own texts and speech; for those on the command line give another --corpus" 2
+[[ $language == en || $recorded == prompts ]] || fail "--language $language; only --corpus prompts speaks it" 2
 [[ $stage =~ ^[0-7]$ && $stop_stage =~ ^[0-7]$ ]] \
   || fail "--stage $stage --stop-stage $stop_stage; expected numbers from 0 to 7" 2
 if [[ $full == true ]]; then utterances=0; fi
 choose_backend
 read_settings "$mdi_root/local/conf/backends/$backend.conf"
 parse_options "$@"
+[[ $language == en ]] || corpus=$corpus-$language # a corpus of its own, whose settings are those of the English one
 problems=() omissions=()
 if [[ -n $recipe ]]; then
   find_recipe

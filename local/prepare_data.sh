@@ -20,6 +20,7 @@ demo=false  # texts of package registries
 recorded=""  # recorded speech: dialogue of a game, or prompts of a telephone exchange
 game=""  # dialogue: the game's queen.1c, or Debian's package (downloaded)
 prompts=""  # prompts: folder with Debian's packages (downloaded)
+language=en  # prompts: en, fr or ru
 only_downloads=false  # nothing but the downloads that this needs
 utterances=0  # of the evaluation set, to be recognised, and half as many of the development set (0: all)
 # A corpus as files, one sentence per line, plain or gzipped:
@@ -69,14 +70,17 @@ if [[ $demo == true ]]; then
 elif [[ -n $recorded ]]; then
   program=prepare_recorded.py
   options=(--source "$recorded" --downloads "$downloads" --spoken "$utterances" --only-downloads "$only_downloads")
-  options+=(${vosk_model:+--vosk-model "$vosk_model"} ${game:+--game "$game"} ${prompts:+--prompts "$prompts"})
+  options+=(--language "$language" ${vosk_model:+--vosk-model "$vosk_model"} ${game:+--game "$game"} ${prompts:+--prompts "$prompts"})
   have_debian() { command -v apt-get && command -v dpkg-deb; } > /dev/null
   case $recorded in
     dialogue)
       [[ -n $game || -e $downloads/queen.1c ]] || have_debian \
         || lacks "no apt-get and dpkg-deb to get Flight of the Amazon Queen with; give its queen.1c: --game FILE" ;;
     prompts)
-      [[ -d $downloads/telephone-prompts ]] || have_debian \
+      [[ $language =~ ^(en|fr|ru)$ ]] || lacks "--language $language; expected en, fr or ru"
+      folder=$downloads/telephone-prompts
+      [[ $language == en ]] || folder+=-$language
+      [[ -d $folder ]] || have_debian \
         || lacks "no apt-get and dpkg-deb to get Asterisk's prompts with; expected both" ;;
     *) lacks "--recorded $recorded; expected dialogue or prompts" ;;
   esac

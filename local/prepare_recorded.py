@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Recorded speech for Vosk's small English model (vosk_model.py): a game's dialogue (game_dialogue.py) or the prompts
+"""Recorded speech for one of Vosk's small models (vosk_model.py): a game's dialogue (game_dialogue.py) or the prompts
 of a telephone exchange (telephone_prompts.py).
 
 DIR gets the texts and data folders (recorded_speech.py), the recogniser (vosk_model.use_model), and its language model
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 import game_dialogue
@@ -19,15 +20,18 @@ from prepare_corpus import link, write_lines
 from recorded_speech import write_sets
 
 from mdi.cli import boolean
-from mdi.errors import exit_code
-
-SOURCES = {"dialogue": game_dialogue.recordings, "prompts": telephone_prompts.recordings}
+from mdi.errors import MdiError, exit_code
 
 
 def prepare(args: argparse.Namespace) -> None:
     folder, downloads = Path(args.out), Path(args.downloads)
-    model = vosk_model.find_model(args.vosk_model, downloads)
-    read, given = SOURCES[args.source], args.game if args.source == "dialogue" else args.prompts
+    if args.source == "dialogue":
+        if args.language != "en":
+            raise MdiError(f"--language {args.language}: the game speaks English; expected en, or --source prompts")
+        read, given = game_dialogue.recordings, args.game
+    else:
+        read, given = partial(telephone_prompts.recordings, language=args.language), args.prompts
+    model = vosk_model.find_model(args.vosk_model, downloads, args.language)
     if args.only_downloads:
         read(given, downloads)
         return
@@ -42,7 +46,8 @@ def main(argv: list[str] | None = None) -> int:
     add = parser.add_argument
     add("out", metavar="DIR")
     add("--vosk-model", metavar="DIR", help="folder of a Vosk model (downloaded)")
-    add("--source", choices=SOURCES, default="dialogue", help="(dialogue)")
+    add("--source", choices=("dialogue", "prompts"), default="dialogue", help="(dialogue)")
+    add("--language", choices=telephone_prompts.RELEASES, default="en", help="of the prompts (en)")
     add("--game", metavar="FILE", help="queen.1c, or Debian's package of it (downloaded with apt-get)")
     add("--prompts", metavar="DIR", help="folder with Debian's packages of them (downloaded with apt-get)")
     add("--downloads", default="data/downloads", metavar="DIR", help="what was downloaded, kept (data/downloads)")

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import re
 import shutil
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,22 +50,47 @@ class Recordings:
     eval_share: float
     dev_share: float
     for_training: Collection[str] = ()  # scenes that are never drawn for the others
+    language: str = "en"
 
 
 Line = tuple[Utterance, list[str]]
 
 
-def spoken_words(text: str) -> list[str]:
-    """In lower case, without punctuation, numbers in words; without noises in brackets and signs that nobody says."""
+def spoken_words(text: str, language: str = "en", known: Collection[str] = ()) -> list[str]:
+    """In lower case, without punctuation, numbers in words; without noises in brackets and signs that nobody says.
+    Languages other than English are spelt as far as possible with words of the recogniser."""
+    text = re.sub(r"<[^>]*>|\([^)]*\)|[@#&$^_]", " ", text)
+    if language != "en":
+        return other_words(text, language, known)
     from normalize_text import sentences
 
-    text = re.sub(r"<[^>]*>|\([^)]*\)|[@#&$^_]", " ", text)
     return [word for sentence in sentences(text, split=False) for word in sentence]
 
 
-def in_english(utterances: list[Utterance], known: Collection[str]) -> list[Line]:
+def other_words(text: str, language: str, known: Collection[str]) -> list[str]:
+    """Of a language with letters of any kind: a word that is unknown is tried with the letter ё, which Russian texts
+    write as е, and in its parts between hyphens."""
+    from num2words import num2words
+
+    text = re.sub(r"\d+", lambda number: f" {num2words(int(number[0]), lang=language)} ", text)
+    text = unicodedata.normalize("NFC", text.replace("’", "'")).lower()
+    found = []
+    for word in re.findall(r"[^\W\d_]+(?:['-][^\W\d_]+)*", text):
+        spelt = as_known(word, known)
+        found += [spelt] if spelt in known else [as_known(part, known) for part in word.split("-")]
+    return found
+
+
+def as_known(word: str, known: Collection[str]) -> str:
+    if word in known or "е" not in word:
+        return word
+    letters = ["её" if letter == "е" else letter for letter in word]
+    return next((w for w in map("".join, itertools.product(*letters)) if w in known), word)
+
+
+def recognisable(utterances: list[Utterance], known: Collection[str], language: str = "en") -> list[Line]:
     """Lines with words, enough of which the recogniser knows."""
-    lines = [(utterance, spoken_words(utterance.text)) for utterance in utterances]
+    lines = [(utterance, spoken_words(utterance.text, language, known)) for utterance in utterances]
     return [(u, words) for u, words in lines if words and sum(w in known for w in words) >= KNOWN_SHARE * len(words)]
 
 
@@ -141,9 +168,9 @@ def write_sets(
     from mdi.fst.symbols import read_symbols
 
     known, utterances = read_symbols(words).ids, recordings.utterances
-    lines = in_english(utterances, known)
+    lines = recognisable(utterances, known, recordings.language)
     say(f"{recordings.source}: {len(utterances):,} recorded lines in {len({u.scene for u in utterances})} scenes; left "
-        f"out {len(utterances) - len(lines):,} without words or in invented languages, that is, with less than "
+        f"out {len(utterances) - len(lines):,} without words or in other languages, that is, with less than "
         f"{100 * KNOWN_SHARE:.0f}% of their words in the recogniser's vocabulary")  # fmt: skip
     sets = split(lines, seed, recordings)
     say("sets: whole scenes; lines of the development and the evaluation set occur in no other set, and once")

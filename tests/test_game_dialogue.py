@@ -120,7 +120,7 @@ def test_words_as_they_are_said():
 
 def test_invented_languages_are_left_out_by_their_words(little):
     known = {"hi", "bob", "where's", "the", "plane", "i've", "two", "of", "'em", "me", "again", "what", "howdy"}
-    kept = recorded.in_english(game.read_utterances(game.Archive(little, "queen.1c")), known)
+    kept = recorded.recognisable(game.read_utterances(game.Archive(little, "queen.1c")), known)
     assert {u.name for u, _ in kept} == {
         "03001AJ1", "03001AJ3", "030007P2", "03SSSSJ1", "03XXXXJ1", "03XXXXP1", "FILM_021",
     }  # fmt: skip  # neither Unga chunga nor the noise, nor the store, of which nothing is known

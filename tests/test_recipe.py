@@ -158,6 +158,8 @@ def test_a_missing_input_names_the_stage_that_makes_it(tmp_path, stage, message)
         (["--corpus", "demo", "--tiny", "true"], 2, "--tiny true is a corpus of its own"),
         (["--corpus", "mine", "--backend", "sphinx"], 2, "--backend sphinx; expected one of kaldi mdi vosk"),
         (["--corpus", "demo", "--in-text", "x"], 2, "--corpus demo has its own texts"),
+        (["--corpus", "dialogue", "--language", "fr"], 2, "--language fr; only --corpus prompts speaks it"),
+        (["--corpus", "prompts", "--language", "xx"], 1, "--language xx; expected en, fr or ru"),
         (["--in-text", TEXT / "dev.txt", "--lattice-dir", "x"], 1, "--lattice-dir without --data-dir"),
         (["--in-text", TEXT / "dev.txt", "--dev-text", TEXT / "dev.txt"], 1, "no background"),
         (["three"], 2, "'three' is no option"),
@@ -169,6 +171,13 @@ def test_wrong_calls_say_what_is_wrong(tmp_path, options, code, message):
     assert message in done.stderr
     if options == ["--help"]:
         assert done.stdout.startswith("Usage: ./run.sh")
+
+
+def test_every_language_has_folders_of_its_own(tmp_path):
+    for options, corpus in (([], "prompts"), (["--language", "ru"], "prompts-ru")):
+        done = run(tmp_path, "--corpus", "prompts", *options, "--dry-run", "true", "--stop-stage", 0)
+        assert f"data ({corpus}," in done.stderr
+        assert f"data/{corpus}/prepared" in done.stdout + done.stderr
 
 
 def test_text_in_another_case_is_not_taken(own):

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,35 +35,50 @@ def g722(seconds: float) -> bytes:
     return codec.G722(16000, 64000).encode(tone.astype(np.int16))
 
 
-@pytest.fixture
-def packages(tmp_path: Path) -> Path:
+RUSSIAN = """; Core Asterisk Sounds in Russian
+
+agent-pass: Введите пароль и нажмите решетку.
+confbridge-leave-in: Что бы выйти ещё раз, нажмите 2...
+vm-goodbye: «ПИН-код» — всё.
+vm-login: Астериск кольцевое.
+"""
+
+
+def make_packages(tmp_path: Path, release: prompts.Release, texts: str) -> Path:
     """A folder with both."""
     if shutil.which("dpkg-deb") is None:
         pytest.skip("no dpkg-deb to make packages with")
     out = tmp_path / "packages"
     out.mkdir()
-    for package, inside in prompts.PACKAGES.items():
+    names = [line.split(":")[0] for line in texts.splitlines() if ":" in line and "silent" not in line]
+    for package, inside in release.packages.items():
         root = tmp_path / package
         (root / "DEBIAN").mkdir(parents=True)
         control = f"Package: {package}\nVersion: 1\nArchitecture: all\nMaintainer: x <x@example.org>\nDescription: x\n"
         (root / "DEBIAN" / "control").write_text(control)
         if inside.endswith(".gz"):
             (root / inside).parent.mkdir(parents=True)
-            (root / inside).write_bytes(gzip.compress(TEXTS.encode()))
+            (root / inside).write_bytes(gzip.compress(texts.encode()))
         else:
             (root / inside / "digits").mkdir(parents=True)
-            for name in ("agent-loggedoff", "agent-pass", "beep", "digits/1", "vm-goodbye", "vm-login"):
+            for name in names:
                 (root / inside / f"{name}.g722").write_bytes(g722(0.5))
         done = subprocess.run(["dpkg-deb", "-b", str(root), str(out / f"{package}_1_all.deb")], capture_output=True)
         assert done.returncode == 0, done.stderr
     return out
 
 
-def test_from_the_packages_to_the_folder(packages, tmp_path, monkeypatch):
-    down = tmp_path / "down"
+def known_release(monkeypatch: pytest.MonkeyPatch, language: str, texts: str) -> None:
+    """These texts are the ones that the repository knows."""
+    release = replace(prompts.RELEASES[language], sha256=hashlib.sha256(texts.encode()).hexdigest())
+    monkeypatch.setitem(prompts.RELEASES, language, release)
+
+
+def test_from_the_packages_to_the_folder(tmp_path, monkeypatch):
+    packages, down = make_packages(tmp_path, prompts.RELEASES["en"], TEXTS), tmp_path / "down"
     with pytest.raises(MdiError, match="another SHA-256 than expected"):
         prompts.recordings(str(packages), down)
-    monkeypatch.setattr(prompts, "SHA256", hashlib.sha256(TEXTS.encode()).hexdigest())
+    known_release(monkeypatch, "en", TEXTS)
     found = prompts.recordings(str(packages), down)
     assert {u.name: u.scene for u in found.utterances} == {
         "agent-loggedoff": "agent", "agent-pass": "agent", "beep": "beep", "digits-1": "digits", "vm-goodbye": "vm",
@@ -83,11 +99,40 @@ def test_from_the_packages_to_the_folder(packages, tmp_path, monkeypatch):
     assert prompts.recordings(None, down).utterances[0].name == "agent-loggedoff"  # once is enough
 
 
+def test_russian_words_are_those_of_the_recogniser(tmp_path, monkeypatch):
+    """Another script, the letter ё where the texts lack it, hyphens where it has none, two words that are one."""
+    packages = make_packages(tmp_path, prompts.RELEASES["ru"], RUSSIAN)
+    known_release(monkeypatch, "ru", RUSSIAN)
+    found = prompts.recordings(str(packages), tmp_path / "down", "ru")
+    words = "<eps> введите пароль и нажмите решётку чтобы выйти ещё раз два пин код всё все"
+    (tmp_path / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(words.split())), "utf-8")
+    recorded.write_sets(tmp_path / "data", found, str(tmp_path / "words.txt"), train_spoken=9)
+    folders = [DataFolder(tmp_path / "data" / "speech" / name) for name in recorded.SETS]
+    said = {name: " ".join(text) for folder in folders for name, text in folder.text().items()}
+    assert said == {
+        "ivrvoiceru-agent-pass": "введите пароль и нажмите решётку",
+        "ivrvoiceru-confbridge-leave-in": "чтобы выйти ещё раз нажмите два",
+        "ivrvoiceru-vm-goodbye": "пин код всё",
+    }
+    assert (tmp_path / "down" / "telephone-prompts-ru").is_dir()  # beside those of other languages
+
+
+@pytest.mark.parametrize(("text", "known", "expected"), [
+    ("Composez votre numéro d’agent.", ["d'agent"], "composez votre numéro d'agent"),  # a typographic apostrophe
+    ("E\u0301CHEC à l'ouverture", ["échec", "l'ouverture"], "échec à l'ouverture"),  # an accent of its own
+    ("Rendez-vous : appelez-moi", ["rendez-vous"], "rendez-vous appelez moi"),
+    ("Appuyez sur 1 ou 71.", ["soixante", "onze"], "appuyez sur un ou soixante et onze"),
+    ("(beep) <bip> œuvre", ["œuvre"], "œuvre"),
+])  # fmt: skip
+def test_french_words(text, known, expected):
+    assert " ".join(recorded.spoken_words(text, "fr", known)) == expected
+
+
 def test_what_is_missing_is_said(tmp_path, monkeypatch):
     with pytest.raises(MdiError, match="no such folder; expected one with Debian's packages"):
-        prompts.find_prompts(str(tmp_path / "gone"), tmp_path / "down")
-    with pytest.raises(MdiError, match=r"no asterisk-core-sounds-en_\*\.deb; give a folder"):
-        prompts.find_prompts(str(tmp_path), tmp_path / "down")
+        prompts.find_prompts(str(tmp_path / "gone"), tmp_path / "down", prompts.RELEASES["fr"])
+    with pytest.raises(MdiError, match=r"no asterisk-core-sounds-fr_\*\.deb; give a folder"):
+        prompts.find_prompts(str(tmp_path), tmp_path / "down", prompts.RELEASES["fr"])
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MdiError, match=r"no program apt-get.*--prompts DIR"):
-        prompts.find_prompts(None, tmp_path / "down")
+        prompts.find_prompts(None, tmp_path / "down", prompts.RELEASES["fr"])

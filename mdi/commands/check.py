@@ -42,13 +42,18 @@ def _certificate(lm: str) -> Iterator[Finding]:
 
 
 def run(args: argparse.Namespace) -> int:
+    from mdi.fst.formats import weight_of
     from mdi.fst.symbols import read_symbols
     from mdi.lm.check import check
 
     words = list(read_symbols(args.words).ids) if args.words else None
+    weight = weight_of(args.lm) if args.lm != "-" else None
     model = read_model(args.lm, args, closed=False)
     counts = " / ".join(f"{n:,}" for n in model.trie.counts)
     print(f"{args.lm}: order {model.order}, {counts} n-grams of order 1 to {model.order}")
+    if weight:
+        print(f"warning: a graph to decode with, not a distribution: {weight} are in its costs. What follows is about "
+              f"the model without them, which mdi convert writes")  # fmt: skip
     wrong = 0
     for finding in [*_certificate(args.lm), *check(model, words)]:
         print(f"{finding.level}: {finding.text}")

@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="without --dev: constrain n-grams seen so often (1; with --recordings 0.5)")  # fmt: skip
     add("--sigma2", default="1", metavar="V[-V-V]", help="without --dev: variance of the prior, or none (1)")
     folders.add_model_arguments(parser)
+    folders.add_weight_arguments(parser)
     add("--ppl", metavar="TEXT", action="append", default=[],
         help="print this text's perplexity before and after; may be repeated (--dev, or the text)")  # fmt: skip
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
@@ -66,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
     args.min_counts = args.min_counts or ("0.5" if args.recordings else "1")
     source = find_vosk_folder(args.model)
+    folders.weight_for(args, source)
     check_new_folder(Path(args.out), source)
     for path in [*texts, *args.ppl, *([args.dev] if args.dev else [])]:
         if path != "-" and not Path(path).is_file():
@@ -107,6 +109,7 @@ def _adapt_folder(
     content: dict[str, Any], started: float,
 ) -> int:  # fmt: skip
     """OUT_DIR with models adapted to the texts and to what was recognised."""
+    from mdi.lm.normalise import scaled_to_one
     from mdi.lm.perplexity import perplexity
 
     adapted_from, unchanged = plan
@@ -118,8 +121,9 @@ def _adapt_folder(
     for place, path in adapted_from.items():
         own = source.read(path) if source.path in path.parents else folders.read_for(str(path), source)
         say(f"{path}: {' / '.join(f'{n:,}' for n in own.trie.counts)} n-grams")
+        own = scaled_to_one(str(path), own)
         unknown = unknown or (_unknown_words(texts, own) if texts else [])
-        made, model_fields, good = _adapted(args, str(path), f"{args.out}/{place}", own, texts, recognised)
+        made, model_fields, good = _adapted(args, f"{args.out}/{place}", own, texts, recognised)
         converged &= good
         before = {text: perplexity(own, text) for text in reported}
         after = {text: perplexity(made, text) for text in reported}
@@ -193,15 +197,13 @@ def _counts(args: argparse.Namespace, own: NgramModel, texts: list[str], recogni
 
 
 def _adapted(
-    args: argparse.Namespace, path: str, out: str, own: NgramModel, texts: list[str], recognised: list[Recognised]
+    args: argparse.Namespace, out: str, own: NgramModel, texts: list[str], recognised: list[Recognised]
 ) -> tuple[NgramModel, dict[str, Any], bool]:
     """(the model, fields for the certificate, whether it converged)"""
     from mdi.adaptation.adapter import adapt
     from mdi.adaptation.tune import tune
-    from mdi.lm.normalise import check_normalised
     from mdi.saving import checked_fields, sum_fields
 
-    check_normalised(path, own)
     sources = _counts(args, own, texts, recognised) if recognised else list(map(Path, texts))
     if args.dev:
         tuned = tune(own, sources, args.dev, max_order=own.order, max_settings=args.max_settings, threads=args.threads)

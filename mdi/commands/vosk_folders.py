@@ -12,6 +12,7 @@ from mdi.errors import MdiError, OptionError, check_positive
 from mdi.progress import say
 
 if TYPE_CHECKING:
+    from mdi.fst.graph_weight import GraphWeight
     from mdi.lm.model import NgramModel
     from mdi.speech.vosk.folder import VoskFolder
 
@@ -27,6 +28,28 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     add("--first-pass", metavar="LM", help="the model that a static graph (HCLG.fst) was made with")
 
 
+def add_weight_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of actions that write a graph to decode with."""
+    add = parser.add_argument_group("weight in the graph").add_argument
+    add("--lm-weight", type=float, metavar="W", help="factor of the language model's costs (MODEL_DIR's, usually 1)")
+    add("--word-penalty", type=float, metavar="P", help="cost of a word beside them (MODEL_DIR's, usually 0)")
+
+
+def weight_for(args: argparse.Namespace, source: VoskFolder) -> GraphWeight:
+    """What is asked for; otherwise what the folder has."""
+    from mdi.fst.graph_weight import GraphWeight
+
+    own = source.weight
+    weight = GraphWeight(
+        own.lm_weight if args.lm_weight is None else args.lm_weight,
+        own.word_penalty if args.word_penalty is None else args.word_penalty,
+    )
+    if weight and not source.dynamic:
+        raise MdiError(f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --lm-weight and "
+                       f"--word-penalty are for folders with Gr.fst")  # fmt: skip
+    return weight
+
+
 def add_delta_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--delta", metavar="A.delta", action="append", default=[],
                         help="adapt a model of the folder, or LM, with this file; may be repeated")  # fmt: skip
@@ -38,6 +61,13 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
     add("--nj", type=int, default=1, metavar="N", help="threads (1)")
     add("--allow-pipes", type=boolean, default=False, metavar="true|false",
         help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (false)")  # fmt: skip
+    add(
+        "--dither",
+        type=boolean,
+        default=False,
+        metavar="true|false",
+        help="let libvosk add random noise to the sound, as it does by itself; no two decodings are then alike (false)",
+    )
     add("--n-best", type=int, default=0, metavar="N",
         help="also the N best sequences of each utterance, with scores, as a list and as lattices (0)")  # fmt: skip
 
@@ -142,21 +172,25 @@ def write_folder(
     from mdi.lm.vocabulary import to_bytes
     from mdi.speech.vosk.folder import exchange_lm, new_folder
 
+    weight = weight_for(args, source)
     out = Path(args.out)
     beam = args.lattice_beam
     if beam is None and any(place.endswith("G.carpa") for place in models):
         beam = max(source.lattice_beam or 0.0, RESCORING_BEAM)
     with new_folder(source, out, models, beam) as folder:
         for place, model in models.items():
-            exchange_lm(source, folder.path / place, model)
+            exchange_lm(source, folder.path / place, model, weight)
         if unknown is not None:
             with writing(str(folder.path / "unknown_words.txt")) as stream:
                 stream.write(to_bytes("".join(f"{word} {n}\n" for word, n in unknown)))
         content |= {
             "command": f"vosk {command}", "model": args.model, "exchanged": sorted(models),
             "large": args.large, "first_pass": args.first_pass, "lattice_beam": beam,
+            "lm_weight": weight.lm_weight, "word_penalty": weight.word_penalty,
         }  # fmt: skip
         write_certificate(str(folder.path / "mdi"), content, time.monotonic() - started)
     if beam is not None:
         say(f"{out}: lattice beam {beam:g} instead of {source.lattice_beam or 'the default'}")
+    if weight:
+        say(f"{out}: {weight} are in the graph's costs, which are to decode with and no probabilities")
     say(f"{out}: a Vosk model with another {', '.join(sorted(models))}; load it as any other: vosk.Model('{out}')")

@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("lm", metavar="LM", nargs="?", help="in any form; with --delta it may be left out")
     parser.add_argument("out", metavar="OUT_DIR", help="the new folder")
     folders.add_model_arguments(parser)
+    folders.add_weight_arguments(parser)
     folders.add_delta_argument(parser)
     folders.add_beam_argument(parser)
 
@@ -35,6 +36,7 @@ def run(args: argparse.Namespace) -> None:
     if args.lm is None and not args.delta:
         raise MdiError("expected MODEL_DIR LM OUT_DIR, or --delta A.delta MODEL_DIR OUT_DIR")
     source = find_vosk_folder(args.model)
+    folders.weight_for(args, source)
     check_new_folder(Path(args.out), source)
     plan = adapted, unchanged = folders.plan_of(source, args.large, args.first_pass)
     if args.lm is None:

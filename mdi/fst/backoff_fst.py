@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdi.errors import MdiError
+from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, without_weight
 from mdi.fst.openfst import Arcs, Header, damaged, parse_arcs
 from mdi.fst.symbols import DISAMBIGUATION, SymbolTable
 from mdi.kernels import backoff_fst as kernels
@@ -232,7 +233,9 @@ def _back_off(trie: Trie, j: int, hist: Array, resolved: list[tuple[Array, Array
     return dest, extra
 
 
-def read_backoff_fst(data: bytes, header: Header, symbols: SymbolTable, where: str) -> NgramModel:
+def read_backoff_fst(
+    data: bytes, header: Header, symbols: SymbolTable, where: str, weight: GraphWeight = UNWEIGHTED
+) -> NgramModel:
     """The model of a VectorFst or ConstFst: Kaldi's G.fst, with #0 or nothing on its back-off arcs, or OpenGrm's."""
     try:
         arcs = parse_arcs(data, header, where)
@@ -241,6 +244,7 @@ def read_backoff_fst(data: bytes, header: Header, symbols: SymbolTable, where: s
     if arcs.weight.shape[1] != 1:
         raise MdiError(f"{where}: a lattice; expected a language model")
     machine, root = _split_arcs(arcs, symbols, where)
+    machine = without_weight(machine, weight)
     check_costs(machine, where)
     labels = machine.word[machine.begin[root] : machine.begin[root + 1]].copy()
     to_ids(machine, labels, where)

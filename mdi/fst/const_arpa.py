@@ -26,6 +26,7 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import writing
+from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight
 from mdi.fst.symbols import SymbolTable, by_label
 from mdi.kernels import const_arpa as kernels
 from mdi.kernels.const_arpa import Rows
@@ -202,11 +203,11 @@ class _Reader:
         return part.view(kind) if part.ctypes.data % size == 0 else part.copy().view(kind)
 
 
-def read_const_arpa(data: bytes, symbols: SymbolTable, where: str) -> NgramModel:
+def read_const_arpa(data: bytes, symbols: SymbolTable, where: str, weight: GraphWeight = UNWEIGHTED) -> NgramModel:
     if not data.startswith(MAGIC):
         raise MdiError(f"{where}: a G.carpa of Kaldi before 2015; make it again with utils/build_const_arpa_lm.sh")
     try:
-        return _model(_parse(_Reader(data)), symbols, where)
+        return _model(_parse(_Reader(data)), symbols, where, weight)
     except (struct.error, ValueError) as error:
         raise MdiError(
             f"{where}: cut off or damaged ({error}); expected the output of arpa-to-const-arpa. Make it again"
@@ -226,7 +227,7 @@ def _parse(reader: _Reader) -> ConstArpa:
     return ConstArpa(bos, eos, unknown, order, states, unigrams, overflow)
 
 
-def _model(lm: ConstArpa, symbols: SymbolTable, where: str) -> NgramModel:
+def _model(lm: ConstArpa, symbols: SymbolTable, where: str, weight: GraphWeight) -> NgramModel:
     states, unigrams, order = lm.states, lm.unigrams, lm.order
     if not 1 <= order <= _MAX_ORDER:
         raise ValueError(f"order {order}")
@@ -241,12 +242,17 @@ def _model(lm: ConstArpa, symbols: SymbolTable, where: str) -> NgramModel:
     id_of_label = np.full(len(unigrams), -1, np.int32)
     id_of_label[labels] = np.arange(len(labels), dtype=np.int32)
     real = states.view(np.float32)
-    p, log_bow = [NONE, _probabilities(real[address])], real[address + 1]
+
+    def probabilities(word: Array, log_p: Array) -> Array:
+        at_end = word == vocab.eos
+        return _probabilities(-np.where(at_end, weight.taken_from(-log_p, False), weight.taken_from(-log_p, True)))
+
+    p, log_bow = [NONE, probabilities(np.arange(len(vocab)), real[address])], real[address + 1]
     p[1][vocab.bos] = 0.0  # <s> is never predicted
     trie, bow, left = unigram_trie(len(vocab)), [np.ones(1)], len(states) // 2
     for k in range(2, order + 1):
         trie = with_histories(trie)
-        bow.append(_weights(scattered(log_bow, trie.as_hist[k - 1])))
+        bow.append(_weights(weight.taken_from(scattered(log_bow, trie.as_hist[k - 1]), False)))
         address = scattered(address, trie.as_hist[k - 1])
         begin, why, _ = kernels.count_children(address, states, left)
         _check(why)
@@ -257,7 +263,7 @@ def _model(lm: ConstArpa, symbols: SymbolTable, where: str) -> NgramModel:
         )
         _check(kernels.get_children(address, states, lm.overflow, id_of_label, k == order, out)[0])
         trie = add_order(trie, begin, out.word)
-        p.append(_probabilities(out.log_p))
+        p.append(probabilities(out.word, out.log_p))
         address, log_bow = out.address, out.log_bow
     return NgramModel(vocab, trie, p, bow)
 

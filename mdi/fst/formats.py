@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from mdi.errors import MdiError
 from mdi.files import first_bytes, read_bytes, together, writing
 from mdi.fst.backoff_fst import BackoffFst, backoff_fst, read_backoff_fst
 from mdi.fst.const_arpa import begins_const_arpa, const_arpa, read_const_arpa, write_const_arpa
+from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, split_name, weighted_machine, with_weight
 from mdi.fst.ngram_fst import read_ngram_fst, write_ngram_fst
 from mdi.fst.openfst import (
     Header,
@@ -72,8 +74,9 @@ def format_of(path: str) -> str:
 
 
 def load(
-    path: str | os.PathLike, words: str | os.PathLike | None = None, *, closed: bool = True, quiet: bool = False
-) -> NgramModel:
+    path: str | os.PathLike, words: str | os.PathLike | None = None, *, closed: bool = True, quiet: bool = False,
+    weight: GraphWeight | None = None,
+) -> NgramModel:  # fmt: skip
     """Reads a model in any form: ARPA, Kaldi's G.fst and G.carpa, Vosk's Gr.fst, OpenGrm's FSTs, plain or gzipped.
 
     Parameters
@@ -88,6 +91,8 @@ def load(
         Otherwise the n-grams are the file's own.
     quiet
         Whether nothing is said of these.
+    weight
+        LM weight and word penalty that are in the costs, and are taken out (those that the file says it has).
 
     Returns
     -------
@@ -110,9 +115,11 @@ def load(
         header = read_whole_header(data, path)
         symbols = symbols_inside(header, path) or _table(path, words, "the FST holds no table of words")
         read = read_ngram_fst if header.kind == "ngram" else read_backoff_fst
-        model = read(data, header, symbols, path)
+        model = read(data, header, symbols, path, _weight(path, header, quiet) if weight is None else weight)
     elif begins_const_arpa(head):
-        model = read_const_arpa(read_bytes(path), _table(path, words, "G.carpa has numbers for words"), path)
+        model = read_const_arpa(
+            read_bytes(path), _table(path, words, "G.carpa has numbers for words"), path, weight or UNWEIGHTED
+        )
     else:
         return read_arpa(path, closed=closed, quiet=quiet)
     if not closed:
@@ -126,6 +133,22 @@ def load(
 
 
 read_lm = load  # the old name
+
+
+def weight_of(path: str) -> GraphWeight:
+    """What an FST says of the weight in its costs."""
+    header = _fst_header(path)
+    if header is None or not header.flags & 3:
+        return UNWEIGHTED
+    symbols = read_whole_header(read_bytes(path), path).symbols
+    return split_name(symbols.name)[1] if symbols else UNWEIGHTED
+
+
+def _weight(path: str, header: Header, quiet: bool) -> GraphWeight:
+    weight = split_name(header.symbols.name)[1] if header.symbols else UNWEIGHTED
+    if weight and not quiet:
+        logger.info(f"{path}: a graph to decode with, {weight}; both are taken out")
+    return weight
 
 
 def _table(path: str, words: str | None, why: str) -> SymbolTable:
@@ -178,6 +201,7 @@ def write_lm(
     model: NgramModel | HasModel, path: str | os.PathLike, format: str | None = None,
     words: str | os.PathLike | None = None, *,
     keep: list[Array] | None = None, max_dropped: float = 0.2, back_off: str = DISAMBIGUATION,
+    weight: GraphWeight = UNWEIGHTED,
 ) -> BackoffFst | VectorFst | None:  # fmt: skip
     """Writes a model in the form that `format` or the name of the file says (see format_of); `.gz` packs any of them.
 
@@ -185,7 +209,8 @@ def write_lm(
     hold it where it is not given. n-grams with a word outside it are dropped, a model that loses more than the share
     `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see write_arpa. As
     there, nothing is checked or certified: that is `mdi.save`. `back_off`: the symbol that back-off arcs of Kaldi's
-    G.fst read. Returns the automaton, where one was written.
+    G.fst read. `weight`: goes into the costs, for a graph that decodes; ARPA cannot have it. Returns the automaton,
+    where one was written.
     """
     model = model if isinstance(model, NgramModel) else model.model
     path, words = os.fspath(path), None if words is None else os.fspath(words)
@@ -193,21 +218,25 @@ def write_lm(
     if form not in (*FORMATS, ONLY_WRITTEN):
         raise MdiError(f"'{form}'; expected one of {', '.join(FORMATS)} and {ONLY_WRITTEN}")
     if form == "arpa":
+        if weight:
+            raise MdiError(f"{path}: {weight}; expected an FST or G.carpa, as ARPA files are probabilities")
         write_arpa(model, path, keep)
         return None
     with together():
-        written = _write_numbered(model, path, form, words, keep, max_dropped, back_off)
+        written = _write_numbered(model, path, form, words, keep, max_dropped, back_off, weight)
         discard_certificate(path)
     return written
 
 
 def _write_numbered(
     model: NgramModel, path: str, form: str, words: str | None, keep: list[Array] | None, max_dropped: float,
-    back_off: str,
+    back_off: str, weight: GraphWeight,
 ) -> BackoffFst | VectorFst | None:  # fmt: skip
     """In a form that has numbers for words."""
     if keep is not None:
         model = without(model, keep)
+    if form != "ngram":
+        model = with_weight(model, weight)
     check_form(path, form, words, back_off)
     symbols = read_symbols(words) if words else _new_table(model.vocab)
     label = symbols.labels_of(model.vocab)
@@ -229,10 +258,11 @@ def _write_numbered(
             f"weights of what leads to them"
         )
     if isinstance(fst, BackoffFst):
-        write_ngram_fst(fst, path, symbols.inside())
+        weighted = replace(fst, machine=weighted_machine(fst.machine, weight))
+        write_ngram_fst(weighted, path, symbols.inside(weight))
     else:
         label_of_back_off = 0 if form == "opengrm" else symbols.require(back_off)
-        inside = symbols.inside() if words is None or form == "opengrm" else None
+        inside = symbols.inside(weight) if words is None or form == "opengrm" else None
         _write_vector(fst, path, label_of_back_off, inside, as_text=form == ONLY_WRITTEN)
     logger.info(f"{path}: {fst.n_states:,} states, {fst.n_arcs:,} arcs with words; costs have 32 bits")
     return fst

@@ -25,6 +25,7 @@ import numpy as np
 from mdi.errors import MdiError
 from mdi.files import writing
 from mdi.fst.backoff_fst import EOS_ID, BackoffFst, check_costs, model_of, to_ids
+from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, without_weight
 from mdi.fst.openfst import Header, Symbols, damaged, fst_header
 from mdi.fst.symbols import SymbolTable
 from mdi.kernels import ngram_fst as kernels
@@ -70,11 +71,14 @@ def write_ngram_fst(fst: BackoffFst, path: str, symbols: Symbols | None) -> None
             stream.write(np.ascontiguousarray(part).data)
 
 
-def read_ngram_fst(data: bytes, header: Header, symbols: SymbolTable, where: str) -> NgramModel:
+def read_ngram_fst(
+    data: bytes, header: Header, symbols: SymbolTable, where: str, weight: GraphWeight = UNWEIGHTED
+) -> NgramModel:
     try:
         machine, contexts = _parse(data, header, where)
     except (struct.error, ValueError) as error:
         raise damaged(where, error) from error
+    machine = without_weight(machine, weight)
     check_costs(machine, where)
     labels = machine.word[: machine.begin[1]].copy()
     to_ids(machine, labels, where)

@@ -10,6 +10,7 @@ import numpy as np
 
 from mdi.errors import MdiError, examples
 from mdi.files import read_bytes
+from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, split_name
 from mdi.fst.openfst import Header, Symbols, is_fst, read_whole_header
 from mdi.lm.model import NgramModel, over_vocabulary
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, Vocabulary, read_word_file, vocabulary
@@ -45,9 +46,9 @@ class SymbolTable:
             )
         return self.ids[word]
 
-    def inside(self) -> Symbols:
-        """The table as it lies in an FST."""
-        return Symbols(self.name, self.ids)
+    def inside(self, weight: GraphWeight = UNWEIGHTED) -> Symbols:
+        """The table as it lies in an FST whose costs have this weight."""
+        return Symbols(weight.named(self.name), self.ids)
 
     def labels_of(self, vocab: Vocabulary) -> np.ndarray:
         """The number of each word of a model, -1 where the table lacks it."""
@@ -117,7 +118,7 @@ def symbols_inside(header: Header, path: str) -> SymbolTable | None:
     if header.symbols is None:
         return None
     _check_numbers(header.symbols.keys, path)
-    return SymbolTable(path, header.symbols.keys, header.symbols.name)
+    return SymbolTable(path, header.symbols.keys, split_name(header.symbols.name)[0])
 
 
 def read_symbols(path: str) -> SymbolTable:

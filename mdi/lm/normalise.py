@@ -263,6 +263,33 @@ def check_normalised(path: str, model: NgramModel, renormalize: bool = False) ->
         )
 
 
+def scaled_to_one(path: str, model: NgramModel) -> NgramModel:
+    """A model to adapt, and a line about it where it is no probability model: each p(.|h) is divided by its sum s(h).
+
+    So are models out of which words were taken without giving their probability to others. What is left of p(.|h), by
+    its sum, is p(w|h, w is one of the words left): no other distribution over them is as close to it (KL). It has the
+    same n-grams; its back-off weights are bow(h) s(h') / s(h), since p(w|h) = bow(h) p(w|h') for the others.
+    """
+    trie, sums = model.trie, history_sums(model)
+    off = sum(int((np.abs(part - 1.0) > SUM_ERROR).sum()) for part in sums)
+    if not off:
+        return model
+    least, most = min(part.min(initial=1.0) for part in sums), max(part.max(initial=1.0) for part in sums)
+    if not (least > 0.0 and np.isfinite(most)):
+        raise MdiError(
+            f"{path}: the probabilities after a history sum to {least:g}; expected one. Build the model again"
+        )
+    logger.warning(
+        f"{path}: after {off:,} of {sum(map(len, sums)):,} histories the probabilities do not sum to one, but to "
+        f"{least:.3g} to {most:.3g}, as where words were taken out of a model; each is divided by its sum"
+    )
+    p, bow = [model.p[0], model.p[1] / sums[0]], model.bow[:1]
+    for k in range(2, trie.order + 1):
+        p.append(model.p[k] / np.repeat(sums[k - 1], np.diff(trie.begin[k])))
+        bow.append(model.bow[k - 1] * sums[k - 2][trie.back[k - 1]] / sums[k - 1])
+    return NgramModel(model.vocab, trie, p, bow)
+
+
 def checked_sum(model: NgramModel) -> float:
     """Worst |sum p - 1| of a model about to be written; an error where it is not one."""
     gap, where = worst_sum(with_suffixes(model))

@@ -178,10 +178,12 @@ def join_vocabularies(vocabs: list[Vocabulary]) -> tuple[Vocabulary, list[np.nda
 def read_word_file(path: str) -> tuple[list[str], list[int] | None]:
     """The one reader of word lists, one word per line, and of Kaldi's words.txt, a word and its number per line.
 
-    Returns (words, numbers), numbers being None for a list. A word or a number that appears twice is an error.
+    Returns (words, numbers), numbers being None for a list. A word or a number that appears twice is an error; <s> and
+    </s>, which are no label of any arc, may share one, as they do in Vosk's tables.
     """
     words: dict[str, int] = {}  # and the line of each
-    numbers: dict[int, int] = {}
+    lines: dict[int, int] = {}  # of each number
+    numbers: list[int] = []
     columns = 0
     for at, line in enumerate(read_lines(path), 1):
         if at == 1:
@@ -199,15 +201,17 @@ def read_word_file(path: str) -> tuple[list[str], list[int] | None]:
         if b"\0" in fields[0]:
             raise MdiError(f"{path}:{at}: a NUL byte; expected text, one word per line")
         word = to_str(fields[0])
-        if word in words or (columns == 2 and number in numbers):
-            what, first = (f"word '{word}'", words[word]) if word in words else (f"number {number}", numbers[number])
+        markers = word in (BOS, EOS) and lines.get(number) in (words.get(BOS), words.get(EOS))
+        if word in words or (columns == 2 and number in lines and not markers):
+            what, first = (f"word '{word}'", words[word]) if word in words else (f"number {number}", lines[number])
             raise MdiError(f"{path}:{at}: the {what} appears twice, here and on line {first}; keep one of the two")
         words[word] = at
         if columns == 2:
-            numbers[number] = at
+            lines[number] = at
+            numbers.append(number)
     if not words:
         raise MdiError(f"{path}: no words; expected one per line, or Kaldi's words.txt")
-    return list(words), list(numbers) if columns == 2 else None
+    return list(words), numbers if columns == 2 else None
 
 
 def read_words(path: str) -> list[str]:

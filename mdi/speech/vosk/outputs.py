@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from mdi.files import writing
+from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight
 from mdi.fst.symbols import SymbolTable
 from mdi.kernels.lattice import LatticeArcs, LatticeFinals
 from mdi.lm.vocabulary import to_bytes
@@ -59,20 +60,23 @@ def n_best_lattice(found: Recognised, symbols: SymbolTable) -> Lattice:
     return Lattice(found.utterance, begin, arcs, finals, np.ones(int(stop[-1]) if n else 0, np.int32))
 
 
-def with_graph_scores(lattice: Lattice, lm: LatticeModel, scores: str) -> Lattice:
+def with_graph_scores(lattice: Lattice, lm: LatticeModel, scores: str, weight: GraphWeight = UNWEIGHTED) -> Lattice:
     """The model's score as graph cost, and as acoustic cost the rest of the total, in proportion: at an LM weight of
-    ACOUSTIC_FACTOR the order of the paths is that of
+    ACOUSTIC_FACTOR times W, and a penalty of P / W, the order of the paths is that of
 
-        total = GRAPH_SCALE * model + rest
+        total = GRAPH_SCALE * (W * model + P * words) + rest
     """
     scored = add_model(lattice, lm, 1.0, scores)
     path_cost = np.zeros(scored.n_states)  # every state has one way to it
     for state in range(scored.n_states):
         for arc in range(scored.begin[state], scored.begin[state + 1]):
-            path_cost[scored.dest[arc]] = path_cost[state] + scored.arcs.graph[arc]
+            cost = weight.lm_weight * scored.arcs.graph[arc] + weight.word_penalty
+            path_cost[scored.dest[arc]] = path_cost[state] + cost
     ends = np.isfinite(scored.finals.graph)
     rest = scored.finals.acoustic.copy()
-    rest[ends] = ACOUSTIC_FACTOR * (rest[ends] / GRAPH_SCALE - path_cost[ends] - scored.finals.graph[ends])
+    rest[ends] = ACOUSTIC_FACTOR * (
+        rest[ends] / GRAPH_SCALE - path_cost[ends] - weight.lm_weight * scored.finals.graph[ends]
+    )
     return replace(scored, finals=scored.finals._replace(acoustic=rest))
 
 
@@ -104,5 +108,5 @@ def write_outputs(folder: VoskFolder, results: list[Recognised], out: Path, n_be
     with lattice_writer(str(out / "lat.1.gz")) as write_lattice:
         for one in results:
             scores = EXACT if folder.rescores else CHEAPEST
-            write_lattice(with_graph_scores(n_best_lattice(one, symbols), lm, scores))
+            write_lattice(with_graph_scores(n_best_lattice(one, symbols), lm, scores, folder.weight))
     write("num_jobs", ["1"])

@@ -1,0 +1,3 @@
+"""Written text to the words that people say."""
+
+from mdi.spoken.sayable import sayable as sayable
