@@ -59,7 +59,9 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         known = [*self._option_string_actions, *(str(c) for action in self._actions for c in action.choices or ())]
         misspelt = re.findall(r"--[\w-]+|(?<=invalid choice: ')[^']+", message)
-        meant = [close[0] for word in misspelt if (close := difflib.get_close_matches(word, known, 1))]
+        meant = [
+            close[0] for word in misspelt if word not in known and (close := difflib.get_close_matches(word, known, 1))
+        ]
         if meant:
             message = f"{message.split(' (choose from', 1)[0]}; did you mean {' '.join(meant)}?"
         super().error(message)
