@@ -94,7 +94,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.lm.model import NgramModel as NgramModel
     from mdi.lm.prune import prune as prune
     from mdi.lm.train import train as train
-    from mdi.plot import plot as plot
+    from mdi.plotting import plot as plot
     from mdi.saving import save as save
     from mdi.speech.expected_counts import expected_counts as expected_counts
     from mdi.speech.rescore import rescore as rescore
@@ -117,7 +117,7 @@ _MODULE_OF = {
     "match": "mdi.adaptation.match",
     "mix": "mdi.lm.mix",
     "perplexity": "mdi.from_files",
-    "plot": "mdi.plot",
+    "plot": "mdi.plotting",
     "prune": "mdi.lm.prune",
     "read_arpa": "mdi.lm.arpa",
     "read_delta": "mdi.adaptation.delta",
