@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from mdi.certificate import certificate_of
 from mdi.commands.counts import add_lattice_arguments
-from mdi.commands.inputs import read_history, read_in_domain, read_model, sizes, text_fields
+from mdi.commands.inputs import read_history, read_in_domain, read_model, text_fields
 from mdi.commands.jobs import sharding
 from mdi.commands.options import (
     add_adaptation_arguments,
@@ -100,12 +100,6 @@ def run(args: argparse.Namespace) -> int:
     if not args.delta:
         check_form(out, args.format, words_for(args.words, background_path))
 
-    if args.estimate:
-        from mdi.cost import adapt_cost
-
-        ngrams, words = sizes(background_path, texts)
-        print(f"{ngrams:,.0f} n-grams, {words:,.0f} words: {adapt_cost(ngrams, words, len(sets))}")
-        return 0
     files = [background_path, *texts, *filter(None, [args.counts, args.targets_lm, args.init, args.start])]
     with sharding(args, out, [*files, *(args.lattices or [])], args.memory):
         return _adapt(args, named, started)

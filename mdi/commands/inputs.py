@@ -29,16 +29,6 @@ def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> Ngra
     return load(path, args.words, closed=closed)
 
 
-def sizes(background: str, texts: list[str]) -> tuple[float, float]:
-    """N-grams of the background and words of the texts, about, for an estimate."""
-    from mdi.cost import count_ngrams, count_words
-
-    for path in (background, *texts):
-        if not Path(path).exists():
-            raise MdiError(f"{path}: no such file; expected one whose size tells the cost")
-    return count_ngrams(Path(background)), sum(count_words(Path(text)) for text in texts)
-
-
 def read_history(args: argparse.Namespace) -> NgramModel | None:
     return None if args.history == "ml" else read_model(args.history, args)
 

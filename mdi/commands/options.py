@@ -5,16 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdi.cli import boolean
 from mdi.cluster import KINDS
 from mdi.errors import OptionError, check_positive
 from mdi.progress import get_logger
-
-if TYPE_CHECKING:
-    pass
-
 
 logger = get_logger(__name__)
 
@@ -43,8 +39,6 @@ def add_adaptation_arguments(parser: argparse.ArgumentParser, new_words: str = "
     add("--allow-unnormalized", "--renormalize", dest="renormalize", type=boolean, default=False, metavar="true|false",
         action=Renamed, help="accept a model that does not sum to one (false)")  # fmt: skip
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
-    add("--estimate", type=boolean, default=False, metavar="true|false",
-        help="only say about how long it would take, and in how much memory (false)")  # fmt: skip
     add("--verbose", type=boolean, default=False, metavar="true|false", help="a line for every iteration (false)")
 
 
@@ -109,5 +103,5 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
     return {
         name: value
         for name, value in vars(args).items()
-        if name not in ("files", "threads", "verbose", "estimate", "cluster", "memory", "shards", "shards_dir")
+        if name not in ("files", "threads", "verbose", "cluster", "memory", "shards", "shards_dir")
     }
