@@ -50,7 +50,7 @@ MOST_WANTED = ("adapt", "tune", "ppl", "vosk", "demo")
 OLD_VERBS = {"deltas": "list-deltas", "recordings": "adapt-recordings"}
 
 # Modules of the optional dependencies and who brings them: decoding and scoring need them, language models not.
-EXTRA_OF = {"kaldialign": "speech", "num2words": "text", "soundfile": "vosk", "soxr": "vosk", "vosk": "vosk"}
+EXTRA_OF = {"kaldialign": "speech", "num2words": "text", "soundfile": "vosk", "vosk": "vosk"}
 EXTRA_OF |= dict.fromkeys(("dask", "distributed", "dask_jobqueue"), "cluster")
 
 
