@@ -17,7 +17,7 @@ LONGEST_AFFIX = 4
 SHORTEST_STEM = 4
 # A rule is one if so many words follow it, and so much of those that could; of words with an apostrophe less will do.
 # Weaker rules are right less often than G2P, and so are beginnings without an apostrophe, such as un-.
-LEAST_WORDS, LEAST_SHARE, LEAST_APART = 5, 0.85, 0.7
+LEAST_WORDS, LEAST_SHARE, LEAST_APART = 5, 0.9, 0.7
 
 
 @dataclass(frozen=True)

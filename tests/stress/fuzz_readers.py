@@ -191,7 +191,7 @@ def _lexicons(folder: Path) -> dict[str, Reader]:
     known = Lexicon({"bad": [("B", "AA", "D")], "bed": [("B", "EH", "D")], "dab": [("D", "AA", "B")]})
     train_g2p(known).save(str(folder / "model.g2p"))
     table = b"word\tcount\tpronunciations\tcertainty\thow\nbab\t3\tB AA B | = bad bed\t0.5\tg2p\nada\t1\t\t0\tno\n"
-    fst = to_bytes(lexicon_fst([Entry(1, (2, 3)), Entry(2, (2,), 0.5), Entry(1, (3,))], Silence(1, 0.7, 0.7)))
+    fst = to_bytes(lexicon_fst([Entry(1, (2, 3)), Entry(2, (2,), 0.5), Entry(1, (3,))], Silence(1, 0.693147, 0.693147)))
     return {
         "lexicon": Reader(read_lexicon, [b"bad B AA D\nbed B_B EH_I D_E\n", b"bad 1.0 B AA D\nbad 0.5 D\n"]),
         "given": Reader(lambda path: read_given(path, known), [b"bab B AA B\ndabed = dab bed\n", table]),
