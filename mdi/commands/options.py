@@ -42,6 +42,16 @@ def add_adaptation_arguments(parser: argparse.ArgumentParser, new_words: str = "
     add("--verbose", type=boolean, default=False, metavar="true|false", help="a line for every iteration (false)")
 
 
+def add_text_arguments(parser: argparse.ArgumentParser, normalise: str) -> None:
+    """Of verbs that adapt to text. Only text for a model that one got from others is normalised unless asked for: a
+    corpus is prepared, and figures are compared over it."""
+    add = parser.add_argument
+    add("--normalise", choices=("auto", "none"), default=normalise,
+        help="auto: write the text as the model spells words, numbers in words, a sentence per line, as far as it is "
+             f"not so already; none: take it as it is ({normalise})")  # fmt: skip
+    add("--language", metavar="CODE", help="that numbers are read out in, such as en (the vocabulary's)")
+
+
 def add_model_arguments(parser: argparse.ArgumentParser, *, writes: bool = True, words: bool = True) -> None:
     """Of verbs that read models, which may be in any form, and maybe write one."""
     if words:

@@ -20,12 +20,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdi.commands.inputs import read_history, read_in_domain, read_model, text_fields, warn_of_unknown
+from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields, warn_of_unknown
 from mdi.commands.jobs import sharding
 from mdi.commands.options import (
     add_adaptation_arguments,
     add_cluster_arguments,
     add_model_arguments,
+    add_text_arguments,
     check_options,
     options_of,
     parse_variances,
@@ -60,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--dev-recordings", metavar="DATA", help="their Kaldi data folder, or its text: the transcripts")
     add("--old-lm", metavar="LM", help="the model whose scores are in the lattices (the background)")
     add("--max-settings", type=int, default=32, metavar="N", help="end the search after so many settings (32)")
+    add_text_arguments(parser, "none")
     add_model_arguments(parser)
     add_cluster_arguments(parser)
     add_adaptation_arguments(parser)
@@ -92,7 +94,9 @@ def _tune(args: argparse.Namespace, started: float) -> int:
     background_path, *texts, development_path, out = args.files
     background = read_model(background_path, args)
     check_normalised(background_path, background, args.renormalize)
-    counts = read_in_domain(args, texts, background.vocab, background.order)
+    said = spoken_texts(args, [*texts, development_path], background)
+    in_domain = [said[text] for text in texts]
+    counts = read_in_domain(args, in_domain, background.vocab, background.order)
     bar, best = Progress("searching", unit="settings"), [float("inf")]
 
     def watch(trial: Trial) -> None:
@@ -103,7 +107,7 @@ def _tune(args: argparse.Namespace, started: float) -> int:
         bar.update(trial.number, f"best {best[0]:.2f}")
 
     tuned = tune(
-        background, counts if args.counts else list(map(Path, texts)), development_path,
+        background, counts if args.counts else in_domain, said[development_path],
         mix_with={path: read_model(path, args) for path in args.mix_with}, max_order=args.max_order,
         min_counts=args.min_counts.split(",") if args.min_counts else None,
         sigma2=[parse_variances(part) for part in args.sigma2.split(",")] if args.sigma2 else None,
@@ -179,7 +183,4 @@ def _write_search(tuned: Tuned, out: str) -> None:
     if not charts.available():
         logger.info(f"no picture of the search, since matplotlib is not installed; to have it: {charts.HOW_TO_GET}")
         return
-    names = [name.rsplit("/", 1)[-1] for name in tuned.in_domain] if len(tuned.in_domain) > 1 else ["in-domain"]
-    references = {f"{name} alone": ppl for name, ppl in zip(names, tuned.in_domain.values(), strict=True)}
-    references |= {"interpolation": tuned.interpolation, "background alone": tuned.background}
-    charts.write_svg(charts.search_chart(table, references), f"{out}.search.svg")
+    charts.write_svg(charts.search_chart(table, tuned.references()), f"{out}.search.svg")
