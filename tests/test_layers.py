@@ -17,7 +17,7 @@ ALLOWED = {
     "fst": {"lm", "kernels"},
     "adaptation": {"fst", "lm", "kernels"},  # a background may be a file of any form
     "speech": {"spoken", "fst", "lm", "kernels"},
-    "commands": {"speech", "spoken", "saving", "fst", "adaptation", "lm", "kernels", "cli"},
+    "commands": {"speech", "spoken", "saving", "from_files", "fst", "adaptation", "lm", "kernels", "cli"},
 }
 
 
@@ -67,7 +67,7 @@ def test_kernels_are_named_after_what_they_serve() -> None:
 
 
 # what several verbs share
-SHARED = ("options", "inputs", "outputs", "jobs", "vosk_folders")
+SHARED = ("options", "inputs", "outputs", "jobs", "vosk_folders", "vosk_weight")
 
 
 def test_every_verb_has_its_module() -> None:

@@ -9,6 +9,10 @@ recognise, unknown_words.txt. Of MODEL_DIR it has what libvosk reads: large file
 --recordings: no transcripts are needed. DATA_DIR is decoded, the model is adapted to expected counts of what was
 recognised (words with their confidences, or --n-best), beside TEXT if there is some, and DATA_DIR is decoded again.
 OUT_DIR.decoded/ has both decodings, before/ and after/; where DATA_DIR has references, they are scored and compared.
+
+--lm-weight and --word-penalty go into the graph's costs, for libvosk, whose LM weight cannot be chosen.
+--dev-recordings chooses both on recordings with transcripts: by n-best lists, then by decoding at what they ask for and
+half-way to it.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdi.commands import vosk_decode
+from mdi.commands import vosk_decode, vosk_weight
 from mdi.commands import vosk_folders as folders
 from mdi.commands.inputs import spoken_texts
 from mdi.commands.options import add_text_arguments, parse_variances
@@ -52,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_text_arguments(parser, "auto")
     folders.add_model_arguments(parser)
     folders.add_weight_arguments(parser)
+    vosk_weight.add_argument(parser)
     add("--ppl", metavar="TEXT", action="append", default=[],
         help="print this text's perplexity before and after; may be repeated (--dev, or the text)")  # fmt: skip
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
@@ -65,14 +70,16 @@ def run(args: argparse.Namespace) -> int:
     started = time.monotonic()
     set_verbose(False)
     folders.check_options(args)
-    if args.recordings and args.dev:
-        raise MdiError("--recordings and --dev; expected either")
+    for name in ("dev", "dev_recordings"):
+        if args.recordings and getattr(args, name):
+            raise MdiError(f"--recordings and --{name.replace('_', '-')}; expected either")
     texts = args.texts
     if not texts and not args.recordings:
         raise MdiError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
     args.min_counts = args.min_counts or ("0.5" if args.recordings else "1")
     source = find_vosk_folder(args.model)
     folders.weight_for(args, source)
+    vosk_weight.check(args, source)
     check_new_folder(Path(args.out), source)
     for path in [*texts, *args.ppl, *([args.dev] if args.dev else [])]:
         if path != "-" and not Path(path).is_file():
@@ -84,7 +91,10 @@ def run(args: argparse.Namespace) -> int:
     }
     content = {"in_domain": texts, "development": args.dev, "recordings": args.recordings, "options": options}
     if not args.recordings:
-        return _adapt_folder(args, source, plan, texts, [], content, started)
+        code = _adapt_folder(args, source, plan, texts, [], content, started)
+        if args.dev_recordings:
+            vosk_weight.choose_weight(args)
+        return code
     _decoded(args, args.model, "before")
     return _adapt_to_itself(args, source, plan, texts, content, started)
 
