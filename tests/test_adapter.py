@@ -306,6 +306,8 @@ def test_oov_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
                 "none",
                 "--min-counts",
                 "1",
+                "--oov",
+                "map",
                 BACKGROUND,
                 str(tmp_path / "t"),
                 str(tmp_path / "o.arpa"),
@@ -313,7 +315,9 @@ def test_oov_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         )
         == 0
     )
-    assert "1 words outside the vocabulary, such as 'oov': mapped to <unk>" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "1 words outside the vocabulary, such as 'oov': mapped to <unk>" in said
+    assert "--oov: is now --new-words" in said
 
 
 def test_targets_by_a_model_of_higher_order() -> None:

@@ -33,6 +33,7 @@ from mdi.lm.counts import Counts, count_text
 from mdi.lm.estimate import estimate
 from mdi.lm.mix import em_weights, mix, predicted_probs
 from mdi.lm.model import NgramModel
+from mdi.lm.new_words import NewWordsLike
 from mdi.lm.perplexity import Perplexity, perplexity_of
 from mdi.lm.text import Text, TextLike, TextStats
 from mdi.lm.thresholds import Thresholds, parse_thresholds
@@ -319,7 +320,7 @@ def tune(
     max_settings: int = 32,
     targets: str | NgramModel = "ml",
     history: NgramModel | None = None,
-    oov: str = "map",
+    new_words: NewWordsLike = "add",
     settings: SolverSettings = USUAL,
     threads: int = 2,
     report: Callable[[Trial], None] | None = None,
@@ -331,7 +332,7 @@ def tune(
 
     Parameters
     ----------
-    background, text, targets, history, oov, settings, threads
+    background, text, targets, history, new_words, settings, threads
         As of `adapt`.
     development
         Text to choose by, none of which is in `text`.
@@ -355,7 +356,7 @@ def tune(
         The best model (`.model`) and how it was found (`.table()`). `mdi.save` writes it.
     """
     check_positive("max_settings", max_settings)
-    adapter = Adapter(background, text, oov=oov, targets=targets, history=history, threads=threads)
+    adapter = Adapter(background, text, new_words=new_words, targets=targets, history=history, threads=threads)
     background = adapter.background
     max_order = adapter.order + 1 if max_order is None else max_order
     if not adapter.order <= max_order <= MAX_ORDER:
@@ -368,7 +369,7 @@ def tune(
         models = {name: onto(model, background.vocab, name) for name, model in mix_with.items()}
     else:
         again = None if isinstance(text, Counts) else text
-        models = in_domain_models(adapter.counts, again, max_order, ids, oov)
+        models = in_domain_models(adapter.counts, again, max_order, ids, "drop" if new_words == "drop" else "map")
     components = {**models, "background": background}
     tuner = Tuner(
         adapter, ids, list(components.values()), settings=settings, report=report

@@ -131,6 +131,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
     counts = read_in_domain(args, texts, background.vocab, max(background.order, longest))
     kind = OneAdaptation if len(sets) == 1 and not args.delta else Adapter
     adapter = kind(background, counts, targets=targets, history=read_history(args), threads=args.threads)
+    background = background if args.delta or args.start else adapter.background
     start: dict[str, float] | Delta | None = read_lambda(args.init) if args.init else None
     if args.start:
         start = read_delta(args.start)

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="small model, large model, in-domain text(s), output")
     add_model_arguments(parser)
     add_cluster_arguments(parser)
-    add_adaptation_arguments(parser)
+    add_adaptation_arguments(parser, "map")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -29,10 +29,13 @@ class Renamed(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def add_adaptation_arguments(parser: argparse.ArgumentParser) -> None:
+def add_adaptation_arguments(parser: argparse.ArgumentParser, new_words: str = "add") -> None:
+    """`new_words`: what is done with them unless told otherwise."""
     add = parser.add_argument
     add("--counts", metavar="FILE", help="SRILM count file instead of text; fractional counts are fine")
-    add("--oov", choices=("map", "drop", "error"), default="map", help="words outside the model's vocabulary (map)")
+    add("--new-words", "--oov", dest="new_words", default=new_words, action=Renamed, metavar="HOW",
+        help=f"words that the model lacks: add, N (add those seen so often), LIST (add those of a word list), map (to "
+             f"<unk>), drop (with the n-grams around them) or error ({new_words})")  # fmt: skip
     add("--history", default="ml", metavar="ml|LM", help="history distribution: the text's, or a back-off model's (ml)")
     add("--tolerance", type=float, default=1e-3, metavar="L1",
         help="L1 distance between targets and marginals to stop at (1e-3)")  # fmt: skip

@@ -102,7 +102,7 @@ def _tune(args: argparse.Namespace, started: float) -> int:
         min_counts=args.min_counts.split(",") if args.min_counts else None,
         sigma2=[parse_variances(part) for part in args.sigma2.split(",")] if args.sigma2 else None,
         sets=args.sets.split(",") if args.sets else [], max_settings=args.max_settings, targets=args.targets,
-        history=read_history(args), oov=args.oov, settings=SolverSettings(args.tolerance, args.max_iters),
+        history=read_history(args), new_words=args.new_words, settings=SolverSettings(args.tolerance, args.max_iters),
         threads=args.threads, report=watch,
     )  # fmt: skip
     bar.close()

@@ -206,7 +206,10 @@ def _adapted(
 
     sources = _counts(args, own, texts, recognised) if recognised else list(map(Path, texts))
     if args.dev:
-        tuned = tune(own, sources, args.dev, max_order=own.order, max_settings=args.max_settings, threads=args.threads)
+        tuned = tune(
+            own, sources, args.dev, max_order=own.order, max_settings=args.max_settings, new_words="map",
+            threads=args.threads,
+        )  # fmt: skip
         fields = checked_fields(tuned.adapted, out)
         fields |= {
             **sum_fields(tuned.model, out, "ngram"), "ngrams": tuned.model.trie.counts,
@@ -219,7 +222,7 @@ def _adapted(
             f"development perplexity {tuned.interpolation:.2f}, this one {tuned.development.ppl:.2f}")  # fmt: skip
         return tuned.model, fields, report_result(tuned.adapted, out)
     sigma2 = parse_variances(args.sigma2)
-    adapted = adapt(own, sources, args.min_counts, sigma2=sigma2, threads=args.threads)
+    adapted = adapt(own, sources, args.min_counts, sigma2=sigma2, new_words="map", threads=args.threads)
     fields = checked_fields(adapted, out) | sum_fields(adapted.model, out, "ngram")
     return adapted.model, fields, report_result(adapted, out)
 
