@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""New words of a recogniser, by cross-validation over scenes of recorded dialogue: are they recognised, and at what cost?
+"""New words of a recogniser, by cross-validation over scenes of recorded dialogue: are they recognised?
 
 Every line with a word that the Vosk model does not know is recognised once, and as many lines without one, by a model
 that is adapted to the lines of other scenes: with `mdi vosk adapt` as it is (new), and with --new-words none (old). No
@@ -24,7 +24,7 @@ import game_dialogue
 import vosk_model
 from folds import fold_scenes
 from prepare_corpus import write_lines
-from recorded_speech import Line, in_english, write_data_folder
+from recorded_speech import Line, recognisable, write_data_folder
 
 from mdi.errors import exit_code
 from mdi.fst.symbols import read_symbols
@@ -134,7 +134,7 @@ def study(args: argparse.Namespace) -> None:
     model = vosk_model.find_model(args.vosk_model, downloads)
     known = set(read_symbols(str(VoskFolder(Path(model)).words)).ids)
     recordings = game_dialogue.recordings(args.game, downloads)
-    lines = in_english(recordings.utterances, known)
+    lines = recognisable(recordings.utterances, known)
     folds = make_folds(lines, list(recordings.for_training), known, args.folds, args.seed)
     say(f"{sum(len(fold.test) for fold in folds):,} lines to recognise in {args.folds} folds")
     for k, fold in enumerate(folds, 1):

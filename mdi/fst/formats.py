@@ -207,10 +207,10 @@ def write_lm(
 
     Labels are those of `words` (words.txt, an FST that holds its table, or a table); G.carpa needs it, the FSTs make a
     table and hold it where it is not given. n-grams with a word outside it are dropped, a model that loses more than
-    the share `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see write_arpa. As
-    there, nothing is checked or certified: that is `mdi.save`. `back_off`: the symbol that back-off arcs of Kaldi's
-    G.fst read. `weight`: goes into the costs, for a graph that decodes; ARPA cannot have it. Returns the automaton,
-    where one was written.
+    the share `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see
+    write_arpa. As there, nothing is checked or certified: that is `mdi.save`. `back_off`: the symbol that back-off arcs
+    of Kaldi's G.fst read. `weight`: goes into the costs, for a graph that decodes; ARPA cannot have it. Returns the
+    automaton, where one was written.
     """
     model = model if isinstance(model, NgramModel) else model.model
     path = os.fspath(path)
