@@ -150,11 +150,8 @@ def _adapt_folder(
             text: {"before": before[text].as_dict(), "after": after[text].as_dict()} for text in reported
         }
         models[place], fields[place] = made, model_fields
-    first = next(iter(models.values()))
     for place, other in unchanged.items():
-        models[place] = models[str(other)] if str(other) in models else folders.with_new_words(
-            folders.read_for(str(other), source), new_words, first
-        )  # fmt: skip
+        models[place] = models[str(other)] if str(other) in models else folders.read_for(str(other), source)
     content["adapted"] = fields
     folders.write_folder(args, "adapt", source, models, content, started, new_words)
     return 0 if converged else 1

@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> None:
         "a decoding with another model, data, --n-best, --lattice-beam, --dither or --delta",
     )
     models = folders.own_adapted(args, source, folders.plan_of(source)) if args.delta else {}
+    folders.refuse_new_words(source, folders.lacking_words(source, models))
     with changed(source, args.lattice_beam, models, args.dither) as folder:
         factor = decode_missing(folder, source.path, data, utterances, out, args.n_best, args.nj, args.allow_pipes)
         found = read_results(out)

@@ -96,12 +96,34 @@ def learned(
     return found
 
 
-def with_new_words(model: NgramModel, new_words: NewWordsOfFolder | None, like: NgramModel) -> NgramModel:
-    """A model that is not adapted, with the new words that it lacks, which are as likely as in the model `like`."""
+def lacking_words(source: VoskFolder, models: dict[str, NgramModel]) -> list[str]:
+    """Words of the models that the folder lacks."""
+    from mdi.lm.new_words import may_be_added
+
+    known = source.symbols().ids
+    words = dict.fromkeys(word for model in models.values() for word in model.vocab.words if word not in known)
+    return [word for word in words if may_be_added(word)]
+
+
+def refuse_new_words(source: VoskFolder, lacking: list[str]) -> None:
+    """Where they cannot be recognised: their n-grams would be missing in what decodes."""
+    if lacking:
+        raise MdiError(
+            f"{source.path}: lacks {len(lacking):,} words of the delta, such as {examples(lacking)}, which need a "
+            f"graph that knows them. Make a folder with one: mdi vosk replace-lm --delta A.delta MODEL_DIR OUT_DIR"
+        )
+
+
+def _with_new_words(models: dict[str, NgramModel], added: list[str]) -> dict[str, NgramModel]:
+    """All models with all of these words: where one lacks some, they are as likely as in one that has them."""
     from mdi.lm.new_words import with_words
 
-    lacking = [word for word in (new_words.added if new_words else ()) if word not in model]
-    return with_words(model, lacking, like.p[1][like.vocab.ids(lacking)]) if lacking else model
+    made = {}
+    for place, model in models.items():
+        lacking = [word for word in added if word not in model]
+        other = next((one for one in models.values() if all(word in one for word in lacking)), model)
+        made[place] = with_words(model, lacking, other.p[1][other.vocab.ids(lacking)]) if lacking else model
+    return made
 
 
 def add_delta_argument(parser: argparse.ArgumentParser) -> None:
@@ -229,6 +251,8 @@ def write_folder(
     beam = args.lattice_beam
     if beam is None and any(place.endswith("G.carpa") for place in models):
         beam = max(source.lattice_beam or 0.0, RESCORING_BEAM)
+    if new_words and new_words.added:
+        models = _with_new_words(models, list(new_words.added))
     symbols = new_words.symbols if new_words else source.symbols()
     graph = new_words.places(source) if new_words else []
     with new_folder(source, out, [*models, *graph], beam) as folder:

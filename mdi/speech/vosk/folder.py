@@ -44,7 +44,7 @@ _READ_BY_LIBVOSK = (
     "rescore/G.carpa", "rescore/G.fst", "rnnlm/word_feats.txt", "rnnlm/feat_embedding.final.mat",
     "rnnlm/special_symbol_opts.conf", "rnnlm/final.raw",
 )  # fmt: skip
-_GRAPH = ("HCLG.fst", "HCLr.fst", "Gr.fst", "disambig_tid.int", "words.txt")
+_GRAPH = ("HCLG.fst", "HCLr.fst", "Gr.fst", "disambig_tid.int", "words.txt", "phones.txt")  # the last is for us
 _CONF = ("mfcc.conf", "fbank.conf", "pitch.conf")
 NEWER = (
     *_READ_BY_LIBVOSK, "am/final.mdl", "am/global_cmvn.stats", "conf/model.conf", *(f"conf/{name}" for name in _CONF),
