@@ -40,6 +40,8 @@ case=""  # upper or lower: normalise the background text, which is written Engli
 data_dir=""  # DIR[,DIR]: Kaldi data folders of development and evaluation set: decoded with a Vosk model,
              # whose own language model is the background where none is given
 vosk_model=""  # its folder, with a dynamic graph (Vosk's small English model, downloaded with npm or pip)
+channel=""  # of recordings with several channels, counted from 1, where reco2file_and_channel does not say it
+max_overshoot=0.5  # seconds: segments that end less than so much after their recording are cut there
 lattice_dir=""  # DIR[,DIR]: or lattices lat.N.gz of any Kaldi system for these data folders, with
 words=""  # their symbol table, and
 default_lm=""  # the model that they were made with, an ARPA file

@@ -12,7 +12,7 @@ from mdi.progress import get_logger
 if TYPE_CHECKING:
     from mdi.lm.counts import Counts
     from mdi.lm.model import NgramModel
-    from mdi.lm.text import TextStats
+    from mdi.lm.text import Sentences, TextStats
     from mdi.lm.vocabulary import Vocabulary
 
 
@@ -29,21 +29,26 @@ def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> Ngra
     return load(path, args.words, closed=closed)
 
 
-def sizes(background: str, texts: list[str]) -> tuple[float, float]:
-    """N-grams of the background and words of the texts, about, for an estimate."""
-    from mdi.cost import count_ngrams, count_words
-
-    for path in (background, *texts):
-        if not Path(path).exists():
-            raise MdiError(f"{path}: no such file; expected one whose size tells the cost")
-    return count_ngrams(Path(background)), sum(count_words(Path(text)) for text in texts)
-
-
 def read_history(args: argparse.Namespace) -> NgramModel | None:
     return None if args.history == "ml" else read_model(args.history, args)
 
 
-def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary, order: int) -> Counts:
+def spoken_texts(args: argparse.Namespace, texts: list[str], model: NgramModel) -> dict[str, Path | Sentences]:
+    """Each text, with --normalise auto in the words of the model; and lines about what was changed."""
+    if args.normalise == "none":
+        return {text: Path(text) for text in texts}
+    from mdi.spoken import Speller, spoken_text
+
+    speller, found = Speller(model, args.language), {}
+    for text in dict.fromkeys(texts):
+        spoken = spoken_text(text, speller)
+        for line in spoken.report():
+            logger.info(line)
+        found[text] = Path(spoken.text) if isinstance(spoken.text, str) else spoken.text
+    return found
+
+
+def read_in_domain(args: argparse.Namespace, texts: list[Path | Sentences], vocab: Vocabulary, order: int) -> Counts:
     """Counts of the texts and of --counts or --lattices, over the vocabulary and what --new-words adds to it, and a
     line about them."""
     from mdi.lm.counts import add_counts, count_text, over_words, scaled_counts
@@ -53,7 +58,7 @@ def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary
 
     new_words, weight = as_new_words(args.new_words), getattr(args, "count_weight", 1.0)
     oov = new_words if new_words in OOV else None
-    parts = [count_text(list(map(Path, texts)), vocab if oov else growing(vocab), order, oov or "map")] if texts else []
+    parts = [count_text(texts, vocab if oov else growing(vocab), order, oov or "map")] if texts else []
     expected = _read_expected(args, vocab, order, oov)
     if expected is not None:
         parts.append(expected if weight == 1.0 else scaled_counts(expected, weight))

@@ -5,16 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdi.cli import boolean
 from mdi.cluster import KINDS
 from mdi.errors import OptionError, check_positive
 from mdi.progress import get_logger
-
-if TYPE_CHECKING:
-    pass
-
 
 logger = get_logger(__name__)
 
@@ -43,9 +39,17 @@ def add_adaptation_arguments(parser: argparse.ArgumentParser, new_words: str = "
     add("--allow-unnormalized", "--renormalize", dest="renormalize", type=boolean, default=False, metavar="true|false",
         action=Renamed, help="accept a model that does not sum to one (false)")  # fmt: skip
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
-    add("--estimate", type=boolean, default=False, metavar="true|false",
-        help="only say about how long it would take, and in how much memory (false)")  # fmt: skip
     add("--verbose", type=boolean, default=False, metavar="true|false", help="a line for every iteration (false)")
+
+
+def add_text_arguments(parser: argparse.ArgumentParser, normalise: str) -> None:
+    """Of verbs that adapt to text. Only text for a model that one got from others is normalised unless asked for: a
+    corpus is prepared, and figures are compared over it."""
+    add = parser.add_argument
+    add("--normalise", choices=("auto", "none"), default=normalise,
+        help="auto: write the text as the model spells words, numbers in words, a sentence per line, as far as it is "
+             f"not so already; none: take it as it is ({normalise})")  # fmt: skip
+    add("--language", metavar="CODE", help="that numbers are read out in, such as en (the vocabulary's)")
 
 
 def add_model_arguments(parser: argparse.ArgumentParser, *, writes: bool = True, words: bool = True) -> None:
@@ -109,5 +113,5 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
     return {
         name: value
         for name, value in vars(args).items()
-        if name not in ("files", "threads", "verbose", "estimate", "cluster", "memory", "shards", "shards_dir")
+        if name not in ("files", "threads", "verbose", "cluster", "memory", "shards", "shards_dir")
     }

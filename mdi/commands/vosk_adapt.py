@@ -13,6 +13,10 @@ and give it back as --lexicon, where it is wrong.
 --recordings: no transcripts are needed. DATA_DIR is decoded, the model is adapted to expected counts of what was
 recognised (words with their confidences, or --n-best), beside TEXT if there is some, and DATA_DIR is decoded again.
 OUT_DIR.decoded/ has both decodings, before/ and after/; where DATA_DIR has references, they are scored and compared.
+
+--lm-weight and --word-penalty go into the graph's costs, for libvosk, whose LM weight cannot be chosen.
+--dev-recordings chooses both on recordings with transcripts: by n-best lists, then by decoding at what they ask for and
+half-way to it.
 """
 
 from __future__ import annotations
@@ -22,9 +26,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdi.commands import vosk_decode
+from mdi.commands import vosk_decode, vosk_weight
 from mdi.commands import vosk_folders as folders
-from mdi.commands.options import parse_variances
+from mdi.commands.inputs import spoken_texts
+from mdi.commands.options import add_text_arguments, parse_variances
 from mdi.commands.outputs import report_result
 from mdi.commands.vosk_folders import Plan
 from mdi.errors import MdiError, examples
@@ -34,15 +39,18 @@ if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.lm.counts import Counts
     from mdi.lm.model import NgramModel
+    from mdi.lm.text import Sentences
     from mdi.speech.vosk.folder import VoskFolder
     from mdi.speech.vosk.new_words import NewWordsOfFolder
     from mdi.speech.vosk.results import Recognised
+
+    Texts = list[Path | Sentences]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL_DIR", help="folder of a Vosk model")
-    add("texts", metavar="TEXT", nargs="*", help="text of the domain, a sentence per line, plain or gzipped")
+    add("texts", metavar="TEXT", nargs="*", help="text of the domain, plain or gzipped")
     add("out", metavar="OUT_DIR", help="the new folder")
     add("--dev", metavar="TEXT", help="development text: search for the best model on it, as mdi tune does")
     add("--max-settings", type=int, default=32, metavar="N", help="end that search after so many settings (32)")
@@ -51,9 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--min-counts", metavar="N-N-N",
         help="without --dev: constrain n-grams seen so often (1; with --recordings 0.5)")  # fmt: skip
     add("--sigma2", default="1", metavar="V[-V-V]", help="without --dev: variance of the prior, or none (1)")
+    add_text_arguments(parser, "auto")
     folders.add_model_arguments(parser)
     folders.add_new_word_arguments(parser, adds=True)
     folders.add_weight_arguments(parser)
+    vosk_weight.add_argument(parser)
     add("--ppl", metavar="TEXT", action="append", default=[],
         help="print this text's perplexity before and after; may be repeated (--dev, or the text)")  # fmt: skip
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
@@ -67,24 +77,34 @@ def run(args: argparse.Namespace) -> int:
     started = time.monotonic()
     set_verbose(False)
     folders.check_options(args)
-    if args.recordings and args.dev:
-        raise MdiError("--recordings and --dev; expected either")
+    for name in ("dev", "dev_recordings"):
+        if args.recordings and getattr(args, name):
+            raise MdiError(f"--recordings and --{name.replace('_', '-')}; expected either")
     texts = args.texts
     if not texts and not args.recordings:
         raise MdiError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
     args.min_counts = args.min_counts or ("0.5" if args.recordings else "1")
     source = find_vosk_folder(args.model)
     folders.weight_for(args, source)
+    vosk_weight.check(args, source)
     check_new_folder(Path(args.out), source)
     for path in [*texts, *args.ppl, *([args.dev] if args.dev else [])]:
         if path != "-" and not Path(path).is_file():
             raise MdiError(f"{path}: no such file; expected text, one sentence per line")
     plan = folders.plan_of(source, args.large, args.first_pass)
-    options = {name: getattr(args, name) for name in (
-        "min_counts", "sigma2", "max_settings", "count_weight", "n_best", "new_words", "lexicon")}  # fmt: skip
+    options = {
+        name: getattr(args, name)
+        for name in (
+            "min_counts", "sigma2", "max_settings", "count_weight", "n_best", "normalise", "language", "new_words",
+            "lexicon",
+        )
+    }  # fmt: skip
     content = {"in_domain": texts, "development": args.dev, "recordings": args.recordings, "options": options}
     if not args.recordings:
-        return _adapt_folder(args, source, plan, texts, [], content, started)
+        code = _adapt_folder(args, source, plan, texts, [], content, started)
+        if args.dev_recordings:
+            vosk_weight.choose_weight(args)
+        return code
     _decoded(args, args.model, "before")
     return _adapt_to_itself(args, source, plan, texts, content, started)
 
@@ -124,20 +144,26 @@ def _adapt_folder(
     reported = args.ppl or ([args.dev or texts[0]] if texts else [])
     models: dict[str, NgramModel] = {}
     fields: dict[str, Any] = {}
-    new_words = _new_words(args, source, texts) if texts else None
+    new_words: NewWordsOfFolder | None = None
+    said: dict[str, Path | Sentences] = {}
     converged = True
     for place, path in adapted_from.items():
         own = source.read(path) if source.path in path.parents else folders.read_for(str(path), source)
         say(f"{path}: {' / '.join(f'{n:,}' for n in own.trie.counts)} n-grams")
         own = scaled_to_one(str(path), own)
+        said = said or spoken_texts(args, [*texts, *reported, *filter(None, [args.dev])], own)
+        sources = [said[text] for text in texts]
+        if texts and new_words is None:
+            new_words = _new_words(args, source, sources)
+        added = list(new_words.added) if new_words else []
         adapted, made, model_fields, good = _adapted(
-            args, f"{args.out}/{place}", own, texts, recognised, list(new_words.added) if new_words else []
+            args, f"{args.out}/{place}", own, sources, said.get(args.dev), recognised, added
         )
         converged &= good
         if adapted.new_words is not None:  # perplexities compare over one vocabulary
             own = adapted.new_words.added_to(own)
-        before = {text: perplexity(own, text) for text in reported}
-        after = {text: perplexity(made, text) for text in reported}
+        before = {text: perplexity(own, said[text]) for text in reported}
+        after = {text: perplexity(made, said[text]) for text in reported}
         for text in reported:
             note = " (which it was adapted to)" if text in texts else ""
             change = 100 * (after[text].ppl / before[text].ppl - 1)
@@ -188,7 +214,9 @@ def _compare(args: argparse.Namespace) -> None:
     print(compare(str(after), [str(before)], data.text(), "strict"), end="")
 
 
-def _counts(args: argparse.Namespace, own: NgramModel, texts: list[str], recognised: list[Recognised]) -> Counts:
+def _counts(
+    args: argparse.Namespace, own: NgramModel, texts: Texts, recognised: list[Recognised], new_words: list[str]
+) -> Counts:
     """Of the texts, and expected ones of what was recognised."""
     from mdi.lm.counts import add_counts, count_text, scaled_counts
     from mdi.speech.expected_counts import graph_counts
@@ -199,26 +227,27 @@ def _counts(args: argparse.Namespace, own: NgramModel, texts: list[str], recogni
     graphs = list(word_graphs(recognised, labels))
     if not graphs:
         raise MdiError(f"{args.recordings}: not a word was recognised; is there speech in it?")
-    expected = graph_counts(graphs, labels, own.vocab, own.order)
+    vocab = own.vocab.extended([word for word in new_words if word not in own])
+    expected = graph_counts(graphs, labels, vocab, own.order)
     say(f"recognised: {expected.stats.sentences:,} utterances, {expected.stats.words:,} words expected")
     own_counts = scaled_counts(expected, args.count_weight)
-    return add_counts(count_text(list(map(Path, texts)), own.vocab, own.order), own_counts) if texts else own_counts
+    return add_counts(count_text(texts, vocab, own.order), own_counts) if texts else own_counts
 
 
 def _adapted(
-    args: argparse.Namespace, out: str, own: NgramModel, texts: list[str], recognised: list[Recognised],
-    new_words: list[str],
+    args: argparse.Namespace, out: str, own: NgramModel, texts: Texts, dev: Path | Sentences | None,
+    recognised: list[Recognised], new_words: list[str],
 ) -> tuple[Adapted, NgramModel, dict[str, Any], bool]:  # fmt: skip
     """(the adaptation, the model, fields for the certificate, whether it converged)"""
     from mdi.adaptation.adapter import adapt
     from mdi.adaptation.tune import tune
     from mdi.saving import checked_fields, sum_fields
 
-    sources = _counts(args, own, texts, recognised) if recognised else list(map(Path, texts))
-    if args.dev:
+    sources = _counts(args, own, texts, recognised, new_words) if recognised else texts
+    if dev is not None:
         tuned = tune(
-            own, sources, args.dev, max_order=own.order, max_settings=args.max_settings,
-            new_words=new_words or "map", threads=args.threads,
+            own, sources, dev, max_order=own.order, max_settings=args.max_settings, new_words=new_words or "map",
+            threads=args.threads,
         )  # fmt: skip
         fields = checked_fields(tuned.adapted, out)
         fields |= {
@@ -237,14 +266,14 @@ def _adapted(
     return adapted, adapted.model, fields, report_result(adapted, out)
 
 
-def _new_words(args: argparse.Namespace, source: VoskFolder, texts: list[str]) -> NewWordsOfFolder:
+def _new_words(args: argparse.Namespace, source: VoskFolder, texts: Texts) -> NewWordsOfFolder:
     """Words of the texts that the folder lacks, or of the list, with the graph that knows them."""
     from mdi.lm.new_words import as_new_words, may_be_added
     from mdi.lm.word_counts import count_words
     from mdi.speech.vosk.new_words import not_added
     from mdi.spoken import sayable
 
-    counts, known = count_words(list(map(Path, texts))), source.symbols().ids
+    counts, known = count_words(texts), source.symbols().ids
     unknown = {w: int(n) for w, n in zip(counts.words, counts.count, strict=True) if w not in known and may_be_added(w)}
     unknown = dict(sorted(unknown.items(), key=lambda item: (-item[1], item[0])))
     tokens = sum(unknown.values())

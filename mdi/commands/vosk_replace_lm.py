@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.commands import vosk_folders as folders
+from mdi.commands import vosk_weight
 from mdi.errors import MdiError
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--new-words", choices=("add", "none"),
                         help="words that the folder lacks (add those of a delta, none of LM's)")  # fmt: skip
     folders.add_weight_arguments(parser)
+    vosk_weight.add_argument(parser)
+    folders.add_decoding_arguments(parser)
     folders.add_delta_argument(parser)
     folders.add_beam_argument(parser)
 
@@ -42,6 +45,7 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError("expected MODEL_DIR LM OUT_DIR, or --delta A.delta MODEL_DIR OUT_DIR")
     source = find_vosk_folder(args.model)
     folders.weight_for(args, source)
+    vosk_weight.check(args, source)
     check_new_folder(Path(args.out), source)
     plan = adapted, unchanged = folders.plan_of(source, args.large, args.first_pass)
     if args.lm is None:
@@ -61,6 +65,8 @@ def run(args: argparse.Namespace) -> None:
     elif args.delta:
         folders.refuse_new_words(source, lacking)
     folders.write_folder(args, "replace-lm", source, models, content, started, new_words)
+    if args.dev_recordings:
+        vosk_weight.choose_weight(args)
 
 
 def _with_delta(args: argparse.Namespace, model: NgramModel) -> NgramModel:
