@@ -44,7 +44,8 @@ def readers(folder: Path) -> dict[str, Reader]:
     """All of them, with seeds that are made here."""
     (folder / "text").write_text("".join(f"{s}\n" for s in SENTENCES))
     (folder / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(WORDS)))
-    return _models(folder) | _speech(folder) | _sound(folder) | _records(folder) | _recipe(folder) | _folders(folder)
+    found = _models(folder) | _speech(folder) | _sound(folder) | _records(folder) | _recipe(folder) | _folders(folder)
+    return found | _lexicons(folder)
 
 
 def _seed(path: Path) -> list[bytes]:
@@ -177,6 +178,26 @@ def _packed_delta(data: bytes) -> bytes:
 
 
 # ---- lattices, data folders, graphs
+
+
+def _lexicons(folder: Path) -> dict[str, Reader]:
+    """What says how words are said: lexicons, new_words.tsv, models of letters and phones, Kaldi's L.fst."""
+    from mdi.fst.lexicon_fst import Entry, Silence, lexicon_fst, read_entries
+    from mdi.fst.openfst import from_bytes, to_bytes
+    from mdi.speech.g2p import load_g2p, train_g2p
+    from mdi.speech.given import read_given
+    from mdi.speech.lexicon import Lexicon, read_lexicon
+
+    known = Lexicon({"bad": [("B", "AA", "D")], "bed": [("B", "EH", "D")], "dab": [("D", "AA", "B")]})
+    train_g2p(known).save(str(folder / "model.g2p"))
+    table = b"word\tcount\tpronunciations\tcertainty\thow\nbab\t3\tB AA B | = bad bed\t0.5\tg2p\nada\t1\t\t0\tno\n"
+    fst = to_bytes(lexicon_fst([Entry(1, (2, 3)), Entry(2, (2,), 0.5), Entry(1, (3,))], Silence(1, 0.693147, 0.693147)))
+    return {
+        "lexicon": Reader(read_lexicon, [b"bad B AA D\nbed B_B EH_I D_E\n", b"bad 1.0 B AA D\nbad 0.5 D\n"]),
+        "given": Reader(lambda path: read_given(path, known), [b"bab B AA B\ndabed = dab bed\n", table]),
+        "g2p": Reader(load_g2p, _seed(folder / "model.g2p")),
+        "L.fst": Reader(lambda path: read_entries(from_bytes(Path(path).read_bytes(), path), path), [fst]),
+    }
 
 
 def _speech(folder: Path) -> dict[str, Reader]:
