@@ -551,6 +551,7 @@ def _recipe(folder: Path) -> dict[str, Reader]:
     from mdi.errors import MdiError
     from mdi.fst.formats import _unknown
     from mdi.fst.symbols import read_symbols
+    from mdi.spoken import Speller, spoken_text
 
     sets = folder / "sets"
     sets.mkdir()
@@ -575,6 +576,8 @@ def _recipe(folder: Path) -> dict[str, Reader]:
         for block in normalize_text._blocks([path]):
             normalize_text._normalize((block, "upper", True))
 
+    speller = Speller(["he", "paid", "it's", "café", "今天", "天气", "one", "thirty"], "en")
+    prose = ["“He” paid $3.50, it’s 31°.\nCAFÉ-he http://x.org 今天天气 [unk]\n".encode(), "café\n".encode("latin1")]
     conf = [b'# mine\nnj=2 order=3\nset_data="dev=a eval=b"\n', b"thresholds=2-2-2\ncmd+=x\n"]
     packed = [gzip.compress(data, mtime=0) for data in (*_seed(folder / "text"), *_seed(folder / "lm"))]
     found = {
@@ -585,6 +588,7 @@ def _recipe(folder: Path) -> dict[str, Reader]:
             [KALDI_FILES["segments"]],
         ),
         "normalize": Reader(normalized, [b"He paid $3.50 on 12/3/1999, didn't he?\nMr. Smith (aged 42) said: 1st!\n"]),
+        "spoken": Reader(lambda path: spoken_text(path, speller), [*prose, gzip.compress(prose[0], mtime=0)]),
         "corpus-text": Reader(lambda path: list(prepare_corpus.whole_lines(path)), _seed(folder / "text")),
         "corpus-words": Reader(prepare_corpus.words_of_model, _seed(folder / "lm")),
         "sets": Reader(_at(sets / "sets", valid), _seed(sets / "sets")),
