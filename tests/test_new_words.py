@@ -320,6 +320,8 @@ def test_numbers_of_new_words(domain, tmp_path, name, capsys):
     found, made = mdi.load(tmp_path / name, out), mdi.load(domain / "a.arpa")
     for words in ("w000 yak w001", "gnu w000 yak", "lone w006"):
         assert found.log_prob(words, "<s>") == pytest.approx(made.log_prob(words, "<s>"), rel=1e-5)
+    assert main(["adapt", "--words", out, *call[3:]]) == 0  # a table that has them
+    assert mdi.load(tmp_path / name, out).prob("yak", "w000") == found.prob("yak", "w000")
     again = [str(domain / "a.arpa"), str(tmp_path / f"again.{name}")]
     assert main(["convert", "--words", WORDS, "--words-out", f"{out}.2", *again]) == 0
     assert Path(out).read_bytes() == Path(f"{out}.2").read_bytes()

@@ -175,7 +175,7 @@ def _fst_header(path: str) -> Header | None:
         return None
 
 
-def check_form(path: str, format: str | None, words: str | None, back_off: str = DISAMBIGUATION) -> None:
+def check_form(path: str, format: str | None, words: str | SymbolTable | None, back_off: str = DISAMBIGUATION) -> None:
     """Refuses, before any work is done, a form that cannot be written with these words."""
     form = format or format_of(path)
     if form in ("carpa", ONLY_WRITTEN) and words is None:
@@ -200,22 +200,23 @@ def _single_precision(values: Array) -> Array:
 
 def write_lm(
     model: NgramModel | HasModel, path: str | os.PathLike, format: str | None = None,
-    words: str | os.PathLike | None = None, *,
+    words: str | os.PathLike | SymbolTable | None = None, *,
     keep: list[Array] | None = None, max_dropped: float = 0.2, back_off: str = DISAMBIGUATION,
     weight: GraphWeight = UNWEIGHTED, new_words: Sequence[str] = (), words_out: str | os.PathLike | None = None,
 ) -> BackoffFst | VectorFst | None:  # fmt: skip
     """Writes a model in the form that `format` or the name of the file says (see format_of); `.gz` packs any of them.
 
-    Labels are those of `words` (words.txt, or an FST that holds its table); G.carpa needs it, the FSTs make a table and
-    hold it where it is not given. n-grams with a word outside it are dropped, a model that loses more than the share
-    `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see write_arpa. As
-    there, nothing is checked or certified: that is `mdi.save`. `back_off`: the symbol that back-off arcs of Kaldi's
-    G.fst read. `weight`: goes into the costs, for a graph that decodes; ARPA cannot have it. `new_words` get numbers
-    behind those of the table. `words_out`: where the table is written with these, and whatever other words it lacks,
-    so that nothing is dropped. Returns the automaton, where one was written.
+    Labels are those of `words` (words.txt, an FST that holds its table, or a table); G.carpa needs it, the FSTs make a
+    table and hold it where it is not given. n-grams with a word outside it are dropped, a model that loses more than
+    the share `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see
+    write_arpa. As there, nothing is checked or certified: that is `mdi.save`. `back_off`: the symbol that back-off arcs
+    of Kaldi's G.fst read. `weight`: goes into the costs, for a graph that decodes; ARPA cannot have it. `new_words` get
+    numbers behind those of the table. `words_out`: where the table is written with these, and whatever other words it
+    lacks, so that nothing is dropped. Returns the automaton, where one was written.
     """
     model = model if isinstance(model, NgramModel) else model.model
-    path, words = os.fspath(path), None if words is None else os.fspath(words)
+    path = os.fspath(path)
+    words = words if words is None or isinstance(words, SymbolTable) else os.fspath(words)
     form = format or format_of(path)
     if form not in (*FORMATS, ONLY_WRITTEN):
         raise MdiError(f"'{form}'; expected one of {', '.join(FORMATS)} and {ONLY_WRITTEN}")
@@ -231,21 +232,24 @@ def write_lm(
 
 
 def check_new_words(
-    path: str, form: str, words: str | None, new_words: Sequence[str], words_out: str | os.PathLike | None
-) -> None:
+    path: str, form: str, words: str | SymbolTable | None, new_words: Sequence[str],
+    words_out: str | os.PathLike | None,
+) -> None:  # fmt: skip
     """Refuses numbers for new words that nobody would learn of, and a table that grows from none."""
     if words_out is not None and words is None:
         raise MdiError(f"--words-out {words_out}: no table to put words into; give Kaldi's words.txt, too: --words")
     if new_words and words is not None and words_out is None and form in ("fst", "carpa", ONLY_WRITTEN):
-        raise MdiError(
-            f"{path}: {words} has no numbers for {len(new_words):,} new words, {examples(list(new_words))}; say where "
-            f"the table with them is to be written (--words-out), or do not add them (--new-words map)"
-        )
+        symbols = read_symbols(words)
+        if missing := [word for word in new_words if word not in symbols.ids]:
+            raise MdiError(
+                f"{path}: {symbols.path} has no numbers for {len(missing):,} new words, {examples(missing)}; say where "
+                f"the table with them is to be written (--words-out), or do not add them (--new-words map)"
+            )
 
 
 def _write(
-    model: NgramModel, path: str, form: str, symbols: SymbolTable | None, words: str | None, keep: list[Array] | None,
-    max_dropped: float, back_off: str, weight: GraphWeight,
+    model: NgramModel, path: str, form: str, symbols: SymbolTable | None, words: str | SymbolTable | None,
+    keep: list[Array] | None, max_dropped: float, back_off: str, weight: GraphWeight,
 ) -> BackoffFst | VectorFst | None:  # fmt: skip
     if form == "arpa":
         if weight:
