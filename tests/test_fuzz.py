@@ -31,7 +31,7 @@ from mdi.lm.vocabulary import to_bytes
 from mdi.speech.expected_counts import expected_counts
 from mdi.speech.lattice_files import read_lattices, to_binary
 from mdi.speech.recordings import file_names
-from mdi.speech.vosk.folder import VoskFolder, with_beam
+from mdi.speech.vosk.folder import LATTICE_BEAM, VoskFolder, with_option
 from mdi.speech.vosk.results import read_results
 
 FUZZ = Path(__file__).parent / "stress" / "fuzz.py"
@@ -141,10 +141,10 @@ def test_scores_that_are_no_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        '{"utterance": "u", "seconds": 1, "before": 0, "answer": []}',
-        '{"utterance": "u", "seconds": 1, "before": null, "answer": {"result": [{"word": "a", "start": 1, "end": 2}]}}',
-        '{"utterance": "u", "seconds": 1, "before": 0, "answer": {"alternatives": [1]}}',
-        '{"utterance": "u", "seconds": 1, "before": 0, "answer": {"alternatives": [{"confidence": 1e999}]}}',
+        '{"utterance": "u", "seconds": 1, "answer": []}',
+        '{"utterance": "u", "seconds": null, "answer": {"result": [{"word": "a", "start": 1, "end": 2}]}}',
+        '{"utterance": "u", "seconds": 1, "answer": {"alternatives": [1]}}',
+        '{"utterance": "u", "seconds": 1, "answer": {"alternatives": [{"confidence": 1e999}]}}',
         "[" * 100_000,
     ],
 )
@@ -164,7 +164,7 @@ def test_settings_of_a_vosk_model(tmp_path: Path) -> None:
     (tmp_path / "mfcc.conf").write_bytes(b"# \xff\n--lattice-beam=6..0\n")
     with pytest.raises(MdiError, match="expected a number, such as --lattice-beam"):
         assert VoskFolder(tmp_path).lattice_beam
-    assert to_bytes(with_beam(VoskFolder(tmp_path).settings(), 4.0)) == b"# \xff\n--lattice-beam=4\n"
+    assert to_bytes(with_option(VoskFolder(tmp_path).settings(), LATTICE_BEAM, 4.0)) == b"# \xff\n--lattice-beam=4\n"
 
 
 def test_what_is_asked_for_its_cost(tmp_path: Path) -> None:

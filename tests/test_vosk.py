@@ -246,6 +246,27 @@ def test_another_beam_for_a_while(dynamic):
     assert not folder.path.exists()
 
 
+@pytest.mark.parametrize("before", ["--dither=1.5\n--num-ceps=40\n", "--num-ceps=40", "", "--num-ceps=40\n\n"])
+@pytest.mark.parametrize("older", [False, True])
+def test_noise_is_off_for_a_while(before, older, dynamic, tmp_path):
+    """In a copy of the settings; the model's own are what they were."""
+    source, place = dynamic, Path("conf/mfcc.conf")
+    if older:
+        source, place = tmp_path / "old", Path("mfcc.conf")
+        source.mkdir()
+        for name in ("am/final.mdl", "graph/Gr.fst", "graph/HCLr.fst"):
+            shutil.move(dynamic / name, source)
+    (source / place).write_text(before)
+    with changed(find_vosk_folder(str(source)), dither=False) as folder:
+        lines = (folder.path / place).read_text().splitlines()
+        assert sorted(lines) == sorted({"--dither=0", *before.split()} - {"--dither=1.5"})
+        assert not (folder.path / place).is_symlink()
+        assert folder.lattice_beam == VoskFolder(source).lattice_beam
+    assert (source / place).read_text() == before
+    with changed(VoskFolder(source), dither=True) as folder:
+        assert folder.path == source
+
+
 def test_another_model_for_a_while(dynamic):
     own = dynamic / "graph" / "Gr.fst"
     before, model = own.read_bytes(), VoskFolder(dynamic).read(own)
@@ -256,12 +277,12 @@ def test_another_model_for_a_while(dynamic):
 
 
 def answer(*alternatives: tuple[str, float]) -> dict:
-    """libvosk's, for words of 0.3 s each, 5 s after its recogniser's first sound."""
+    """libvosk's, for words of 0.3 s each."""
     listed = []
     for text, score in alternatives:
-        words = [{"word": w, "start": 5 + 0.3 * i, "end": 5.3 + 0.3 * i} for i, w in enumerate(text.split())]
+        words = [{"word": w, "start": 0.3 * i, "end": 0.3 * i + 0.3} for i, w in enumerate(text.split())]
         listed.append({"text": text, "confidence": score, "result": words})
-    return {"utterance": "u", "seconds": 1.0, "before": 5.0, "answer": {"alternatives": listed}}
+    return {"utterance": "u", "seconds": 1.0, "answer": {"alternatives": listed}}
 
 
 def test_confidences_are_shares_of_the_likelihood():
@@ -275,7 +296,7 @@ def test_confidences_are_shares_of_the_likelihood():
 
 
 def test_an_answer_without_alternatives_has_libvosks_confidences():
-    row = {"utterance": "u", "seconds": 1.0, "before": 0.0,
+    row = {"utterance": "u", "seconds": 1.0,
            "answer": {"text": "a", "result": [{"word": "a", "start": 0.1, "end": 0.2, "conf": 0.7}]}}  # fmt: skip
     assert parse_answer(row).alternatives == [Alternative([Word("a", 0.1, 0.2, 0.7)])]
     silent = {**row, "answer": {"text": ""}}
@@ -363,6 +384,56 @@ def test_the_real_model_decodes_resumes_and_scores(speech, tmp_path, capsys):
     assert "holds a decoding with another model" in capsys.readouterr().err
 
 
+def pieces(folder: Path) -> tuple[Path, list[str]]:
+    """A data folder of twelve utterances: stretches of the tests' recordings, some of them with noise."""
+    folder.mkdir()
+    chance, lines = np.random.default_rng(1), []
+    for path in sorted((DATA / "speech").glob("*.wav")):
+        with wave.open(str(path)) as sound:
+            samples = np.frombuffer(sound.readframes(sound.getnframes()), "<i2")
+        for i, (begin, end) in enumerate([(0, 1), (0, 0.5), (0.3, 1), (0.1, 0.8), (0.5, 1), (0.2, 0.6)]):
+            part = samples[int(begin * len(samples)) : int(end * len(samples))]
+            noisy = np.clip(part + chance.normal(0, 800 * (i % 2), len(part)), -32768, 32767).astype("<i2")
+            with wave.open(str(folder / f"{path.stem}.{i}.wav"), "wb") as out:
+                out.setparams((1, 2, 16000, 0, "NONE", ""))
+                out.writeframes(noisy.tobytes())
+            lines.append(f"{path.stem}.{i} {folder / path.stem}.{i}.wav\n")
+    return folder, lines
+
+
+@with_real_model
+@pytest.mark.parametrize("older", [False, True])
+def test_the_real_model_hears_the_same_each_time(older, tmp_path):
+    """For any number of threads, any order of the utterances, and after any number of interruptions: words, times,
+    confidences and scores. In folders of both kinds."""
+    model = Path(REAL)
+    if older:
+        model = tmp_path / "model"
+        shutil.copytree(Path(REAL) / "ivector", model / "ivector")
+        for name in ("am/final.mdl", "conf/mfcc.conf", "graph/HCLr.fst", "graph/Gr.fst", "graph/disambig_tid.int",
+                     "graph/phones/word_boundary.int"):  # fmt: skip
+            shutil.copy(Path(REAL) / name, model)
+    data, lines = pieces(tmp_path / "data")
+
+    def decoded(name: str, lines: list[str], nj: int, kept: int | None = None) -> dict[str, list[str]]:
+        out = tmp_path / name
+        (data / "wav.scp").write_text("".join(lines))
+        command = ["vosk", "decode", "--n-best", "20", "--nj", str(nj), str(model), str(data), str(out)]
+        assert main(command) == 0
+        if kept is not None:  # stopped after so many
+            results = out / "results.1.jsonl"
+            results.write_bytes(b"".join(results.read_bytes().splitlines(keepends=True)[:kept]) + b'{"utt')
+            assert main(command) == 0
+        return {file: sorted((out / file).read_text().splitlines()) for file in ("text", "ctm", "nbest")}
+
+    first = decoded("first", lines, 1)
+    assert len(first["nbest"]) > 3 * len(lines)
+    assert decoded("backwards", lines[::-1], 1) == first
+    if not older:
+        assert decoded("threads", lines, 3) == first
+        assert decoded("stopped", lines[::-1], 2, 3) == first
+
+
 @with_real_model
 def test_the_real_model_is_adapted_and_hears_it(speech, tmp_path):
     """Text in which a sentence of the recordings occurs makes libvosk hear it. With the same model in rescore/ scores
@@ -392,7 +463,7 @@ def test_the_real_model_is_adapted_and_hears_it(speech, tmp_path):
         rest.append({(utterance, *path.words.tolist()): path.acoustic / ACOUSTIC_FACTOR for utterance, path in paths})
     common = [key for key in rest[0] if key in rest[1]]
     assert len(common) > 10
-    # libvosk adds random noise to the sound (dither): the same to a few tenths, where the models differ by 5 to 12
+    # the same to a few tenths, where the models differ by 5 to 12
     assert [rest[1][key] for key in common] == pytest.approx([rest[0][key] for key in common], abs=0.5)
 
 
@@ -462,7 +533,7 @@ def recognise(data: Path, folder: Path, n_best: int, errors: int) -> list[dict]:
             best = {"text": " ".join(right), "result": times}
             other = {"text": words[0], "confidence": 98.0, "result": times[:1]}
             answers.append({"alternatives": [best | {"confidence": 100.0}, other]} if n_best else best)
-            row = {"utterance": utterance, "seconds": 2.0, "before": 0.0, "answer": answers[-1]}
+            row = {"utterance": utterance, "seconds": 2.0, "answer": answers[-1]}
             stream.write(json.dumps(row) + "\n")
     return answers
 
@@ -697,17 +768,19 @@ def test_every_option_of_a_decoding_reaches_it(dynamic, tmp_path, monkeypatch):
         command.add_arguments(parser := argparse.ArgumentParser())
         return {action.dest for action in parser._actions if action.option_strings}
 
-    given = {"nj": "3", "allow_pipes": "true", "n_best": "7", "lattice_beam": "9.5"}
+    given = {"nj": "3", "allow_pipes": "true", "n_best": "7", "lattice_beam": "9.5", "dither": "true"}
     assert options(vosk_decode) & options(vosk_adapt) == {*given, "help"}
     assert options(vosk_decode) - options(vosk_adapt) == {"delta"}
     told = {}
 
     def apart(function, what, **arguments):
         told.update(arguments, lattice_beam=VoskFolder(Path(arguments["folder"])).lattice_beam)
+        told["dither"] = (Path(arguments["folder"]) / "conf" / "mfcc.conf").read_text() != "--dither=0\n"
         raise MdiError("enough")
 
     monkeypatch.setattr(decode, "call_apart", apart)
-    data = recordings(tmp_path / "data")
+    data, noise = recordings(tmp_path / "data"), dynamic / "conf" / "mfcc.conf"
+    noise.write_text("")
     for i, (name, value) in enumerate(given.items()):
         option = f"--{name.replace('_', '-')}"
         for verb, *call in (["adapt", "--recordings", str(data), str(dynamic)], ["decode", str(dynamic), str(data)]):

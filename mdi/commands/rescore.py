@@ -3,7 +3,8 @@
 IN and OUT are archives (text or binary, plain or .gz) or folders with lat.1.gz, lat.2.gz and so on. --old-scores says
 how the old scores got in: 'cheapest' for lattices of a decoder, whose graph lets every n-gram be backed off from;
 'exact' for lattices that were rescored with the model itself. Without --old-lm the new scores are added to what is
-there.
+there. --mbr: minimum Bayes risk, as Kaldi's lattice-mbr-decode: for each utterance of OUT the words whose expected edit
+distance to all paths is least, paths weighed by exp(-(graph + P words + acoustic / W)).
 """
 
 from __future__ import annotations
@@ -31,16 +32,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--text", type=boolean, default=False, metavar="true|false", help="write text, not binary (false)"
     )
+    parser.add_argument("--mbr", metavar="TEXT", help="also write the words of least expected error to this file")
+    parser.add_argument("--lmwt", type=float, default=10.0, metavar="W", help="LM weight for --mbr (10)")
+    parser.add_argument("--word-ins-penalty", type=float, default=0.0, metavar="P", help="penalty for --mbr (0)")
     parser.add_argument(
         "--nj", type=int, default=1, metavar="N", help="archives worked on at a time (1); the models are shared"
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.errors import MdiError
+    from mdi.errors import MdiError, check_positive
     from mdi.speech.lattice_files import archives
     from mdi.speech.rescore import rescore
 
+    if args.mbr:
+        check_positive("lmwt", args.lmwt)
+        check_outputs(args, args.mbr)
     if os.path.isdir(args.source):
         made = [os.path.join(args.out, os.path.basename(archive)) for archive in archives(args.source)]
         check_outputs(args, beside=filter(os.path.exists, made), folder=args.out)
@@ -61,3 +68,23 @@ def run(args: argparse.Namespace) -> None:
         f"mdi rescore: {done.lattices:,} lattices, {done.arcs_before:,} arcs to {done.arcs_after:,}, "
         f"{1000 * done.seconds / done.lattices:.1f} ms per lattice"
     )
+    if args.mbr:
+        _write_mbr(args)
+
+
+def _write_mbr(args: argparse.Namespace) -> None:
+    from itertools import chain
+
+    from mdi.files import writing
+    from mdi.fst.symbols import read_symbols
+    from mdi.lm.vocabulary import to_bytes
+    from mdi.speech.lattice_files import archives, read_lattices
+    from mdi.speech.mbr import minimum_risk
+
+    symbols, risk, n = read_symbols(args.words), 0.0, 0
+    with writing(args.mbr) as stream:
+        for lattice in chain.from_iterable(read_lattices(path) for path in archives(args.out)):
+            found = minimum_risk(lattice, args.lmwt, args.word_ins_penalty)
+            stream.write(to_bytes(f"{' '.join([lattice.utterance, *symbols.spell(found.words)])}\n"))
+            risk, n = risk + found.risk, n + 1
+    logger.info(f"{args.mbr}: words of {n:,} utterances; {risk:.1f} errors expected")

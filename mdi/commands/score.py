@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from mdi.cli import boolean
 from mdi.progress import get_logger
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="scored folder of another system on the same data; may be repeated")  # fmt: skip
     parser.add_argument("--mode", choices=("strict", "present", "all"), default="strict",
                         help="an utterance without a lattice: an error, left out, or all deleted (strict)")  # fmt: skip
+    parser.add_argument("--mbr", type=boolean, default=False, metavar="true|false",
+                        help="of lattices the words of least expected error, as Kaldi has them (false)")  # fmt: skip
     parser.add_argument("--ref-filter", metavar="PROGRAM", help="a recipe's local/wer_ref_filter")
     parser.add_argument("--hyp-filter", metavar="PROGRAM", help="a recipe's local/wer_hyp_filter")
 
@@ -102,7 +105,7 @@ def _lattices(args: argparse.Namespace, references: dict[str, list[str]]) -> Bes
     if not points or min(weight for weight, _ in points) <= 0:
         raise MdiError(f"no LM weights from {args.min_lmwt} to {args.max_lmwt}; expected positive ones, smallest first")
     lattices = chain.from_iterable(read_lattices(path) for path in archives(args.folder))
-    return best_paths(lattices, read_symbols(args.words), references, points)
+    return best_paths(lattices, read_symbols(args.words), references, points, args.mbr)
 
 
 def _words(args: argparse.Namespace, references: dict[str, list[str]]) -> BestPaths:

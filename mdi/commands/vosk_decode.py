@@ -1,9 +1,10 @@
 """Decodes a Kaldi data folder with libvosk: text, ctm and with --n-best also lattices.
 
-16 kHz, one channel. A decoding that was stopped goes on with the utterances that are missing. A line of wav.scp that
-ends in '|' is a command, as in Kaldi; with --allow-pipes true, for data that you trust, it is run in a shell. With
---n-best the words are those of the best path, otherwise those of least expected error (both are libvosk's); lat.1.gz is
-for mdi rescore and mdi score, an LM weight of 10 being the one that decoded.
+16 kHz, one channel. Words, times and scores are the same each time, for any --nj and any order of the utterances,
+unless --dither true lets libvosk add noise to the sound. A decoding that was stopped goes on with the utterances that
+are missing. A line of wav.scp that ends in '|' is a command, as in Kaldi; with --allow-pipes true, for data that you
+trust, it is run in a shell. With --n-best the words are those of the best path, otherwise those of least expected error
+(both are libvosk's); lat.1.gz is for mdi rescore and mdi score, an LM weight of 10 being the one that decoded.
 
 --delta takes files of mdi adapt --delta whose background is a language model of MODEL_DIR.
 """
@@ -53,17 +54,20 @@ def run(args: argparse.Namespace) -> None:
         if not entry.is_dir(follow_symlinks=False) and not entry.is_file(follow_symlinks=False):
             raise MdiError(f"{entry.path}: is a link, a pipe or a device; expected files of a decoding. Remove it")
     settings = {
-        "model": source.identity(), "utterances": utterances, "n_best": args.n_best, "lattice_beam": args.lattice_beam
+        "model": source.identity(), "utterances": utterances, "n_best": args.n_best, "lattice_beam": args.lattice_beam,
+        "dither": args.dither,
     }  # fmt: skip
     if args.delta:
         settings["deltas"] = sorted(zlib.crc32(read_bytes(path)) for path in args.delta)
     if not read_results(out):  # nothing was decoded: there is nothing that other settings could spoil
         (out / "decode.json").unlink(missing_ok=True)
     same_settings(
-        out / "decode.json", settings, "a decoding with another model, data, --n-best, --lattice-beam or --delta"
+        out / "decode.json",
+        settings,
+        "a decoding with another model, data, --n-best, --lattice-beam, --dither or --delta",
     )
     models = folders.own_adapted(args, source, folders.plan_of(source)) if args.delta else {}
-    with changed(source, args.lattice_beam, models) as folder:
+    with changed(source, args.lattice_beam, models, args.dither) as folder:
         factor = decode_missing(folder, source.path, data, utterances, out, args.n_best, args.nj, args.allow_pipes)
         found = read_results(out)
         results = [found[utterance] for utterance in utterances]

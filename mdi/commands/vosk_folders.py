@@ -61,6 +61,13 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
     add("--nj", type=int, default=1, metavar="N", help="threads (1)")
     add("--allow-pipes", type=boolean, default=False, metavar="true|false",
         help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (false)")  # fmt: skip
+    add(
+        "--dither",
+        type=boolean,
+        default=False,
+        metavar="true|false",
+        help="let libvosk add random noise to the sound, as it does by itself; no two decodings are then alike (false)",
+    )
     add("--n-best", type=int, default=0, metavar="N",
         help="also the N best sequences of each utterance, with scores, as a list and as lattices (0)")  # fmt: skip
 

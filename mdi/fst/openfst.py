@@ -30,8 +30,8 @@ _MAGIC, _SYMBOLS_MAGIC = 2125659606, 2125658996
 _PROPERTIES = 0x3
 _HEADER = struct.Struct("<iiQqqq")
 _FLOATS = {"standard": 1, "lattice4": 2}
-_HAS_INPUT_SYMBOLS, _HAS_OUTPUT_SYMBOLS, _IS_ALIGNED = 1, 2, 4
-_ALIGN = 16
+_HAS_INPUT_SYMBOLS, _HAS_OUTPUT_SYMBOLS, IS_ALIGNED = 1, 2, 4
+ALIGN = 16
 # Types and names in a header are short; whatever announces more is not one.
 _LONGEST_NAME = 1 << 16
 
@@ -90,6 +90,7 @@ class Header:
     n_arcs: int
     size: int
     symbols: Symbols | None = None  # the input side's, or the output side's if there is only that
+    properties: int = 0
 
 
 def _places(begin: Array, floats: int) -> tuple[Array, Array, int]:
@@ -117,10 +118,10 @@ def to_bytes(fst: Arcs, arc_type: str = "standard", symbols: Symbols | None = No
 
 def fst_header(
     arc_type: str, start: int, n_states: int, n_arcs: int, kind: str = "vector", version: int = 2,
-    properties: int = _PROPERTIES, symbols: Symbols | None = None,
+    properties: int = _PROPERTIES, symbols: Symbols | None = None, flags: int = 0,
 ) -> bytes:  # fmt: skip
     """A file up to its states, with the symbol table for both sides if there is one."""
-    flags = _HAS_INPUT_SYMBOLS | _HAS_OUTPUT_SYMBOLS if symbols else 0
+    flags |= _HAS_INPUT_SYMBOLS | _HAS_OUTPUT_SYMBOLS if symbols else 0
     head = struct.pack("<i", _MAGIC) + _text(kind.encode()) + _text(arc_type.encode())
     head += _HEADER.pack(version, flags, properties, start, n_states, n_arcs)
     return head + 2 * _symbol_bytes(symbols) if symbols else head
@@ -149,14 +150,15 @@ def _read_text(data: bytes, at: int) -> tuple[str, int]:
     return bytes(data[at + 4 : at + 4 + size]).decode("utf-8", "surrogateescape"), at + 4 + size
 
 
-def parse_header(data: bytes, where: str) -> Header:
+def parse_header(data: bytes, where: str, at: int = 0) -> Header:
     """The header of any OpenFst file, without its symbol tables. struct.error where the bytes end too soon."""
-    if struct.unpack_from("<i", data)[0] != _MAGIC:
+    if struct.unpack_from("<i", data, at)[0] != _MAGIC:
         raise MdiError(f"{where}: not an OpenFst file; expected a binary VectorFst")
-    kind, at = _read_text(data, 4)
+    kind, at = _read_text(data, at + 4)
     arc_type, at = _read_text(data, at)
-    version, flags, _, start, n_states, n_arcs = _HEADER.unpack_from(data, at)
-    return Header(kind, arc_type, version, flags, int(start), int(n_states), int(n_arcs), at + _HEADER.size)
+    version, flags, properties, start, n_states, n_arcs = _HEADER.unpack_from(data, at)
+    size = at + _HEADER.size
+    return Header(kind, arc_type, version, flags, int(start), int(n_states), int(n_arcs), size, None, properties)
 
 
 def with_symbols(header: Header, data: bytes) -> Header:
@@ -293,11 +295,11 @@ def _parse_vector(data: bytes, header: Header, floats: int) -> Arcs:
 
 
 def _parse_const(data: bytes, header: Header, floats: int) -> Arcs:
-    aligned = header.version == 1 or header.flags & _IS_ALIGNED
+    aligned = header.version == 1 or header.flags & IS_ALIGNED
     n, width = header.n_states, floats + 3
 
     def part(at: int, size: int) -> tuple[Array, int]:
-        at += -at % _ALIGN if aligned else 0
+        at += -at % ALIGN if aligned else 0
         if not 0 <= size <= (len(data) - at) // 4:
             raise ValueError("the file ends too soon")
         return np.frombuffer(data, np.int32, size, at), at + 4 * size

@@ -27,6 +27,7 @@ from mdi.lm.vocabulary import UNKNOWN, to_bytes, to_str
 from mdi.progress import Progress
 from mdi.speech.data import Words, read_text, text_of_lines
 from mdi.speech.lattice import Lattice, best_path, depth, n_frames, oracle
+from mdi.speech.mbr import minimum_risk
 from mdi.speech.wer import Errors, align, compute_wer, confidence, sign_flip_p
 
 Point = tuple[int, str]  # LM weight and word-insertion penalty, as they are in file names
@@ -56,8 +57,10 @@ class BestPaths:
 
 
 def best_paths(
-    lattices: Iterable[Lattice], symbols: SymbolTable, references: dict[str, Words], points: list[Point]
-) -> BestPaths:
+    lattices: Iterable[Lattice], symbols: SymbolTable, references: dict[str, Words], points: list[Point],
+    mbr: bool = False,
+) -> BestPaths:  # fmt: skip
+    """`mbr`: the words of least expected error at each point, not those of the best path."""
     result = BestPaths({point: {} for point in points})
     unknown = next((symbols.ids[word] for word in UNKNOWN if word in symbols.ids), -1)
     progress = Progress("scoring", None, "lattices")
@@ -67,7 +70,7 @@ def best_paths(
                 f"two lattices of utterance {lattice.utterance}; expected one. Are there archives of an older decoding?"
             )
         for point in points:
-            path = best_path(lattice, float(point[0]), float(point[1]))
+            path = (minimum_risk if mbr else best_path)(lattice, float(point[0]), float(point[1]))
             result.hypotheses[point][lattice.utterance] = symbols.spell(path.words)
         reference = references.get(lattice.utterance)
         if reference is not None:

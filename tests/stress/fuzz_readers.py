@@ -411,7 +411,7 @@ def _records(folder: Path) -> dict[str, Reader]:
     from mdi.commands.jobs import same_settings
     from mdi.lm.shards import job_folder
     from mdi.speech.score import best_point
-    from mdi.speech.vosk.folder import VoskFolder, with_beam
+    from mdi.speech.vosk.folder import LATTICE_BEAM, VoskFolder, with_option
     from mdi.speech.vosk.results import read_results
 
     sys.path.insert(0, str(ROOT / "utils"))
@@ -470,7 +470,7 @@ def _records(folder: Path) -> dict[str, Reader]:
 
     def beam() -> None:
         beams.lattice_beam  # noqa: B018  # read where it is asked for
-        with_beam(beams.settings(), 4.0)
+        with_option(beams.settings(), LATTICE_BEAM, 4.0)
 
     def at(place: Path, read: Callable[[], object], *more: Path) -> Reader:
         return Reader(_at(place, read), _seed(place) + [seed for path in more for seed in _seed(path)])

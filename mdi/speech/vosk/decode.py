@@ -25,29 +25,21 @@ from mdi.speech.vosk.folder import VoskFolder
 from mdi.speech.vosk.results import read_results
 
 
-class _Recognizer:
-    """libvosk's, for one thread; the model is shared."""
+def recognise(model: Any, shown: str, n_best: int, samples: np.ndarray) -> dict[str, Any]:
+    """libvosk's answer. Each utterance has a recogniser of its own: one that goes on counts its frames from its first
+    utterance, and numbers the states of its graph, by which it prunes, in the order in which it came to them. All sound
+    at once: libvosk would otherwise look for an end of the utterance in it, and cut there."""
+    from vosk import KaldiRecognizer
 
-    def __init__(self, model: Any, shown: str, n_best: int) -> None:
-        from vosk import KaldiRecognizer
-
-        try:
-            self.recognizer = KaldiRecognizer(model, SAMPLE_RATE)
-        except Exception as error:  # its own class of exceptions is Exception
-            raise MdiError(f"{shown}: libvosk cannot decode with this model: {error}; see above") from error
-        self.recognizer.SetWords(True)
-        if n_best:
-            self.recognizer.SetMaxAlternatives(n_best)
-        self.before = 0.0
-
-    def __call__(self, utterance: str, samples: np.ndarray) -> dict[str, Any]:
-        """All sound at once: libvosk would otherwise look for an end of the utterance in it, and cut there."""
-        seconds = len(samples) / SAMPLE_RATE
-        self.recognizer.AcceptWaveform(np.ascontiguousarray(samples, "<i2").tobytes())
-        answer = json.loads(self.recognizer.FinalResult())
-        row = {"utterance": utterance, "seconds": round(seconds, 4), "before": self.before, "answer": answer}
-        self.before += seconds
-        return row
+    try:
+        recognizer = KaldiRecognizer(model, SAMPLE_RATE)
+    except Exception as error:  # its own class of exceptions is Exception
+        raise MdiError(f"{shown}: libvosk cannot decode with this model: {error}; see above") from error
+    recognizer.SetWords(True)
+    if n_best:
+        recognizer.SetMaxAlternatives(n_best)
+    recognizer.AcceptWaveform(np.ascontiguousarray(samples, "<i2").tobytes())
+    return json.loads(recognizer.FinalResult())
 
 
 def load_model(folder: str, shown: str) -> Any:
@@ -86,14 +78,16 @@ def decode(
     lock, done, stop = threading.Lock(), [0, 0.0, 0.0], threading.Event()
 
     def work(number: int, progress: Progress) -> None:
-        sound, recognizer = Sound(recordings, allow_pipes), _Recognizer(model, shown, n_best)
+        sound = Sound(recordings, allow_pipes)
         with open(Path(out) / f"results.{number}.jsonl", "ab") as stream:
             for utterance in utterances[number - 1 :: nj]:
                 if stop.is_set():
                     return
                 samples = sound.samples(utterance)
                 begun = time.monotonic()
-                stream.write(json.dumps(recognizer(utterance, samples)).encode() + b"\n")
+                answer = recognise(model, shown, n_best, samples)
+                row = {"utterance": utterance, "seconds": round(len(samples) / SAMPLE_RATE, 4), "answer": answer}
+                stream.write(json.dumps(row).encode() + b"\n")
                 stream.flush()
                 with lock:
                     done[0] += 1

@@ -16,7 +16,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,7 +32,10 @@ from mdi.lm.vocabulary import BOS, EOS, to_bytes, to_str
 from mdi.progress import shown_as
 
 CERTIFICATE = "mdi.json"
-_BEAM = re.compile(r"^--lattice-beam=(.*)$", re.MULTILINE)
+LATTICE_BEAM = "--lattice-beam"
+# What libvosk adds to the sound by chance, from one generator for all threads: what a process has decoded before would
+# change what it hears now.
+_NOISE = {"mfcc.conf": "--dither", "fbank.conf": "--dither", "pitch.conf": "--delta-pitch-noise-stddev"}
 # What libvosk reads (its model.cc), in folders of both kinds.
 _READ_BY_LIBVOSK = (
     *(f"ivector/{name}" for name in (
@@ -72,6 +75,14 @@ class VoskFolder:
     @property
     def dynamic(self) -> bool:
         return (self.graph / "HCLr.fst").exists()
+
+    @property
+    def acoustic(self) -> Path:
+        return self.path / "am" / "final.mdl" if self.newer else self.path / "final.mdl"
+
+    @property
+    def word_boundary(self) -> Path:
+        return self.graph / "phones" / "word_boundary.int" if self.newer else self.graph / "word_boundary.int"
 
     @property
     def first_pass(self) -> Path:
@@ -114,13 +125,22 @@ class VoskFolder:
     @property
     def lattice_beam(self) -> float | None:
         """As its settings have it."""
-        found = _BEAM.search(self.settings())
+        found = _option(LATTICE_BEAM).search(self.settings())
         if not found:
             return None
         try:
             return float(found[1])
         except ValueError:
             raise MdiError(f"{self.conf}: {found[0]!r}; expected a number, such as --lattice-beam=6.0") from None
+
+    def quiet_settings(self) -> dict[str, str]:
+        """The files that say what noise is added to the sound, saying that none is."""
+        found = {}
+        for file, option in _NOISE.items():
+            name = f"conf/{file}" if self.newer else file
+            if name in self.files:
+                found[name] = with_option(to_str(read_plain(str(self.path / name))), option, 0.0)
+        return found
 
     def symbols(self) -> SymbolTable:
         return read_symbols(str(self.words))
@@ -137,6 +157,7 @@ class VoskFolder:
     def identity(self) -> dict[str, list]:
         """What a decoding depends on: size and time of the files that a run of this program may have exchanged."""
         files = [self.graph / name for name in ("Gr.fst", "HCLr.fst", "HCLG.fst")] + [self.rescoring, self.conf]
+        files += [self.path / name for name in self.quiet_settings()]
         times = {path: path.stat() for path in files if path.exists()}
         return {str(path.resolve()): [s.st_size, s.st_mtime_ns] for path, s in times.items()}
 
@@ -174,7 +195,7 @@ def _check_tables(folder: VoskFolder) -> None:
 
 @contextmanager
 def new_folder(
-    source: VoskFolder, out: Path, places: Iterable[str], lattice_beam: float | None = None
+    source: VoskFolder, out: Path, places: Collection[str], lattice_beam: float | None = None
 ) -> Iterator[VoskFolder]:
     """A folder under a temporary name with the files of `source` but for `places`, into which models are to be written;
     large files are links where the file system has them. It gets the name `out` when all is done. What was made here
@@ -182,7 +203,7 @@ def new_folder(
     check_new_folder(out, source)
     with scratch_folder(f".{out.name}.", str(out.parent)) as scratch:
         made = VoskFolder(Path(scratch) / "model")
-        _take_over(VoskFolder(source.path.resolve()), made, places, lattice_beam, _link_or_copy)
+        _take_over(VoskFolder(source.path.resolve()), made, places, _beam_settings(source, lattice_beam), _link_or_copy)
         with shown_as(str(made.path), str(out)):
             yield made
         exchange_folder(str(made.path), str(out))
@@ -211,21 +232,20 @@ def check_new_folder(out: Path, source: VoskFolder) -> None:
 
 
 def _take_over(
-    source: VoskFolder, made: VoskFolder, places: Iterable[str], beam: float | None, put: Callable[[Path, Path], None]
-) -> None:
+    source: VoskFolder, made: VoskFolder, places: Collection[str], settings: dict[str, str],
+    put: Callable[[Path, Path], None],
+) -> None:  # fmt: skip
     """The files of `source`, as `put` puts them there, but for those that are written anew: nothing that is written is
-    ever a link."""
+    ever a link. `settings`: what is in files of settings."""
     made.path.mkdir()
-    written = {*places, *([str(source.conf.relative_to(source.path))] if beam is not None else [])}
     for name in source.files:
         (made.path / name).parent.mkdir(parents=True, exist_ok=True)
-        if name not in written:
+        if name not in places and name not in settings:
             put(source.path / name, made.path / name)
-    if beam is not None:
-        conf = made.path / source.conf.relative_to(source.path)
-        conf.parent.mkdir(exist_ok=True)
-        with writing(str(conf)) as stream:
-            stream.write(to_bytes(with_beam(source.settings(), beam)))
+    for name, content in settings.items():
+        (made.path / name).parent.mkdir(exist_ok=True)
+        with writing(str(made.path / name)) as stream:
+            stream.write(to_bytes(content))
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
@@ -246,23 +266,37 @@ def exchange_lm(source: VoskFolder, path: Path, model: NgramModel, weight: Graph
     write_lm(model, str(path), form, str(source.words), weight=weight)
 
 
-def with_beam(settings: str, beam: float) -> str:
-    """Lattices of this beam, whatever the model's settings say."""
-    line = f"--lattice-beam={beam:g}"
-    return _BEAM.sub(line, settings) if _BEAM.search(settings) else f"{settings.rstrip()}\n{line}\n"
+def _option(name: str) -> re.Pattern[str]:
+    """A line of settings."""
+    return re.compile(rf"^{name}=(.*)$", re.MULTILINE)
+
+
+def with_option(settings: str, name: str, value: float) -> str:
+    """Settings with this value, whatever they say."""
+    line, old = f"{name}={value:g}", _option(name)
+    return old.sub(line, settings) if old.search(settings) else f"{settings.rstrip()}\n{line}\n".lstrip()
+
+
+def _beam_settings(source: VoskFolder, beam: float | None) -> dict[str, str]:
+    if beam is None:
+        return {}
+    return {str(source.conf.relative_to(source.path)): with_option(source.settings(), LATTICE_BEAM, beam)}
 
 
 @contextmanager
 def changed(
-    folder: VoskFolder, beam: float | None = None, models: Mapping[str, NgramModel] | None = None
+    folder: VoskFolder, beam: float | None = None, models: Mapping[str, NgramModel] | None = None, dither: bool = True
 ) -> Iterator[VoskFolder]:
-    """The model with another lattice beam and other language models in these places, for as long as it is needed."""
-    if beam is None and not models:
+    """The model with another lattice beam, other language models in these places and no noise added to what it hears,
+    for as long as it is needed."""
+    source = VoskFolder(folder.path.resolve())
+    settings = ({} if dither else source.quiet_settings()) | _beam_settings(source, beam)
+    if not settings and not models:
         yield folder
         return
     with scratch_folder("mdi-vosk-") as scratch:
-        made, source = VoskFolder(Path(scratch) / "model"), VoskFolder(folder.path.resolve())
-        _take_over(source, made, models or (), beam, lambda path, target: target.symlink_to(path))
+        made = VoskFolder(Path(scratch) / "model")
+        _take_over(source, made, models or (), settings, lambda path, target: target.symlink_to(path))
         for place, model in (models or {}).items():
             exchange_lm(source, made.path / place, model, source.weight)
         yield made

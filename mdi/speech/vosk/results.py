@@ -55,25 +55,22 @@ def _text(value: Any) -> str:
     return value
 
 
-def _words(answer: dict[str, Any], before: float) -> list[Word]:
+def _words(answer: dict[str, Any]) -> list[Word]:
     return [
-        Word(
-            _text(w["word"]), max(0.0, _number(w["start"]) - before), max(0.0, _number(w["end"]) - before),
-            _number(w.get("conf", 1.0)),
-        )
+        Word(_text(w["word"]), max(0.0, _number(w["start"])), max(0.0, _number(w["end"])), _number(w.get("conf", 1.0)))
         for w in answer.get("result", [])
-    ]  # fmt: skip
+    ]
 
 
 def parse_answer(row: dict[str, Any]) -> Recognised:
-    """A line of results.N.jsonl. libvosk counts time from the first utterance of its recogniser."""
-    answer, before = row["answer"], _number(row["before"])
+    """A line of results.N.jsonl."""
+    answer = row["answer"]
     utterance, seconds = _text(row["utterance"]), _number(row["seconds"])
     if "alternatives" not in answer:
-        return Recognised(utterance, seconds, [Alternative(_words(answer, before))])
+        return Recognised(utterance, seconds, [Alternative(_words(answer))])
     found: dict[str, Alternative] = {}
     for one in answer["alternatives"]:  # the best first; of two that differ only in times, the better
-        words = _words(one, before)
+        words = _words(one)
         found.setdefault(" ".join(w.word for w in words), Alternative(words, _number(one["confidence"])))
     return Recognised(utterance, seconds, with_confidences(list(found.values())))
 

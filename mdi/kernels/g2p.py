@@ -1,0 +1,337 @@
+"""Letters and phones: alignment by expectation-maximisation, and the search for the pronunciations of a word. What a
+unit is, mdi/speech/g2p.py explains."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mdi.kernels.rescore import step
+from mdi.kernels.trie import bisect
+from mdi.kernels.types import Array
+
+EMPTY = np.int64(-1)
+# Hypotheses of one position of a word: a power of two.
+ROOM = 4096
+
+
+class Pairs(NamedTuple):
+    """Words and their pronunciations, one after the other."""
+
+    letter: Array  # int32: those of pair i are letter[letter_begin[i] .. letter_begin[i + 1]], from 1 on
+    letter_begin: Array  # int64
+    phone: Array  # int32, from 1 on
+    phone_begin: Array  # int64
+
+
+class Table(NamedTuple):
+    """A weight for each unit, found by its key: open addressing in a power of two of places."""
+
+    key: Array  # int64, EMPTY where there is none
+    weight: Array  # float64
+    n_letters: int
+    n_phones: int
+
+
+class Units(NamedTuple):
+    """The units of a model by their letters."""
+
+    key: Array  # int64, ascending: one or two letters (see `letters_key`)
+    begin: Array  # int64: the units of key[g] are begin[g] .. begin[g + 1]
+    word: Array  # int32: the unit's number in the language model
+    letters: Array  # int32[unit]: how many they are
+    phone: Array  # int32[unit, 2]: 0 where there is none
+    n_letters: int
+
+
+class Found(NamedTuple):
+    """Room for pronunciations i, the best first."""
+
+    unit: Array  # int32[i, k]: the units of the best way to cut the word
+    size: Array  # int32[i]: how many these are
+    score: Array  # float64[i]: log of the sum over the ways to cut the word
+
+
+class Agenda(NamedTuple):
+    """Hypotheses x of a search by how many letters i they have used."""
+
+    score: Array  # float64[i, x]: log of the sum over the ways to cut the letters that led here
+    best: Array  # float64[i, x]: log probability of the best of these
+    length: Array  # int64[i, x], and
+    history: Array  # int64[i, x]: of the language model
+    phones: Array  # uint64[i, x]: a hash of them
+    parent: Array  # int64[i, x]: of the best way: the hypothesis that its last unit extends, and
+    last: Array  # int64[i, x]: that unit
+    slot: Array  # int16[i, s]: a hypothesis by a hash of what tells it from the others, -1 where there is none
+    count: Array  # int64[i]
+    top: Array  # float64[i]: the highest score
+
+
+@njit(cache=True, nogil=True, inline="always")
+def unit_key(table, first, second, phone, other):
+    return ((first * np.int64(table.n_letters) + second) * table.n_phones + phone) * table.n_phones + other
+
+
+@njit(cache=True, nogil=True)
+def place(key, wanted):
+    """Where a key is, or would be."""
+    mask = np.uint64(key.shape[0] - 1)
+    at = (np.uint64(wanted) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20) & mask
+    while key[at] != EMPTY and key[at] != wanted:
+        at = (at + np.uint64(1)) & mask
+    return np.int64(at)
+
+
+@njit(cache=True, nogil=True)
+def _key_at(pairs, table, shape, at_letter, at_phone):
+    letter, phone = pairs.letter, pairs.phone
+    second = np.int64(letter[at_letter + 1]) if shape[0] == 2 else np.int64(0)
+    first_phone = np.int64(phone[at_phone]) if shape[1] > 0 else np.int64(0)
+    other = np.int64(phone[at_phone + 1]) if shape[1] == 2 else np.int64(0)
+    return unit_key(table, np.int64(letter[at_letter]), second, first_phone, other)
+
+
+@njit(cache=True, nogil=True)
+def add_units(pairs, shapes, prior, table):
+    """Gives every unit that some pair can be cut into its prior weight. False where the table is getting full."""
+    room = table.key.shape[0] // 2
+    for i in range(pairs.letter_begin.shape[0] - 1):
+        for a in range(pairs.letter_begin[i], pairs.letter_begin[i + 1]):
+            for b in range(pairs.phone_begin[i], pairs.phone_begin[i + 1] + 1):
+                for s in range(shapes.shape[0]):
+                    if a + shapes[s, 0] > pairs.letter_begin[i + 1] or b + shapes[s, 1] > pairs.phone_begin[i + 1]:
+                        continue
+                    key = _key_at(pairs, table, shapes[s], a, b)
+                    at = place(table.key, key)
+                    if table.key[at] == EMPTY:
+                        table.key[at] = key
+                        table.weight[at] = prior[s]
+                        room -= 1
+                        if room == 0:
+                            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def expect(pairs, shapes, table, expected):
+    """Adds to expected[place of a unit] how often the pairs use it, by forward and backward sums over all ways to cut
+    them. Returns the log-likelihood of those that can be cut."""
+    total = 0.0
+    for i in range(pairs.letter_begin.shape[0] - 1):
+        first, n = pairs.letter_begin[i], pairs.letter_begin[i + 1] - pairs.letter_begin[i]
+        begin, m = pairs.phone_begin[i], pairs.phone_begin[i + 1] - pairs.phone_begin[i]
+        where = np.full((n, m + 1, shapes.shape[0]), -1, np.int64)
+        forward = np.zeros((n + 1, m + 1))
+        backward = np.zeros((n + 1, m + 1))
+        forward[0, 0] = 1.0
+        for a in range(n):
+            for b in range(m + 1):
+                if forward[a, b] == 0.0:
+                    continue
+                for s in range(shapes.shape[0]):
+                    if a + shapes[s, 0] > n or b + shapes[s, 1] > m:
+                        continue
+                    at = place(table.key, _key_at(pairs, table, shapes[s], first + a, begin + b))
+                    if table.key[at] != EMPTY:
+                        where[a, b, s] = at
+                        forward[a + shapes[s, 0], b + shapes[s, 1]] += forward[a, b] * table.weight[at]
+        z = forward[n, m]
+        if z <= 0.0:
+            continue
+        total += math.log(z)
+        backward[n, m] = 1.0
+        for a in range(n - 1, -1, -1):
+            for b in range(m, -1, -1):
+                for s in range(shapes.shape[0]):
+                    at = where[a, b, s]
+                    if at >= 0:
+                        after = table.weight[at] * backward[a + shapes[s, 0], b + shapes[s, 1]]
+                        backward[a, b] += after
+                        expected[at] += forward[a, b] * after / z
+    return total
+
+
+@njit(cache=True, nogil=True)
+def align(pairs, shapes, table, cut, cut_begin):
+    """The best way to cut each pair: cut[cut_begin[i] .. cut_begin[i + 1]] are the keys of its units, none where it
+    cannot be cut."""
+    n_cut = 0
+    for i in range(pairs.letter_begin.shape[0] - 1):
+        first, n = pairs.letter_begin[i], pairs.letter_begin[i + 1] - pairs.letter_begin[i]
+        begin, m = pairs.phone_begin[i], pairs.phone_begin[i + 1] - pairs.phone_begin[i]
+        best = np.full((n + 1, m + 1), -np.inf)
+        came = np.zeros((n + 1, m + 1), np.int64)  # the shape of the last unit
+        key = np.zeros((n + 1, m + 1), np.int64)
+        best[0, 0] = 0.0
+        for a in range(n):
+            for b in range(m + 1):
+                if best[a, b] == -np.inf:
+                    continue
+                for s in range(shapes.shape[0]):
+                    to_a, to_b = a + shapes[s, 0], b + shapes[s, 1]
+                    if to_a > n or to_b > m:
+                        continue
+                    wanted = _key_at(pairs, table, shapes[s], first + a, begin + b)
+                    at = place(table.key, wanted)
+                    if table.key[at] == EMPTY or table.weight[at] <= 0.0:
+                        continue
+                    score = best[a, b] + math.log(table.weight[at])
+                    if score > best[to_a, to_b]:
+                        best[to_a, to_b] = score
+                        came[to_a, to_b] = s
+                        key[to_a, to_b] = wanted
+        start = n_cut
+        if best[n, m] > -np.inf:
+            a, b = n, m
+            while a > 0:
+                cut[n_cut] = key[a, b]
+                n_cut += 1
+                s = came[a, b]
+                a, b = a - shapes[s, 0], b - shapes[s, 1]
+            cut[start:n_cut] = cut[start:n_cut][::-1].copy()
+        cut_begin[i + 1] = n_cut
+    return n_cut
+
+
+@njit(cache=True, nogil=True, inline="always")
+def letters_key(n_letters, first, second):
+    return np.int64(first) * n_letters + second
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _hashed(phones, phone):
+    return (phones ^ np.uint64(phone)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x632BE59BD9B4E019)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _add(a, b):
+    """log(exp a + exp b)"""
+    high, low = max(a, b), min(a, b)
+    return high + math.log1p(math.exp(low - high)) if low > -np.inf else high
+
+
+@njit(cache=True, nogil=True)
+def _best_first(score, most):
+    order = np.argsort(-score)
+    return order[:most]
+
+
+@njit(cache=True, nogil=True)
+def _empty_agenda(n):
+    return Agenda(
+        np.empty((n + 1, ROOM)), np.empty((n + 1, ROOM)), np.empty((n + 1, ROOM), np.int64),
+        np.empty((n + 1, ROOM), np.int64), np.empty((n + 1, ROOM), np.uint64), np.empty((n + 1, ROOM), np.int64),
+        np.empty((n + 1, ROOM), np.int64), np.full((n + 1, 2 * ROOM), -1, np.int16), np.zeros(n + 1, np.int64),
+        np.full(n + 1, -np.inf),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _hypothesis(agenda, to, length, history, phones):
+    """The hypothesis with these at a position, which is made if there is none; -1 where there is no room."""
+    mask = np.uint64(agenda.slot.shape[1] - 1)
+    at = (phones ^ (np.uint64(history) * np.uint64(0xD1342543DE82EF95))) >> np.uint64(7) & mask
+    x = np.int64(agenda.slot[to, at])
+    while x >= 0 and not (
+        agenda.phones[to, x] == phones and agenda.history[to, x] == history and agenda.length[to, x] == length
+    ):
+        at = (at + np.uint64(1)) & mask
+        x = np.int64(agenda.slot[to, at])
+    if x < 0 and agenda.count[to] < ROOM:
+        x = agenda.count[to]
+        agenda.count[to] += 1
+        agenda.slot[to, at] = x
+        agenda.phones[to, x], agenda.history[to, x], agenda.length[to, x] = phones, history, length
+        agenda.score[to, x] = agenda.best[to, x] = -np.inf
+    return x
+
+
+@njit(cache=True, nogil=True)
+def search(letters, units, model, beam, width, found):
+    """Fills `found` with the best pronunciations of a word and returns how many there are. At each position the `beam`
+    best hypotheses are extended, of those within `width` of the best one. Hypotheses with the same phones and the same
+    history are one: their probabilities are added."""
+    n = letters.shape[0]
+    agenda = _empty_agenda(n)
+    start = _hypothesis(agenda, 0, 1, np.int64(model.trie.as_hist[1][model.bos]), np.uint64(0))
+    agenda.score[0, start] = agenda.best[0, start] = agenda.top[0] = 0.0
+    for i in range(n):
+        for t in _best_first(agenda.score[i, : agenda.count[i]], beam):
+            if agenda.score[i, t] < agenda.top[i] - width:
+                break
+            for letters_used in range(1, min(2, n - i) + 1):
+                second = letters[i + 1] if letters_used == 2 else 0
+                wanted = letters_key(units.n_letters, letters[i], second)
+                group = bisect(units.key, 0, units.key.shape[0], wanted)
+                if group == units.key.shape[0] or units.key[group] != wanted:
+                    continue
+                to = i + letters_used
+                for u in range(units.begin[group], units.begin[group + 1]):
+                    cost, length, history = step(model, agenda.length[i, t], agenda.history[i, t], units.word[u])
+                    value = agenda.score[i, t] - cost
+                    if value < agenda.top[to] - width:
+                        continue
+                    phones = agenda.phones[i, t]
+                    for q in range(2):
+                        if units.phone[u, q]:
+                            phones = _hashed(phones, units.phone[u, q])
+                    x = _hypothesis(agenda, to, length, history, phones)
+                    if x < 0:
+                        continue
+                    agenda.score[to, x] = _add(agenda.score[to, x], value)
+                    agenda.top[to] = max(agenda.top[to], agenda.score[to, x])
+                    if agenda.best[i, t] - cost > agenda.best[to, x]:
+                        agenda.best[to, x] = agenda.best[i, t] - cost
+                        agenda.parent[to, x], agenda.last[to, x] = t, u
+    return _pronunciations(agenda, units, model, found)
+
+
+@njit(cache=True, nogil=True)
+def _pronunciations(agenda, units, model, out):
+    """Whole words: hypotheses of the last position with the same phones are one, whatever their history."""
+    n = agenda.count.shape[0] - 1
+    count = agenda.count[n]
+    total = np.empty(count)
+    whole = np.empty(count, np.int64)  # the best hypothesis of each pronunciation
+    best = np.empty(count)
+    found = 0
+    for x in range(count):
+        cost, _, _ = step(model, agenda.length[n, x], agenda.history[n, x], model.eos)
+        y = 0
+        while y < found and agenda.phones[n, whole[y]] != agenda.phones[n, x]:
+            y += 1
+        if y == found:
+            total[y] = best[y] = -np.inf
+            found += 1
+        total[y] = _add(total[y], agenda.score[n, x] - cost)
+        if (y == found - 1 and best[y] == -np.inf) or agenda.best[n, x] - cost > best[y]:
+            best[y] = agenda.best[n, x] - cost
+            whole[y] = x
+    kept = 0
+    for y in _best_first(total[:found], out.score.shape[0]):
+        x, i, size = whole[y], n, 0
+        while i > 0:
+            u = agenda.last[i, x]
+            out.unit[kept, size] = u
+            size += 1
+            x, i = agenda.parent[i, x], i - units.letters[u]
+        out.unit[kept, :size] = out.unit[kept, :size][::-1].copy()
+        out.size[kept] = size
+        out.score[kept] = total[y]
+        kept += 1
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def add_backward(found, count, word, model):
+    """Adds to the scores the log probability of the units from right to left; word[u] is unit u in that model."""
+    for i in range(count):
+        length, history = 1, np.int64(model.trie.as_hist[1][model.bos])
+        for k in range(found.size[i] - 1, -1, -1):
+            cost, length, history = step(model, length, history, word[found.unit[i, k]])
+            found.score[i] -= cost
+        cost, length, history = step(model, length, history, model.eos)
+        found.score[i] -= cost

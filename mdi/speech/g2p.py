@@ -1,0 +1,258 @@
+"""Letters to phones (G2P): how a word is said that no lexicon has, learnt from any lexicon of its language.
+
+A word and its pronunciation are cut together into units of one or two letters with up to two phones ("ph" F, "x" K S,
+a silent "e"); which cuts are likely, expectation-maximisation finds. The words of the lexicon are then sentences of
+units, of which two n-gram models are estimated (Kneser-Ney), one of them from right to left. A new word is said as
+
+    p(phones, letters) = sum over its cuts into units u_1 .. u_m of  prod_i p(u_i | u_i-7 .. u_i-1),
+
+searched with a beam; the best pronunciations are scored by both models, and their probabilities are normalised.
+"""
+
+from __future__ import annotations
+
+import itertools
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mdi.errors import MdiError, examples
+from mdi.files import read_lines, writing
+from mdi.kernels import g2p as kernels
+from mdi.kernels.g2p import Found, Pairs, Table, Units
+from mdi.lm.model import NgramModel
+from mdi.lm.train import train
+from mdi.lm.trie import Array
+from mdi.speech.lexicon import Pronunciation
+from mdi.threads import each_in_threads
+
+HEADER = "mdi-g2p 1"
+ORDER = 8
+# letters and phones of a unit, and its weight before anything is known
+SHAPES = np.array([(1, 1), (1, 0), (1, 2), (2, 1)])
+PRIOR = np.array([1.0, 0.02, 0.0005, 0.002])
+ROUNDS = 6
+# of expectation-maximisation: so many words tell what is likely
+SAMPLE = 40_000
+BEAM, WIDTH, CANDIDATES = 24, 8.0, 12
+LONGEST_WORD = 100
+Unit = tuple[str, Pronunciation]
+
+
+def _numbered(items: Sequence[Sequence[str]]) -> tuple[list[str], Array, Array]:
+    """(all symbols, from 1 on; their numbers in the items, one after the other; where each item begins)"""
+    names = sorted({name for item in items for name in item})
+    number = {name: i for i, name in enumerate(names, 1)}
+    flat = np.fromiter((number[name] for item in items for name in item), np.int32)
+    return names, flat, np.cumsum([0, *map(len, items)], dtype=np.int64)
+
+
+def _some(pairs: Pairs, chosen: Array) -> Pairs:
+    """A part of the pairs."""
+
+    def part(flat: Array, begin: Array) -> tuple[Array, Array]:
+        pieces = [flat[begin[i] : begin[i + 1]] for i in chosen.tolist()]
+        return np.concatenate(pieces), np.cumsum([0, *map(len, pieces)], dtype=np.int64)
+
+    return Pairs(*part(pairs.letter, pairs.letter_begin), *part(pairs.phone, pairs.phone_begin))
+
+
+def _likely_units(pairs: Pairs, n_letters: int, n_phones: int) -> Table:
+    """Weights of all units by expectation-maximisation."""
+    if (n_letters + 1) ** 2 * (n_phones + 1) ** 2 >= 2**62:
+        raise MdiError(f"{n_letters:,} letters and {n_phones:,} phones; expected those of one language")
+    n = len(pairs.letter_begin) - 1
+    sample = pairs if n <= SAMPLE else _some(pairs, np.linspace(0, n - 1, SAMPLE).astype(np.int64))
+    bits, done = 14, False
+    while not done:
+        bits += 2
+        table = Table(np.full(1 << bits, kernels.EMPTY), np.zeros(1 << bits), n_letters + 1, n_phones + 1)
+        done = kernels.add_units(pairs, SHAPES, PRIOR, table)
+    floor = np.where(table.weight > 0, 1e-9, 0.0)  # of units that the sample lacks
+    for _ in range(ROUNDS):
+        table.weight[:] /= table.weight.sum()
+        expected = np.zeros(len(table.key))
+        kernels.expect(sample, SHAPES, table, expected)
+        table.weight[:] = expected / max(expected.sum(), 1.0) + floor
+    return table
+
+
+@dataclass(frozen=True, eq=False)
+class G2p:
+    """Units, and the words of a lexicon cut into them: cut[begin[i] .. begin[i + 1]] are the units of word i."""
+
+    units: list[Unit]
+    cut: Array
+    begin: Array
+
+    @cached_property
+    def letters(self) -> dict[str, int]:
+        """Numbers of the letters, from 1 on."""
+        return {letter: i for i, letter in enumerate(sorted({x for letters, _ in self.units for x in letters}), 1)}
+
+    @cached_property
+    def phones(self) -> list[str]:
+        """Those that words are said with; [0] is none."""
+        return ["", *sorted({phone for _, phones in self.units for phone in phones})]
+
+    def _model(self, backward: bool) -> NgramModel:
+        step = -1 if backward else 1
+        names = np.array([str(i) for i in range(len(self.units))], object)[self.cut]
+        lines = [" ".join(names[a:b][::step]) for a, b in itertools.pairwise(self.begin.tolist())]
+        vocab = [str(i) for i in range(len(self.units))]
+        return train(
+            lines, ORDER, vocab=vocab, smoothing="kn-interpolated", min_counts="-".join("1" * ORDER), oov="drop"
+        )
+
+    @cached_property
+    def forward(self) -> NgramModel:
+        return self._model(False)
+
+    @cached_property
+    def backward(self) -> NgramModel:
+        return self._model(True)
+
+    @cached_property
+    def by_letters(self) -> Units:
+        phone = {name: i for i, name in enumerate(self.phones)}
+        n_letters = len(self.letters) + 1
+        key = [[self.letters[x] for x in letters] for letters, _ in self.units]
+        keys = np.array([a[0] * n_letters + (a[1] if len(a) == 2 else 0) for a in key], np.int64)
+        order = np.argsort(keys, kind="stable")
+        words = self.forward.vocab.ids([str(i) for i in order.tolist()]).astype(np.int32)
+        found, first = np.unique(keys[order], return_index=True)
+        phones = [[phone[x] for x in said] + [0] * (2 - len(said)) for _, said in self.units]
+        return Units(
+            found, np.append(first, len(keys)).astype(np.int64), words,
+            np.array([len(a) for a in key], np.int32)[order], np.array(phones, np.int32).reshape(-1, 2)[order],
+            n_letters,
+        )  # fmt: skip
+
+    def spell(self, word: str) -> Array | None:
+        """The numbers of its letters; those that no word of the lexicon has in another case or without an accent. None
+        where that does not help."""
+        numbers = []
+        for letter in word:
+            forms = (letter, letter.lower(), letter.upper(), *_plain(letter.lower()))
+            known = [self.letters[form] for form in forms if form in self.letters]
+            if not known:
+                return None
+            numbers.append(known[0])
+        return np.array(numbers, np.int32) if 0 < len(numbers) <= LONGEST_WORD else None
+
+    def pronounce(self, words: Sequence[str], n: int = 3) -> list[list[tuple[Pronunciation, float]]]:
+        """The `n` best pronunciations of each word and their probabilities; none for a word that cannot be said."""
+        units, forward, backward = self.by_letters, self.forward.arrays(), self.backward.arrays()
+        reverse = self.backward.vocab.ids([self.forward.vocab.words[i] for i in units.word.tolist()]).astype(np.int32)
+        said: list[list[tuple[Pronunciation, float]]] = [[] for _ in words]
+
+        def say(block: range) -> None:
+            for i in block:
+                letters = self.spell(words[i])
+                if letters is None:
+                    continue
+                found = Found(
+                    np.empty((CANDIDATES, len(letters)), np.int32), np.empty(CANDIDATES, np.int32), np.empty(CANDIDATES)
+                )
+                count = kernels.search(letters, units, forward, BEAM, WIDTH, found)
+                if not count:
+                    continue
+                kernels.add_backward(found, count, reverse, backward)
+                score = 0.5 * found.score[:count]  # the geometric mean of both
+                p = np.exp(score - score.max())
+                p /= p.sum()
+                for k in np.argsort(-p)[:n].tolist():
+                    numbers = units.phone[found.unit[k, : found.size[k]]].ravel()
+                    phones = tuple(self.phones[x] for x in numbers.tolist() if x)
+                    if phones:
+                        said[i].append((phones, float(p[k])))
+
+        each_in_threads(say, [range(first, min(first + 256, len(words))) for first in range(0, len(words), 256)])
+        return said
+
+    def save(self, path: str) -> None:
+        """A text: the units, then the words of the lexicon as their numbers."""
+        with writing(path) as stream:
+            stream.write(f"{HEADER}\nunits {len(self.units)}\n".encode())
+            stream.writelines(f"{' '.join([letters, *phones])}\n".encode() for letters, phones in self.units)
+            stream.write(f"words {len(self.begin) - 1}\n".encode())
+            names = np.array([str(i) for i in range(len(self.units))], object)[self.cut]
+            for a, b in itertools.pairwise(self.begin.tolist()):
+                stream.write(f"{' '.join(names[a:b])}\n".encode())
+
+
+def _plain(letter: str) -> str:
+    """Without accents."""
+    return "".join(x for x in unicodedata.normalize("NFKD", letter) if not unicodedata.combining(x))[:1]
+
+
+def train_g2p(lexicon: Mapping[str, Sequence[Pronunciation]]) -> G2p:
+    """Learns how the words of a language are said from those of a lexicon."""
+    entries = [(word, said) for word, all_said in lexicon.items() for said in all_said if word and said]
+    if not entries:
+        raise MdiError("no words to learn pronunciations from; expected a lexicon with words of the language")
+    letters, letter, letter_begin = _numbered([word for word, _ in entries])
+    phones, phone, phone_begin = _numbered([said for _, said in entries])
+    pairs = Pairs(letter, letter_begin, phone, phone_begin)
+    table = _likely_units(pairs, len(letters), len(phones))
+    cut, begin = np.empty(len(letter), np.int64), np.zeros(len(entries) + 1, np.int64)
+    cut = cut[: kernels.align(pairs, SHAPES, table, cut, begin)]
+    if not len(cut):
+        some = examples([" ".join((word, *said)) for word, said in entries])
+        raise MdiError(f"none of the pronunciations fits its word: {some}; expected up to two phones for a letter")
+    keys, number = np.unique(cut, return_inverse=True)
+    n_letters, n_phones = table.n_letters, table.n_phones
+    units = []
+    for key in keys.tolist():
+        both, second_phone = divmod(key, n_phones)
+        both, first_phone = divmod(both, n_phones)
+        spelt = [letters[i - 1] for i in divmod(both, n_letters) if i]
+        units.append(("".join(spelt), tuple(phones[i - 1] for i in (first_phone, second_phone) if i)))
+    begin = np.append(0, begin[1:][np.diff(begin) > 0])
+    return G2p(units, number.astype(np.int32), begin)
+
+
+def load_g2p(path: str) -> G2p:
+    """What `G2p.save` has written."""
+    lines = (_decoded(path, line) for line in read_lines(path))
+    if next(lines, "") != HEADER:
+        raise MdiError(f"{path}: does not begin with '{HEADER}'; expected a model of mdi g2p train")
+    units: list[Unit] = []
+    for text in itertools.islice(lines, _count(path, next(lines, ""), "units")):
+        letters, *phones = text.split(" ")
+        if not 1 <= len(letters) <= 2 or len(phones) > 2 or not all(phones):
+            raise MdiError(f"{path}: '{text[:80]}' as a unit; expected one or two letters and up to two phones")
+        units.append((letters, tuple(phones)))
+    n_words = _count(path, next(lines, ""), "words")
+    rows = list(lines)
+    if len(rows) != n_words or not rows or len(set(units)) != len(units):
+        raise MdiError(
+            f"{path}: {len(rows):,} words; expected {n_words:,}. The file is cut off or damaged: make it again"
+        )
+    try:
+        cut = [np.array(row.split(" "), np.int64) for row in rows]
+    except (ValueError, OverflowError) as error:
+        raise MdiError(f"{path}: words that are no numbers of units; the file is damaged: make it again") from error
+    flat = np.concatenate(cut)
+    if flat.min() < 0 or flat.max() >= len(units):
+        raise MdiError(f"{path}: units that are not in its list; the file is damaged: make it again")
+    return G2p(units, flat.astype(np.int32), np.cumsum([0, *map(len, cut)], dtype=np.int64))
+
+
+def _decoded(path: str, line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise MdiError(f"{path}: not UTF-8; expected a model of mdi g2p train") from error
+
+
+def _count(path: str, text: str, what: str) -> int:
+    name, _, number = text.partition(" ")
+    if name != what or not number.isdecimal() or not number.isascii() or len(number) > 9:
+        raise MdiError(
+            f"{path}: '{text[:80]}'; expected '{what}' and how many there are. The file is damaged: make it again"
+        )
+    return int(number)

@@ -1,0 +1,220 @@
+"""How new words are said, word by word, in this order:
+
+    given          as the user says, in phones or as known words (`sounds like`)
+    known          the lexicon has it in another case
+    numbers        read out, where there is somebody to read: 7th as seventh
+    parts          words joined by - or _; known words with an ending or a beginning (mdi/speech/affixes.py); two known
+                   words in one, if G2P has the same idea
+    letters        U.S.A, FBI: where no word of the language has such letters in a row, or capitals are few
+    g2p            by the lexicon's own spelling
+
+What cannot be said is left out, and the reason is told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mdi.errors import examples
+from mdi.speech.affixes import Affixes
+from mdi.speech.g2p import LONGEST_WORD, G2p
+from mdi.speech.given import Given
+from mdi.speech.homophones import Homophones
+from mdi.speech.lexicon import MOST_JOINED, Lexicon, Pronunciation, joined, known_form
+
+# Up to so many pronunciations by G2P, of those that are at most this much less likely than the first.
+MOST, FACTOR = 3, 10.0
+# Capitals up to so many are read one by one (CIA), and what cannot be read as a word up to so many.
+SHORT_CAPITALS, LONGEST_LETTERS = 3, 6
+# Three letters in a row can be read if so many words of a hundred thousand have them.
+READABLE = 3.0
+# Below it a pronunciation should be looked at.
+UNCERTAIN = 0.5
+
+
+@dataclass(frozen=True)
+class Pronounced:
+    """How a word is said. `how` names the way and what it began with; without `pronunciations` it cannot be said, and
+    `how` says why. `sounds_like`: known words that sound like each pronunciation."""
+
+    word: str
+    pronunciations: tuple[Pronunciation, ...]
+    how: str
+    certainty: float
+    sounds_like: tuple[str, ...] = ()
+
+
+def pronounce(
+    words: Iterable[str],
+    lexicon: Mapping[str, Sequence[Pronunciation]],
+    g2p: G2p,
+    given: Mapping[str, Sequence[Given]] | None = None,
+    read_out: Callable[[str], Sequence[str]] | None = None,
+) -> list[Pronounced]:
+    """How each word is said, with the phones of the lexicon. `given`: what the user says of them, None or empty
+    pronunciations for what to leave out. `read_out`: numbers and such to words, [] where it cannot."""
+    return Speaker(lexicon, g2p, given or {}, read_out).say(list(words))
+
+
+class Speaker:
+    """Says words; what it needs of a lexicon is gathered once."""
+
+    def __init__(
+        self,
+        lexicon: Mapping[str, Sequence[Pronunciation]],
+        g2p: G2p,
+        given: Mapping[str, Sequence[Given]],
+        read_out: Callable[[str], Sequence[str]] | None = None,
+    ) -> None:
+        self.lexicon = lexicon if isinstance(lexicon, Lexicon) else Lexicon({w: list(p) for w, p in lexicon.items()})
+        self.g2p, self.given, self.read_out = g2p, given, read_out
+        self.affixes = Affixes(self.lexicon)
+        self.homophones = Homophones(self.lexicon)
+        self.trigrams = Counter(t for word in self.lexicon for t in _trigrams(word.lower()))
+        self.least = READABLE * len(self.lexicon) / 100_000
+        self.has_case = any(word[:1].islower() for word in self.lexicon)  # so capitals mean something
+
+    def say(self, words: list[str]) -> list[Pronounced]:
+        """How each word is said, with known words that sound like it."""
+        said = self._said(words)
+        return [replace(one, sounds_like=tuple(map(self.homophones.of, one.pronunciations))) for one in said]
+
+    def _said(self, words: list[str]) -> list[Pronounced]:
+        found = [self._without_g2p(word) for word in words]
+        left = [i for i, one in enumerate(found) if one is None]
+        in_pieces = {i: pieces for i in left if len(pieces := _pieces(words[i])) > 1}
+        for i, pieces in in_pieces.items():
+            found[i] = _chained(words[i], self._said(pieces))
+        left = [i for i in left if i not in in_pieces]
+        guesses = self.g2p.pronounce([_sayable(words[i]) for i in left], 2 * MOST)
+        for i, guess in zip(left, guesses, strict=True):
+            found[i] = self._by_g2p(words[i], guess)
+        return [one for one in found if one is not None]
+
+    def _without_g2p(self, word: str) -> Pronounced | None:
+        """The word by other ways, or None where letters are all that is left."""
+        if word in self.given:
+            return self._as_given(word, self.given[word])
+        if problem := self._problem(word):
+            return Pronounced(word, (), problem, 0.0)
+        if known := known_form(word, self.lexicon):
+            return Pronounced(word, tuple(self.lexicon[known]), f"known: {known}", 1.0)
+        if re.search(r"\d", word):
+            return self._number(word)
+        if made := self._parts(word):
+            return made
+        return self._letters(word)
+
+    def _as_given(self, word: str, given: Sequence[Given]) -> Pronounced:
+        if not given:
+            return Pronounced(word, (), "left out: no pronunciation is given", 0.0)
+        like = dict.fromkeys(one.like for one in given if one.like)
+        how = f"sounds like: {', '.join(like)}" if like else "given"
+        return Pronounced(word, tuple(dict.fromkeys(one.phones for one in given)), how, 1.0)
+
+    def _problem(self, word: str) -> str:
+        """Why a word cannot be said, if it cannot."""
+        spelt = _sayable(word)
+        if not spelt:
+            return "cannot be said: no letters in it"
+        if len(spelt) > LONGEST_WORD:
+            return f"cannot be said: {len(word):,} letters; words have at most {LONGEST_WORD}"
+        unknown = sorted({letter for letter in spelt if letter.isalpha() and self.g2p.spell(letter) is None})
+        if unknown:
+            return f"cannot be said: no known word has the letters {examples(unknown)}"
+        return ""
+
+    def _number(self, word: str) -> Pronounced:
+        said = list(self.read_out(word)) if self.read_out else []
+        if not said or any(re.search(r"\d", part) for part in said):
+            return Pronounced(word, (), "cannot be said: a number, which is not read out; write it in words", 0.0)
+        parts = [self._without_g2p(part) for part in said]
+        phones = [part.pronunciations[0] for part in parts if part and part.pronunciations]
+        if len(phones) < len(said):
+            return Pronounced(word, (), f"cannot be said: '{' '.join(said)}' is not known", 0.0)
+        return Pronounced(word, (sum(phones, ()),), f"number: {' '.join(said)}", 0.9)
+
+    def _parts(self, word: str) -> Pronounced | None:
+        pieces = _pieces(word)
+        if len(pieces) > 1:
+            known = [known_form(piece, self.lexicon) for piece in pieces]
+            if not all(known):
+                return None
+            said = joined([piece for piece in known if piece], self.lexicon, word)
+            return Pronounced(word, tuple(said), f"parts: {' '.join(pieces)}", 0.95)
+        for form in dict.fromkeys((word, word.lower())):
+            if said_by_parts := self.affixes.say(form.replace("’", "'")):
+                phones = dict.fromkeys(one.phones for one in said_by_parts[:MOST_JOINED])
+                first = said_by_parts[0]
+                return Pronounced(word, tuple(phones), f"parts: {' '.join(first.parts)}", first.certainty)
+        return None
+
+    def _letters(self, word: str) -> Pronounced | None:
+        """A word that is spelt out, or None where it is read."""
+        dotted = re.fullmatch(r"(?:[^\W\d_]\.)+[^\W\d_]?\.?", word) is not None
+        letters = [letter for letter in word if letter.isalpha()]
+        capitals = self.has_case and all(letter.isupper() for letter in letters)
+        readable = self._readable("".join(letters).lower())
+        is_read = readable and not (capitals and len(letters) <= SHORT_CAPITALS)
+        if not dotted and (is_read or len(letters) > LONGEST_LETTERS):
+            return None
+        names = [self._letter_name(letter) for letter in letters]
+        if any(name is None for name in names):
+            return None
+        said = sum((name for name in names if name), ())
+        return Pronounced(word, (said,), f"letters: {' '.join(letters)}", 0.9 if dotted or not readable else 0.6)
+
+    def _letter_name(self, letter: str) -> Pronunciation | None:
+        for form in (f"{letter.lower()}.", f"{letter.upper()}.", letter.lower(), letter.upper()):
+            if form in self.lexicon:  # of "a" the name, which is the longer one: EY, not AH
+                return max(self.lexicon[form], key=lambda said: (len(said), self.lexicon[form].index(said)))
+        return None
+
+    def _readable(self, word: str) -> bool:
+        """Whether words of the language have all its letters in such rows."""
+        return all(self.trigrams[t] >= self.least for t in _trigrams(word))
+
+    def _by_g2p(self, word: str, guesses: list[tuple[Pronunciation, float]]) -> Pronounced:
+        if not guesses:
+            return Pronounced(word, (), "cannot be said: its letters are in no order that words have", 0.0)
+        for phones, _ in guesses:  # two known words in one
+            if parts := self._compound(_sayable(word).lower(), phones):
+                return Pronounced(word, (phones,), f"parts: {' '.join(parts)}", 0.9)
+        likely = [said for said, p in guesses[:MOST] if p * FACTOR >= guesses[0][1]]
+        return Pronounced(word, tuple(likely), "g2p", guesses[0][1])
+
+    def _compound(self, word: str, phones: Pronunciation) -> tuple[str, str] | None:
+        for at in range(3, len(word) - 2):
+            first, second = word[:at], word[at:]
+            if first in self.lexicon and second in self.lexicon:
+                for said in self.lexicon[first]:
+                    if phones[: len(said)] == said and phones[len(said) :] in self.lexicon[second]:
+                        return first, second
+        return None
+
+
+def _sayable(word: str) -> str:
+    """The word without what is not said: dots and dashes, quotes around it."""
+    return re.sub(r"[^\w'’]|_", "", word.strip("'’\"")).replace("’", "'")
+
+
+def _pieces(word: str) -> list[str]:
+    """Words that are joined by a dash or its like."""
+    return [piece for piece in re.split(r"[-_‐‑–/+&]+", word) if piece]
+
+
+def _chained(word: str, pieces: list[Pronounced]) -> Pronounced:
+    """A word from how its pieces are said."""
+    if silent := [piece for piece in pieces if not piece.pronunciations]:
+        return replace(silent[0], word=word)
+    first: Pronunciation = sum((piece.pronunciations[0] for piece in pieces), ())
+    how = f"parts: {' '.join(piece.word for piece in pieces)}"
+    return Pronounced(word, (first,), how, min(piece.certainty for piece in pieces))
+
+
+def _trigrams(word: str) -> list[str]:
+    padded = f" {word} "
+    return [padded[i : i + 3] for i in range(len(padded) - 2)]

@@ -1,0 +1,120 @@
+"""Letters to phones, learnt from a language whose spelling has rules."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from spelling import lexicon, say, words
+
+from mdi.errors import MdiError
+from mdi.speech import g2p as module
+from mdi.speech.g2p import G2p, load_g2p, train_g2p
+from mdi.speech.lexicon import Lexicon
+
+
+@pytest.fixture(scope="module")
+def model() -> G2p:
+    return train_g2p(lexicon())
+
+
+def test_rules_of_spelling_are_learnt(model: G2p) -> None:
+    new = [word for word in words(1200, seed=2) if word not in lexicon()][:300]
+    said = model.pronounce(new)
+    right = sum(ways[0][0] == say(word) for word, ways in zip(new, said, strict=True))
+    among = sum(say(word) in [phones for phones, _ in ways] for word, ways in zip(new, said, strict=True))
+    assert right >= 0.95 * len(new)
+    assert among >= 0.98 * len(new)
+    assert all(0.0 <= p <= 1.0 for ways in said for _, p in ways)
+    assert all(a[1] >= b[1] for ways in said for a, b in itertools.pairwise(ways))
+
+
+def all_cuts(word: str, units: list[module.Unit]) -> list[list[module.Unit]]:
+    if not word:
+        return [[]]
+    return [
+        [unit, *rest] for unit in units if word.startswith(unit[0]) for rest in all_cuts(word[len(unit[0]) :], units)
+    ]
+
+
+def test_the_search_finds_what_brute_force_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cut of short words into units, each scored by the models' own prob()."""
+    monkeypatch.setattr(module, "BEAM", 4000)
+    monkeypatch.setattr(module, "WIDTH", 1e9)
+    monkeypatch.setattr(module, "CANDIDATES", 1000)
+    model = train_g2p(lexicon(60))
+    number = {unit: str(i) for i, unit in enumerate(model.units)}
+    for word in ("cen", "xote", "shi"):
+        forward: dict[tuple[str, ...], float] = {}
+        best: dict[tuple[str, ...], tuple[float, list[str]]] = {}
+        for cut in all_cuts(word, model.units):
+            names = [number[unit] for unit in cut]
+            p = math.exp(model.forward.log_prob([*names, "</s>"], ["<s>"]))
+            phones = tuple(itertools.chain.from_iterable(said for _, said in cut))
+            forward[phones] = forward.get(phones, 0.0) + p
+            best[phones] = max(best.get(phones, (0.0, [])), (p, names))
+        both = {
+            phones: 0.5 * (math.log(p) + model.backward.log_prob([*best[phones][1][::-1], "</s>"], ["<s>"]))
+            for phones, p in forward.items()
+        }
+        total = sum(map(math.exp, both.values()))
+        wanted = sorted(((math.exp(value) / total, phones) for phones, value in both.items() if phones), reverse=True)
+        (found,) = model.pronounce([word])
+        assert [phones for phones, _ in found] == [phones for _, phones in wanted[:3]]
+        np.testing.assert_allclose([p for _, p in found], [p for p, _ in wanted[:3]], rtol=1e-9)
+
+
+def test_letters_in_other_cases_and_with_accents(model: G2p) -> None:
+    plain, odd, none = model.pronounce(["cabe", "CÀbÉ", "шабе"])
+    assert odd == plain
+    assert none == []
+    assert model.pronounce(["", "a" * 300]) == [[], []]
+    assert model.pronounce([]) == []
+
+
+def test_a_saved_model_says_the_same(model: G2p, tmp_path: Path) -> None:
+    for name in ("model.g2p", "model.g2p.gz"):
+        model.save(str(tmp_path / name))
+        again = load_g2p(str(tmp_path / name))
+        assert again.units == model.units
+        assert again.pronounce(["xashe", "cicu"]) == model.pronounce(["xashe", "cicu"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("mdi-g2p 1", "mdi-g2p 9", "does not begin with"),
+        ("units ", "units -", "expected 'units'"),
+        ("\na AA\n", "\nabc AA\n", "as a unit"),
+        ("words ", "words 9", "cut off"),
+        ("words ", "words x", "expected 'words'"),
+    ],
+)
+def test_a_damaged_model(model: G2p, tmp_path: Path, old: str, new: str, said: str) -> None:
+    path = tmp_path / "model.g2p"
+    model.save(str(path))
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(MdiError, match=said):
+        load_g2p(str(path))
+
+
+def test_numbers_that_are_no_units(model: G2p, tmp_path: Path) -> None:
+    path = tmp_path / "model.g2p"
+    model.save(str(path))
+    text = path.read_text()
+    for wrong in ("99999", "-1", "x", "1.5", ""):
+        path.write_text(text.rsplit("\n", 2)[0] + f"\n{wrong}\n")
+        with pytest.raises(MdiError, match="make it again"):
+            load_g2p(str(path))
+
+
+def test_nothing_to_learn_from() -> None:
+    with pytest.raises(MdiError, match="no words to learn"):
+        train_g2p(Lexicon())
+    with pytest.raises(MdiError, match="none of"):
+        train_g2p(Lexicon({"w": [("D", "AH", "B", "AH", "L", "Y", "UW")]}))

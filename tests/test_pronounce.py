@@ -1,0 +1,142 @@
+"""How new words are said, each in its way."""
+
+from __future__ import annotations
+
+import pytest
+from spelling import lexicon, say, words
+
+from mdi.speech.affixes import Affixes
+from mdi.speech.g2p import LONGEST_WORD, train_g2p
+from mdi.speech.given import Given
+from mdi.speech.homophones import Homophones
+from mdi.speech.lexicon import Lexicon
+from mdi.speech.pronounce import Pronounced, Speaker, pronounce
+
+LEXICON = lexicon()
+
+
+@pytest.fixture(scope="module")
+def speaker() -> Speaker:
+    return Speaker(LEXICON, train_g2p(LEXICON), {})
+
+
+def one(speaker: Speaker, word: str) -> Pronounced:
+    (found,) = speaker.say([word])
+    assert found.word == word
+    return found
+
+
+def test_what_is_given_comes_first(speaker: Speaker) -> None:
+    given = {"cabo": [Given(("B",), "be"), Given(("B", "AA"))], "ta": [Given(("T",))], "no": []}
+    first, second, third = pronounce(["cabo", "ta", "no"], LEXICON, speaker.g2p, given)
+    assert first.pronunciations == (("B",), ("B", "AA"))
+    assert first.how == "sounds like: be"
+    assert (second.pronunciations, second.how, second.certainty) == ((("T",),), "given", 1.0)
+    assert (third.pronunciations, third.how) == ((), "left out: no pronunciation is given")
+
+
+def test_possessives_come_from_their_words(speaker: Speaker) -> None:
+    """Z after a vowel, S elsewhere: read off the lexicon's own."""
+    stems = [word for word in words(1500) if f"{word}'s" not in LEXICON and word[-1] in "aiount"][:50]
+    for stem, found in zip(stems, speaker.say([f"{stem}'s" for stem in stems]), strict=True):
+        assert found.pronunciations == (say(f"{stem}'s"),)
+        assert found.how == f"parts: {stem} 's"
+        assert found.certainty > 0.8
+
+
+def test_rules_hold_in_most_words_or_are_none() -> None:
+    stems = {f"stem{i}": [(f"A{i % 2}",)] for i in range(10)}
+    said = {**stems, **{f"{stem}ly": [(*ways[0], "L")] for stem, ways in stems.items()}}
+    odd = {**stems, **{f"{stem}ow": [(f"X{i}",)] for i, stem in enumerate(stems)}}
+    found = Affixes(Lexicon(said | {"new": [("N", "A1")]})).say("newly")
+    assert [(item.parts, item.phones) for item in found] == [(("new", "ly"), ("N", "A1", "L"))]
+    assert found[0].certainty == pytest.approx(5 / 6)
+    assert Affixes(Lexicon(odd | {"new": [("N", "A1")]})).say("newow") == []
+    elided = {f"l'{stem}": [("L", *ways[0])] for stem, ways in stems.items()}
+    assert Affixes(Lexicon({**stems, **elided, "ami": [("A0", "M")]})).say("l'ami")[0].phones == ("L", "A0", "M")
+
+
+def test_words_with_dashes_come_from_their_parts(speaker: Speaker) -> None:
+    a, b = words(2)
+    found = one(speaker, f"{a}-{b}")
+    assert (found.pronunciations, found.how) == ((say(a) + say(b),), f"parts: {a} {b}")
+    assert one(speaker, f"{a}_{b}").pronunciations == found.pronunciations
+    new = next(word for word in words(1200, seed=2) if word not in LEXICON and len(word) > 5)
+    assert one(speaker, f"{a}-{new}").pronunciations[0][: len(say(a))] == say(a)
+    assert one(speaker, f"{a}-шш").how == "cannot be said: no known word has the letters 'ш'"
+
+
+def test_two_words_in_one(speaker: Speaker) -> None:
+    a, b = (next(word for word in words(500) if len(word) > 5 and word[-1] in ends) for ends in ("ao", "iu"))
+    found = one(speaker, a + b)
+    assert (found.pronunciations, found.how) == ((say(a) + say(b),), f"parts: {a} {b}")
+
+
+def test_letters_one_by_one(speaker: Speaker) -> None:
+    spelt = tuple(phone for letter in "bdt" for phone in LEXICON[f"{letter}."][0])
+    for word in ("B.D.T", "b.d.t.", "BDT", "bdt"):
+        found = one(speaker, word)
+        assert (found.pronunciations, found.how) == ((spelt,), f"letters: {' '.join(x for x in word if x != '.')}")
+    assert one(speaker, "BATA").how != "letters: B A T A"  # reads as a word
+    assert one(speaker, "BANUTAKO").pronunciations[0] == say("banutako")
+
+
+def test_numbers_are_read_out_or_refused(speaker: Speaker) -> None:
+    a, b = words(2)
+    reading = Speaker(LEXICON, speaker.g2p, {}, lambda text: [a, b] if text == "31" else [])
+    assert one(reading, "31").pronunciations == (say(a) + say(b),)
+    assert one(reading, "31").how == f"number: {a} {b}"
+    for word in ("7th", "4x4"):
+        assert one(reading, word) == Pronounced(
+            word, (), "cannot be said: a number, which is not read out; write it in words", 0.0
+        )
+    assert one(speaker, "31").pronunciations == ()
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("a" * 300, f"300 letters; words have at most {LONGEST_WORD}"),
+        ("...", "no letters in it"),
+        ("$", "no letters in it"),
+        ("привет", "no known word has the letters 'в', 'е', 'и', 'п', 'р' and 1 more"),
+        ("-", "no letters in it"),
+    ],
+)
+def test_what_cannot_be_said(speaker: Speaker, word: str, why: str) -> None:
+    found = one(speaker, word)
+    assert found.pronunciations == ()
+    assert found.how == f"cannot be said: {why}"
+
+
+def test_known_words_in_another_case(speaker: Speaker) -> None:
+    word = words(1)[0]
+    found = one(speaker, word.upper())
+    assert (found.pronunciations, found.how, found.certainty) == ((say(word),), f"known: {word}", 1.0)
+
+
+def test_guesses_have_sounds_that_people_know(speaker: Speaker) -> None:
+    new = [word for word in words(1200, seed=2) if word not in LEXICON][:50]
+    heard = Homophones(LEXICON)
+    for found in speaker.say(new):
+        assert found.how == "g2p" or found.how.startswith(("parts", "letters"))
+        assert 0.0 < found.certainty <= 1.0
+        for phones, like in zip(found.pronunciations, found.sounds_like, strict=True):
+            assert like == heard.of(phones)
+            if like:
+                assert any(
+                    phones == tuple(x for said in way for x in said)
+                    for way in _ways([LEXICON[word] for word in like.split()])
+                )
+
+
+def _ways(parts: list[list[tuple[str, ...]]]) -> list[list[tuple[str, ...]]]:
+    return [[]] if not parts else [[said, *rest] for said in parts[0] for rest in _ways(parts[1:])]
+
+
+def test_the_fewest_words_that_sound_alike() -> None:
+    heard = Homophones(Lexicon({"night": [("N", "AY", "T")], "knight": [("N", "AY", "T")], "mare": [("M", "EH", "R")],
+                                "nigh": [("N", "AY")], "tim": [("T", "M")], "air": [("EH", "R")]}))  # fmt: skip
+    assert heard.of(("N", "AY", "T")) == "night"
+    assert heard.of(("N", "AY", "T", "M", "EH", "R")) == "night mare"
+    assert heard.of(("N", "AY", "Q")) == ""
