@@ -97,6 +97,7 @@ default_lm=$data/default.arpa.gz
 background_lm=$data/default.arpa.gz
 model_dir=exp/chain
 lookahead=exp/chain/graph
+decodes_large=true
 decode_script=steps/nnet3/decode_lookahead.sh
 decode_opts="--post-decode-acwt 10.0 --max-active $(setting max-active 7000) --min-active $(setting min-active 200) --skip-diagnostics true"
 ivectors=exp/ivectors_SET
