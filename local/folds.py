@@ -22,7 +22,7 @@ from pathlib import Path
 import game_dialogue
 import vosk_model
 from prepare_corpus import link, write_lines
-from recorded_speech import Line, in_english, write_data_folder
+from recorded_speech import Line, recognisable, write_data_folder
 
 from mdi.errors import MdiError, exit_code
 from mdi.progress import say
@@ -137,7 +137,7 @@ def draw(args: argparse.Namespace) -> None:
     write_lines(folder / "vocab.txt", words)
     link(folder / "default.arpa.gz", folder / "background.arpa.gz")
     recordings, known = game_dialogue.recordings(args.game, downloads), set(words)
-    lines = in_english(recordings.utterances, known)
+    lines = recognisable(recordings.utterances, known)
     folds = make_folds(
         lines, recordings.for_training, args.folds, args.utterances, args.least_words, args.dev_share, args.seed
     )

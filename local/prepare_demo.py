@@ -63,7 +63,7 @@ def normalized(texts: Iterable[str], nj: int) -> Iterator[Sentences]:
 
 
 def _normalize(block: list[str]) -> list[Sentences]:
-    from normalize_text import sentences
+    from mdi.spoken.english import sentences
 
     return [list(sentences(text)) for text in block]
 

@@ -62,7 +62,7 @@ def spoken_words(text: str, language: str = "en", known: Collection[str] = ()) -
     text = re.sub(r"<[^>]*>|\([^)]*\)|[@#&$^_]", " ", text)
     if language != "en":
         return other_words(text, language, known)
-    from normalize_text import sentences
+    from mdi.spoken.english import sentences
 
     return [word for sentence in sentences(text, split=False) for word in sentence]
 

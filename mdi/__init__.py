@@ -80,6 +80,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.adaptation.tune import tune as tune
     from mdi.errors import ConvergenceWarning as ConvergenceWarning
     from mdi.errors import MdiError as MdiError
+    from mdi.from_files import as_spoken as as_spoken
     from mdi.from_files import perplexity as perplexity
     from mdi.from_files import word_table as word_table
     from mdi.fst.formats import load as load
@@ -107,6 +108,7 @@ _MODULE_OF = {
     "SolverSettings": "mdi.adaptation.settings",
     "adapt": "mdi.adaptation.adapter",
     "apply_delta": "mdi.adaptation.delta",
+    "as_spoken": "mdi.from_files",
     "best_weights": "mdi.lm.mix",
     "check": "mdi.lm.check",
     "count_text": "mdi.lm.counts",

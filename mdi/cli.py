@@ -37,6 +37,8 @@ VERBS = {
     "rescore": "exchange the language model in lattices, exactly",
     "adapt-recordings": "adapt to each recording's own lattices, without transcripts, and rescore them",
     "vosk": "adapt or replace the models in a Vosk folder, decode with libvosk",
+    "g2p": "letters to phones: how words are said that no lexicon has",
+    "lang": "add words to a lang directory of Kaldi",
     "score": "WER over LM weights and insertion penalties, confidence, significance, oracle",
     "check": "look a model over: format, closure, sums, what Kaldi would stumble on",
 }
@@ -44,9 +46,8 @@ VERBS = {
 OLD_VERBS = {"deltas": "list-deltas", "recordings": "adapt-recordings"}
 
 # Modules of the optional dependencies and who brings them: decoding and scoring need them, language models not.
-EXTRA_OF = {"kaldialign": "speech", "kaldiio": "vosk", "soundfile": "vosk", "vosk": "vosk"} | dict.fromkeys(
-    ("dask", "distributed", "dask_jobqueue"), "cluster"
-)
+EXTRA_OF = {"kaldialign": "speech", "num2words": "text", "soundfile": "vosk", "soxr": "vosk", "vosk": "vosk"}
+EXTRA_OF |= dict.fromkeys(("dask", "distributed", "dask_jobqueue"), "cluster")
 
 
 def _parser(

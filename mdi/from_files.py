@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from mdi.files import read_bytes
 from mdi.fst.formats import load
 from mdi.lm import perplexity as of_models
 from mdi.lm.model import NgramModel
 from mdi.lm.perplexity import Perplexity, Sentence
-from mdi.lm.text import TextLike
+from mdi.lm.text import Sentences, TextLike, text_sources
+from mdi.lm.vocabulary import to_str
 
 if TYPE_CHECKING:
     import pandas
@@ -60,6 +62,37 @@ def word_table(model: NgramModel | str | os.PathLike, text: TextLike, *, oov: st
         vocabulary, and skipped), probability, log10 of it.
     """
     return of_models.word_table(_loaded(model), text, oov=oov)
+
+
+def as_spoken(
+    text: TextLike, known: NgramModel | str | os.PathLike | Iterable[str], *, language: str | None = None
+) -> list[str]:
+    """Written text as sentences in the words of a model, as `mdi vosk adapt` does it.
+
+    Parameters
+    ----------
+    text
+        A file, sentences or lines of prose (a list or column of strings), or a list of paths.
+    known
+        A model, the file of one, or a list of words. Text is spelt as these are, as far as they are there.
+    language
+        A code such as "en": numbers are read out in it. Otherwise in that of the words.
+
+    Returns
+    -------
+    list of str
+        One sentence each. What was there already is left as it is, and so is what cannot be read out.
+    """
+    from mdi.spoken import Speller, spoken_text
+
+    speller = Speller(load(known) if isinstance(known, str | os.PathLike) else known, language)
+    made = [spoken_text(source, speller).text for source in text_sources(text)]
+    return [line for part in made for line in _lines(part)]
+
+
+def _lines(text: str | Sentences) -> list[str]:
+    data = text.data if isinstance(text, Sentences) else read_bytes(text)
+    return [line for line in to_str(data.removeprefix(b"\xef\xbb\xbf")).splitlines() if line.strip()]
 
 
 def _loaded(model: NgramModel | str | os.PathLike) -> NgramModel:

@@ -1,19 +1,24 @@
-"""Work in another process of this program: what a library of native code breaks there, it breaks alone."""
+"""Work in other processes of this program: what a library of native code breaks there, it breaks alone, and what it
+keeps in mind there, it forgets."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib
 import json
+import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mdi.errors import MdiError
 
+Task = TypeVar("Task")
 _ROOT = str(Path(__file__).resolve().parent.parent)
 # `python -m mdi` would look for every module in the current folder first, and what lies there is data. (Python's own
 # option against that, -P, is not in 3.10.)
@@ -31,11 +36,7 @@ def call_apart(function: str, what: str, **arguments: Any) -> Any:
     command = [sys.executable, "-c", _START]
     done = subprocess.run(command, input=asked.encode(), stdout=subprocess.PIPE)  # noqa: S603 - a list of arguments, no shell
     if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        raise MdiError(
-            f"{what}: the process was ended by {name}: killed, out of memory, or by a file that the library cannot "
-            f"take. Look the files over; started again, the same command goes on from here"
-        )
+        raise _ended_by(-done.returncode, what)
     try:
         answer = json.loads(done.stdout)
     except ValueError:
@@ -48,9 +49,7 @@ def call_apart(function: str, what: str, **arguments: Any) -> Any:
 def serve() -> None:
     """The other side of `call_apart`."""
     asked = json.load(sys.stdin)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != asked["parent"]:  # it has gone already
-        os._exit(1)
+    _end_with(asked["parent"])
     module, _, name = asked["function"].partition(":")
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints is for people
@@ -66,3 +65,68 @@ def serve() -> None:
         json.dump(answer, out)
     sys.stderr.flush()
     os._exit(0)  # nothing is left to do, and a library may crash as it is taken apart
+
+
+def in_copies(
+    work: Callable[[Task], Iterable[Any]], tasks: Iterable[tuple[str, Task]], n: int
+) -> Iterator[tuple[str, Any]]:
+    """(name of the task, what `work` yields of it), as it comes, from copies of this process, `n` at a time. Each task
+    finds the state that is here now, whatever was done for the others. Tasks have names for messages."""
+    fork = multiprocessing.get_context("fork")
+    at_work: dict[Any, tuple[str, Any]] = {}  # by the pipe that it sends through
+    todo = iter(tasks)
+    try:
+        while True:
+            while len(at_work) < n and (task := next(todo, None)) is not None:
+                receiver, sender = fork.Pipe(duplex=False)
+                process = fork.Process(target=_copy, args=(sender, work, task[1], os.getpid()), daemon=True)
+                process.start()
+                sender.close()
+                at_work[receiver] = task[0], process
+            if not at_work:
+                return
+            for ready in multiprocessing.connection.wait(list(at_work)):
+                name, process = at_work[ready]
+                try:
+                    found = json.loads(ready.recv_bytes())  # type: ignore[union-attr]
+                except EOFError:
+                    process.join()
+                    del at_work[ready]
+                    if process.exitcode < 0:
+                        raise _ended_by(-process.exitcode, name) from None
+                    if process.exitcode:
+                        raise MdiError(f"{name}: the process ended with code {process.exitcode}; see above") from None
+                    continue
+                if "error" in found:
+                    raise MdiError(found["error"])
+                yield name, found["result"]
+    finally:
+        for _, process in at_work.values():
+            process.kill()
+            process.join()
+
+
+def _copy(sender: Any, work: Callable[[Task], Iterable[Any]], task: Task, parent: int) -> None:
+    _end_with(parent)
+    try:
+        for result in work(task):
+            sender.send_bytes(json.dumps({"result": result}).encode())
+    except MdiError as error:
+        sender.send_bytes(json.dumps({"error": str(error)}).encode())
+    except KeyboardInterrupt:
+        os._exit(130)
+    os._exit(0)
+
+
+def _end_with(parent: int) -> None:
+    """However that ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it has gone already
+        os._exit(1)
+
+
+def _ended_by(number: int, what: str) -> MdiError:
+    return MdiError(
+        f"{what}: the process was ended by {signal.Signals(number).name}: killed, out of memory, or by a file that the "
+        f"library cannot take. Look the files over; started again, the same command goes on from here"
+    )

@@ -125,7 +125,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def update(self, done: int, note: str = "") -> None:
+    def update(self, done: float, note: str = "") -> None:
         """`done` of the total, counted from the beginning; `note` is what else there is to say, such as an error."""
         now = time.monotonic()
         if now - self.start < self.QUIET_SECONDS:
@@ -136,7 +136,7 @@ class Progress:
             self.shown = now
             logger.info(self._line(done, note, now - self.start))
 
-    def _draw(self, done: int, note: str, seconds: float) -> None:
+    def _draw(self, done: float, note: str, seconds: float) -> None:
         with _lock:
             if self.bar is None:
                 from tqdm import tqdm
@@ -154,7 +154,7 @@ class Progress:
             self.bar.set_postfix_str(note, refresh=False)
             self.bar.update(done - self.bar.n)
 
-    def _line(self, done: int, note: str, seconds: float) -> str:
+    def _line(self, done: float, note: str, seconds: float) -> str:
         after = f", {note}" if note else ""
         if not self.total:
             return f"{self.label}: {done:,} {self.unit}{after}, {seconds:.0f} s"

@@ -12,6 +12,7 @@ min_counts=2-2-2,5-3-2,6-4-3  # thresholds by order, sets separated by commas
 targets=ml  # marginals: relative frequencies (ml) or Kneser-Ney's (smoothed)
 sigma2=none  # variance of a Gaussian prior on lambda; none: no prior
 tolerance=1e-3  # L1 distance of targets and marginals to stop at
+new_words=map  # what is compared is over one vocabulary; see mdi adapt --help
 threads=2  # at most so many
 cluster=""  # share the work between Dask workers, see mdi adapt --help
 ppl=""  # texts separated by blanks: their perplexities go to DIR/ppl.tsv
@@ -24,7 +25,7 @@ log_to "$dir/log/adapt_mdi.log"
 need_mdi
 
 options=(--min-counts "$min_counts" --targets "$targets" --tolerance "$tolerance" --threads "$threads"
-  --sigma2 "${sigma2:-none}")
+  --sigma2 "${sigma2:-none}" --new-words "$new_words")
 [[ -z $cluster ]] || options+=(--cluster "$cluster")
 for file in ${texts[@]+"${texts[@]}"}; do options+=(--ppl "$file"); done
 temporary=$dir/.ppl.tsv.$$.tmp

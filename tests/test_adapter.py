@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from functools import partial
 from pathlib import Path
 
@@ -306,6 +305,8 @@ def test_oov_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
                 "none",
                 "--min-counts",
                 "1",
+                "--oov",
+                "map",
                 BACKGROUND,
                 str(tmp_path / "t"),
                 str(tmp_path / "o.arpa"),
@@ -313,7 +314,9 @@ def test_oov_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         )
         == 0
     )
-    assert "1 words outside the vocabulary, such as 'oov': mapped to <unk>" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "1 words outside the vocabulary, such as 'oov': mapped to <unk>" in said
+    assert "--oov: is now --new-words" in said
 
 
 def test_targets_by_a_model_of_higher_order() -> None:
@@ -393,17 +396,6 @@ def test_rows_are_left_out_alike_in_memory_and_in_files(tmp_path: Path) -> None:
     write_arpa(smaller.model, str(tmp_path / "a.arpa"))
     write_arpa(smaller.whole, str(tmp_path / "b.arpa"), smaller.problem.keep)
     assert (tmp_path / "a.arpa").read_bytes() == (tmp_path / "b.arpa").read_bytes()
-
-
-@pytest.mark.parametrize("verb", ["adapt", "tune", "match"])
-def test_an_estimate_does_nothing_else(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = str(tmp_path / "out.arpa")
-    more = {"adapt": [IN_DOMAIN], "tune": [IN_DOMAIN, IN_DOMAIN], "match": [BACKGROUND, IN_DOMAIN]}[verb]
-    assert main([verb, "--estimate", "true", BACKGROUND, *more, out]) == 0
-    ngrams = 11_785 * (2 if verb == "match" else 1)
-    assert re.search(rf"{ngrams:,} n-grams, 7,272 words: about \d+ s and \d\.\d GB", capsys.readouterr().out)
-    assert not list(tmp_path.iterdir())
-    assert main([verb, "--estimate", "true", "nowhere.arpa", *more, out]) == 1
 
 
 @pytest.mark.parametrize("sigma2", ["5e-324", "1e-200", "1-1e-101", "0", "inf", "nan"])

@@ -74,7 +74,7 @@ def test_importing_is_instant_and_pandas_waits() -> None:
     ("call", "message"),
     [
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, targets="smothed"), "targets='smothed'; expected ml or smoothed"),
-        (lambda bg: mdi.adapt(bg, IN_DOMAIN, oov="mpa"), "oov='mpa'; expected map, drop or error"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, new_words="mpa"), "new_words='mpa'; expected add, map, drop, error, a"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=-1), "sigma2=-1; expected a positive number"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=math.inf), "sigma2=inf"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=[1, 0]), "sigma2=0; expected a positive number"),
@@ -92,7 +92,6 @@ def test_importing_is_instant_and_pandas_waits() -> None:
         (lambda bg: mdi.adapt(bg, pandas.DataFrame({"text": ["w001"]})), "a table as text; expected"),
         (lambda bg: mdi.adapt(bg, [["w001", "w 2"]]), "'w 2' in the sentence"),
         (lambda bg: mdi.adapt(bg, []), "no text; expected a file"),
-        (lambda bg: mdi.adapt(bg, mdi.count_text(IN_DOMAIN)), "over other words than the background"),
         (lambda bg: mdi.train(IN_DOMAIN, smoothing="witten"), "smoothing='witten'; expected kn, kn-interpolated or wb"),
         (lambda bg: mdi.train(IN_DOMAIN, order=0), "order=0; expected 1 to 8"),
         (lambda bg: mdi.perplexity(bg, "nowhere.txt"), "nowhere.txt: No such file"),

@@ -32,8 +32,7 @@ def test_what_is_compiled_is_kept_where_one_may_write(tmp_path, monkeypatch):
     assert cache_folder(home) == f"{tmp_path}/.cache/mdi/{kept}"
     assert cache_folder({**home, "XDG_CACHE_HOME": str(tmp_path / "c")}) == f"{tmp_path}/c/mdi/{kept}"
     # where models are kept is data, and may come from elsewhere
-    assert cache_folder({**home, "MDI_CACHE": str(tmp_path / "mine")}) == f"{tmp_path}/.cache/mdi/{kept}"
-    assert cache_folder({**home, "NUMBA_CACHE_DIR": "x", "MDI_CACHE": "y"}) == "x"
+    assert cache_folder({**home, "NUMBA_CACHE_DIR": "x"}) == "x"
     # no home to write to
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "tmp"))
     assert cache_folder({"HOME": "/proc"}) == f"{tmp_path}/tmp/mdi-{os.getuid()}/{kept}"
@@ -50,7 +49,7 @@ def test_nothing_is_left_beside_the_modules_and_a_first_run_says_that_it_compile
     site = tmp_path / "site"
     shutil.copytree(Path(mdi.__file__).parent, site / "mdi", ignore=shutil.ignore_patterns("__pycache__"))
     code = "from mdi.lm.vocabulary import vocabulary; assert vocabulary(['a', 'b']).id('b') == 1"
-    keys = ("NUMBA_CACHE_DIR", "MDI_CACHE", "XDG_CACHE_HOME")
+    keys = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
     environment = {name: value for name, value in os.environ.items() if name not in keys}
     environment |= {"HOME": str(tmp_path / "home"), "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
     said = []
@@ -96,7 +95,7 @@ def test_nowhere_to_keep_what_is_compiled(tmp_path):
         import numpy as np
         print(bisect(np.arange(9), 0, 9, 5), bisect.stats.cache_path)
     """
-    environment = {name: value for name, value in os.environ.items() if name not in ("MDI_CACHE", "NUMBA_CACHE_DIR")}
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     done = subprocess.run(
         [sys.executable, "-c", script], env={**environment, "HOME": "/proc"}, cwd=ROOT, capture_output=True, text=True
     )

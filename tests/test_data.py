@@ -50,14 +50,17 @@ def test_a_folder_is_read(folder):
     assert data.utterances() == ["utt1", "utt2", "utt3"]
     (folder / "segments").unlink()
     assert data.utterances() == ["long", "short"]
+    assert data.channels() == {}
+    (folder / "reco2file_and_channel").write_text("long call A\nshort call 2\n")
+    assert data.channels() == {"long": 0, "short": 1}
     assert data.segments()["short"] == Segment("short", 0.0, -1.0)
     assert data.speakers() == {}
 
 
 def test_utterances_are_cut_out_of_recordings_that_are_read_once(folder, monkeypatch):
     read = []
-    load = sound_module.read_sound
-    monkeypatch.setattr(sound_module, "read_sound", lambda *of: (read.append(of), load(*of))[1])
+    load = sound_module.read_audio
+    monkeypatch.setattr(sound_module, "read_audio", lambda *of: (read.append(of), load(*of))[1])
     sound = Sound(DataFolder(folder), allow_pipes=True)
     assert sound.samples("utt1").tolist() == list(range(8000))
     assert sound.samples("utt2").tolist() == list(range(8000, 16_000))
@@ -72,7 +75,10 @@ FAULTS = [
     ("spk2utt", "one utt1\none utt2\n", "spk2utt:2: speaker one appears twice"),
     ("wav.scp", "long a.wav\nlong b.wav\n", "wav.scp:2: recording long appears twice, first on line 1"),
     ("wav.scp", "\nlong\n", "wav.scp:2: long has no file"),
-    ("segments", "utt1 long 0.5 0.25\n", "segments:1: 'long 0.5 0.25' after the name; expected a recording"),
+    ("segments", "utt1 long 0 1 0 0\n", "segments:1: 'long 0 1 0 0' after the name; expected a recording"),
+    ("segments", "utt1 long 0 1 A\n", "segments:1: 'long 0 1 A' after the name; expected a recording"),
+    ("reco2file_and_channel", "long x\n", "reco2file_and_channel:1: 'x' after the name; expected a file and a"),
+    ("reco2file_and_channel", "short x 1\nlong x 0\n", "reco2file_and_channel:2: 'x 0' after the name"),
     ("segments", "utt1 long 0 nan\n", "segments:1: 'long 0 nan' after the name"),
     ("segments", "utt1 long 0\n", "segments:1: 'long 0' after the name"),
     ("segments", "utt1 other 0 1\n", "segments:1: no recording other in "),
@@ -84,7 +90,7 @@ def test_faults_have_a_file_and_a_line(folder, name, content, message):
     (folder / name).write_text(content)
     data = DataFolder(folder)
     with pytest.raises(MdiError) as caught:
-        (data.text(), data.speakers(), data.utterances_of_speakers(), data.segments())
+        (data.text(), data.speakers(), data.utterances_of_speakers(), data.segments(), data.channels())
     assert message in str(caught.value)
     assert str(caught.value).startswith(f"{folder}/{name}")
 

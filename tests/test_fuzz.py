@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cost
 import estimate_cost
 import fuzz
 import numpy as np
@@ -24,7 +25,6 @@ from fuzz_readers import Reader
 
 from mdi import room
 from mdi.cluster import queue_settings
-from mdi.cost import count_words
 from mdi.errors import MdiError
 from mdi.lm.shards import job_folder
 from mdi.lm.vocabulary import to_bytes
@@ -138,13 +138,18 @@ def test_scores_that_are_no_numbers(tmp_path: Path) -> None:
         results.read_wer(tmp_path)
 
 
+ROW = '{"utterance": "u", "seconds": 1, "sound": [], "overshoot": 0, "answers": ANSWERS}'
+
+
 @pytest.mark.parametrize(
     "row",
     [
-        '{"utterance": "u", "seconds": 1, "answer": []}',
-        '{"utterance": "u", "seconds": null, "answer": {"result": [{"word": "a", "start": 1, "end": 2}]}}',
-        '{"utterance": "u", "seconds": 1, "answer": {"alternatives": [1]}}',
-        '{"utterance": "u", "seconds": 1, "answer": {"alternatives": [{"confidence": 1e999}]}}',
+        ROW.replace("ANSWERS", "[[]]"),
+        ROW.replace("ANSWERS", "1"),
+        ROW.replace("ANSWERS", "[]").replace('"seconds": 1', '"seconds": null'),
+        ROW.replace("ANSWERS", '[{"alternatives": [1]}]'),
+        ROW.replace("ANSWERS", '[{"alternatives": [{"confidence": 1e999}]}]'),
+        ROW.replace("ANSWERS", '[{"result": [{"word": 1, "start": 1, "end": 2}]}]'),
         "[" * 100_000,
     ],
 )
@@ -170,7 +175,7 @@ def test_settings_of_a_vosk_model(tmp_path: Path) -> None:
 def test_what_is_asked_for_its_cost(tmp_path: Path) -> None:
     (tmp_path / "lm").write_bytes(gzip.compress(b"ngram 1=5\n" * 100)[:-12])
     with pytest.raises(MdiError, match="cannot be read"):
-        count_words(tmp_path / "lm")
+        cost.count_words(tmp_path / "lm")
     (tmp_path / "segments").write_bytes(b"u r 0 L1\n\xff\n")
     with pytest.raises(MdiError, match="expected utterance, recording, begin and end"):
         estimate_cost.seconds_of_speech(tmp_path)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from spelling import lexicon, say, words
 
+from mdi.cli import main
 from mdi.errors import MdiError
 from mdi.speech import g2p as module
 from mdi.speech.g2p import G2p, load_g2p, train_g2p
-from mdi.speech.lexicon import Lexicon
+from mdi.speech.lexicon import Lexicon, write_lexicon
 
 
 @pytest.fixture(scope="module")
@@ -118,3 +119,23 @@ def test_nothing_to_learn_from() -> None:
         train_g2p(Lexicon())
     with pytest.raises(MdiError, match="none of"):
         train_g2p(Lexicon({"w": [("D", "AH", "B", "AH", "L", "Y", "UW")]}))
+
+
+def test_verbs(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    path = {name: str(tmp_path / name) for name in ("lexicon.txt", "m.g2p.gz", "words", "out.txt", "out.tsv", "mine")}
+    write_lexicon(Lexicon({**lexicon(), "<unk>": [("SPN",)]}), path["lexicon.txt"])
+    Path(path["words"]).write_text("cabo 7\nшш\n31\n")
+    Path(path["mine"]).write_text("cabo B OW\n")
+    assert main(["g2p", "train", path["lexicon.txt"], path["m.g2p.gz"]]) == 0
+    assert "SPN" not in load_g2p(path["m.g2p.gz"]).phones
+    assert main(["g2p", "apply", "--n-best", "1", path["m.g2p.gz"], path["words"]]) == 0
+    said = capfd.readouterr()
+    assert said.out == "cabo K AA B OW\n"
+    assert "2 words cannot be said, such as 'шш', '31'" in said.err
+    options = ["--lexicon", path["lexicon.txt"], "--given", path["mine"]]
+    assert main(["g2p", "apply", *options, path["m.g2p.gz"], path["words"], path["out.tsv"]]) == 0
+    assert Path(path["out.tsv"]).read_text().splitlines()[1].startswith("cabo\t7\tB OW\t1.00\tgiven\t")
+    assert main(["g2p", "apply", *options[2:], path["m.g2p.gz"], path["words"]]) == 1
+    assert "--given without --lexicon" in capfd.readouterr().err
+    assert main(["g2p", "apply", path["lexicon.txt"], path["words"]]) == 1
+    assert "expected a model of mdi g2p train" in capfd.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lattice_data import LAT, WORDS, lattices
 from oracle import prob
 from random_models import random_model, write_model
 from test_vosk import CONF, DATA, DEV, TEXT, unpack
@@ -21,7 +23,8 @@ from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, split_name, with_weigh
 from mdi.fst.openfst import parse_arcs, read_whole_header
 from mdi.fst.symbols import read_symbols
 from mdi.lm.normalise import worst_sum
-from mdi.speech.lattice import n_best
+from mdi.speech.data import read_text
+from mdi.speech.lattice import best_path, n_best
 from mdi.speech.rescore import EXACT, lattice_model
 from mdi.speech.vosk.folder import VoskFolder
 from mdi.speech.vosk.outputs import ACOUSTIC_FACTOR, GRAPH_SCALE, n_best_lattice, with_graph_scores
@@ -220,3 +223,64 @@ def test_scores_of_a_weighted_decoding_are_told_apart():
     for path, one in zip(paths, found.alternatives, strict=True):
         total = 1.3 * path.graph + path.acoustic / ACOUSTIC_FACTOR  # its graph has the penalties
         assert GRAPH_SCALE * total == pytest.approx(-one.score)
+
+
+class Decoder:
+    """In place of libvosk: Kaldi's lattices of the recordings, best paths at the folder's weight, and nothing at
+    weights above `breaks_at`, where the beam loses it."""
+
+    def __init__(self) -> None:
+        self.breaks_at, self.asked = math.inf, []
+
+    def __call__(self, args: argparse.Namespace) -> None:
+        weight, symbols, out = VoskFolder(Path(args.model)).weight, read_symbols(WORDS), Path(args.out)
+        out.mkdir()
+        (out / "lat.1.gz").write_bytes((LAT / "lats.txt.gz").read_bytes())
+        rows = []
+        for lattice in lattices("lats").values():
+            path = best_path(lattice, 10.0 * weight.lm_weight, weight.word_penalty / weight.lm_weight)
+            words = symbols.spell(path.words) if weight.lm_weight <= self.breaks_at else []
+            rows.append(" ".join([lattice.utterance, *words]))
+        (out / "text").write_text("\n".join(rows) + "\n")
+        self.asked.append((weight, args.n_best))
+
+
+@pytest.mark.parametrize("breaks_at", [math.inf, 0.9, 0.0])
+@pytest.mark.parametrize("verb", ["adapt", "replace-lm"])
+def test_recordings_choose_the_weight_and_decoding_verifies_it(dynamic, tmp_path, monkeypatch, capsys, verb, breaks_at):
+    decoder, data, out = Decoder(), tmp_path / "data", tmp_path / "out"
+    decoder.breaks_at = breaks_at
+    monkeypatch.setattr("mdi.commands.vosk_decode.run", decoder)
+    data.mkdir()
+    references = read_text(LAT / "refs.txt")
+    (data / "text").write_text((LAT / "refs.txt").read_text())
+    (data / "wav.scp").write_text("".join(f"{u} {u}.wav\n" for u in references))
+    lm = TEXT if verb == "adapt" else str(dynamic / "graph" / "Gr.fst")
+    assert main(["vosk", verb, "--dev-recordings", str(data), str(dynamic), lm, str(out)]) == 0
+    first, *others = decoder.asked
+    assert first == (UNWEIGHTED, 100)
+    assert all(n_best == 1 for _, n_best in others)
+    found = VoskFolder(out).weight
+    tried = json.loads((out / "mdi.json").read_text())["errors_by_weight"]
+    assert min(tried, key=lambda name: tried[name]) == f"{found.lm_weight:g} {found.word_penalty:g}"
+    assert {weight for weight, _ in decoder.asked} >= {found}
+    if breaks_at == 0.0:
+        assert found == UNWEIGHTED
+    # the model is what it was, but for the weight
+    plain = tmp_path / "plain"
+    assert main(["vosk", verb, str(dynamic), lm, str(plain)]) == 0
+    one, other = (VoskFolder(folder).read(folder / "graph" / "Gr.fst") for folder in (out, plain))
+    for values, wanted in zip([*one.p[1:], *one.bow[1:]], [*other.p[1:], *other.bow[1:]], strict=True):
+        np.testing.assert_allclose(values, wanted, rtol=2e-5)
+
+
+def test_what_is_asked_of_recordings(dynamic, tmp_path, capsys):
+    data, lm = tmp_path / "data", str(dynamic / "graph" / "Gr.fst")
+    data.mkdir()
+    (data / "wav.scp").write_text("u u.wav\n")
+    command = ["vosk", "replace-lm", "--dev-recordings", str(data)]
+    assert main([*command, str(dynamic), lm, str(tmp_path / "out")]) == 1
+    assert "expected recordings with transcripts" in capsys.readouterr().err
+    assert main([*command, "--lm-weight", "2", str(dynamic), lm, str(tmp_path / "out")]) == 1
+    assert "expected it alone" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

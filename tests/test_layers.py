@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent / "mdi"
-BASE = {"errors", "files", "progress", "certificate", "charts", "cost", "cluster", "memory", "process", "room"}
+BASE = {"errors", "files", "progress", "certificate", "charts", "cluster", "memory", "process", "record", "room"}
 BASE |= {"threads", ""}
 # package: what it may import, beside itself and the base
 ALLOWED = {
@@ -67,12 +67,13 @@ def test_kernels_are_named_after_what_they_serve() -> None:
 
 
 # what several verbs share
-SHARED = ("options", "inputs", "outputs", "jobs", "vosk_folders")
+SHARED = ("options", "inputs", "outputs", "jobs", "vosk_folders", "vosk_weight")
 
 
 def test_every_verb_has_its_module() -> None:
     from mdi.cli import VERBS
-    from mdi.commands.vosk import ACTIONS
+    from mdi.commands import g2p, lang, vosk
 
+    actions = [f"{of.__name__.split('.')[-1]}_{action}" for of in (g2p, lang, vosk) for action in of.ACTIONS]
     modules = {path.stem for path in (ROOT / "commands").glob("*.py")} - {"__init__", *SHARED}
-    assert modules == {name.replace("-", "_") for name in (*VERBS, *(f"vosk_{action}" for action in ACTIONS))}
+    assert modules == {name.replace("-", "_") for name in (*VERBS, *actions)}

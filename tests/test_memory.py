@@ -21,7 +21,7 @@ from mdi import memory
 from mdi.adaptation.constraints import Constraints
 from mdi.adaptation.dual import Dual
 from mdi.errors import MdiError
-from mdi.kernels.arpa import as_written
+from mdi.kernels.arpa_write import as_written
 from mdi.lm import arpa, arpa_lines, normalise
 from mdi.lm.arpa import read_arpa
 from mdi.lm.mix import mix, mix_in_place, over_one_vocabulary

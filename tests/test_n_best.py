@@ -72,19 +72,28 @@ def test_errors_and_answers_by_definition(lists):
         assert chosen[u] == rows[int(np.argmin(cost))]
         errors = [kaldialign.edit_distance(REFERENCES[utterance], lists.words[i])["total"] for i in rows]
         assert lists.errors[list(rows)].tolist() == errors
-        share = np.exp(min(cost) - np.array(cost))
+        share = np.exp((min(cost) - np.array(cost)) / 1.3)
         assert lists.expected(lm, 1.3, 0.2)[u] == pytest.approx(share @ errors / share.sum())
         assert lists.reference_words[u] == len(REFERENCES[utterance])
 
 
 def test_the_choice_is_no_worse_than_its_neighbours(lists):
     lm = lists.lm_costs(golden_model("mix"))
-    found = lists.choose(lm)
-    assert found.expected == pytest.approx(lists.expected(lm, found.lm_weight, found.word_penalty).sum())
-    assert found.errors == lists.errors[lists.answers(lm, found.lm_weight, found.word_penalty)].sum()
-    for weight in (found.lm_weight - 0.05, found.lm_weight, found.lm_weight + 0.05):
-        for penalty in (found.word_penalty - 0.1, found.word_penalty, found.word_penalty + 0.1):
-            assert lists.expected(lm, weight, penalty).sum() >= found.expected - 1e-9
+    for penalties in ((0.0,), (-0.5, 0.0, 0.5)):
+        found = lists.choose(lm, penalties)
+        assert found.expected == pytest.approx(lists.expected(lm, found.lm_weight, found.word_penalty).sum())
+        assert found.errors == lists.errors[lists.answers(lm, found.lm_weight, found.word_penalty)].sum()
+        for weight in (found.lm_weight - 0.05, found.lm_weight, found.lm_weight + 0.05):
+            for penalty in penalties:
+                assert lists.expected(lm, weight, penalty).sum() >= found.expected - 1e-9
+
+
+def test_a_larger_weight_gains_nothing_by_being_larger():
+    """Two sequences that differ by the model alone: the expected errors are the same at any weight."""
+    lists = NBestLists(["u"], np.array([0, 2]), [["a"], ["b"]], np.zeros(2), np.array([0, 1]), np.array([1]))
+    lm = np.array([1.0, 2.0])
+    expected = [lists.expected(lm, weight)[0] for weight in (0.5, 1.0, 3.0)]
+    np.testing.assert_allclose(expected, 1 / (1 + np.exp(1.0)))
 
 
 @settings(max_examples=20, deadline=None)

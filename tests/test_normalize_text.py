@@ -7,6 +7,8 @@ import gzip
 import normalize_text
 import pytest
 
+from mdi.spoken.english import sentences
+
 
 @pytest.mark.parametrize(
     ("written", "spoken"),
@@ -27,12 +29,12 @@ import pytest
     ],
 )
 def test_numbers_and_signs_become_words(written, spoken):
-    assert [" ".join(words) for words in normalize_text.sentences(written, split=False)] == [spoken]
+    assert [" ".join(words) for words in sentences(written, split=False)] == [spoken]
 
 
 def test_sentences_end_where_they_end():
     text = 'My hon. Friend is right. Is he? "Yes!" she said. Dr. No came at 5 p.m. on Monday.'
-    assert [" ".join(words) for words in normalize_text.sentences(text)] == [
+    assert [" ".join(words) for words in sentences(text)] == [
         "my honourable friend is right", "is he", "yes she said", "doctor no came at five p m on monday",
     ]  # fmt: skip
 

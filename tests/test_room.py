@@ -12,7 +12,7 @@ import pytest
 
 from mdi import room
 from mdi.errors import MdiError
-from mdi.kernels.arpa import as_written
+from mdi.kernels.arpa_write import as_written
 
 
 def test_files_go_with_their_arrays(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What makes big models fast changes nothing: many blocks and threads, small reading windows, a cache."""
+"""What makes big models fast changes nothing: many blocks and threads, small reading windows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ import mdi.lm.arpa
 from mdi.adaptation.adapted import adapted_model, apply
 from mdi.adaptation.constraints import as_trie
 from mdi.adaptation.dual import Dual
-from mdi.errors import MdiError
 from mdi.lm.arpa import read_arpa
-from mdi.lm.model import NgramModel, extend
+from mdi.lm.model import extend
 
 
 @settings(max_examples=25, deadline=None)
@@ -85,78 +84,3 @@ def test_in_place_the_background_becomes_the_same_model(seed: int, order: int, c
         assert np.array_equal(made.p[k], kept.p[k])
     for j in range(kept.order):
         assert np.array_equal(made.bow[j], kept.bow[j])
-
-
-def _same(a: NgramModel, b: NgramModel) -> bool:
-    lists = ((a.p, b.p), (a.bow, b.bow), *((getattr(a.trie, name), getattr(b.trie, name)) for name in TRIE))
-    same = all(len(x) == len(y) and all(map(np.array_equal, x, y)) for x, y in lists)
-    return same and a.vocab.words == b.vocab.words
-
-
-TRIE = ("begin", "word", "suffix", "as_hist", "back")
-
-
-@pytest.fixture
-def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]:
-    """A model's path, and the folder in which it will be kept."""
-    path = write_model(random_model(np.random.default_rng(3), 3, 6, closed=False), tmp_path / "a.arpa")
-    (tmp_path / "kept").mkdir()
-    monkeypatch.setenv("MDI_CACHE", str(tmp_path / "kept"))
-    return path, tmp_path / "kept"
-
-
-@pytest.mark.parametrize("closed", [True, False])
-def test_a_kept_model_is_the_model(cached, monkeypatch: pytest.MonkeyPatch, closed: bool) -> None:
-    path, folder = cached
-    first = read_arpa(path, closed=closed)
-    assert len(list(folder.iterdir())) == 1
-    monkeypatch.setattr(mdi.lm.arpa, "_read_text", None)  # the text is not looked at again
-    again = read_arpa(path, closed=closed)
-    assert _same(first, again)
-    assert again.vocab.id("w3") == first.vocab.id("w3") >= 0
-    again.p[1][0] = 0.5  # a copy of one's own
-    assert _same(first, read_arpa(path, closed=closed))
-
-
-def test_nothing_is_kept_unless_asked_for(cached, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, folder = cached
-    monkeypatch.delenv("MDI_CACHE")
-    read_arpa(path)
-    assert list(folder.iterdir()) == []
-
-
-@pytest.mark.usefixtures("shown")
-def test_a_changed_source_is_read_again(cached, capsys: pytest.CaptureFixture) -> None:
-    path, _ = cached
-    read_arpa(path)
-    write_model(random_model(np.random.default_rng(4), 3, 6, closed=False), Path(path))
-    again = read_arpa(path)
-    assert "made from another" in capsys.readouterr().err
-    assert _same(again, read_arpa(path))
-    assert "made from another" not in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("shown")
-def test_a_damaged_or_foreign_file_is_never_used(cached, capsys: pytest.CaptureFixture) -> None:
-    path, folder = cached
-    first = read_arpa(path, quiet=True)
-    kept = next(folder.iterdir())
-    good = kept.read_bytes()
-    rng = np.random.default_rng(0)
-    flipped = []
-    for at in [3, 9, 20, 40, len(good) - 80, *rng.integers(16, len(good) - 64, 20).tolist()]:
-        flipped.append(good[:at] + bytes([good[at] ^ 0x15]) + good[at + 1 :])
-    future = good.replace(b'"version": 1', b'"version": 9')
-    for bad in (b"", b"MDICACHE", good[:-64], good + b"more", future, *flipped):
-        kept.write_bytes(bad)
-        capsys.readouterr()
-        again = read_arpa(path, quiet=True)
-        assert _same(first, again)
-        if kept.read_bytes() != bad:
-            assert "again" in capsys.readouterr().err
-
-
-def test_a_missing_folder_is_named(cached, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MDI_CACHE", "/nowhere/at/all")
-    with pytest.raises(MdiError, match="MDI_CACHE=/nowhere/at/all: no such folder"):
-        read_arpa(cached[0])

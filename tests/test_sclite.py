@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import results
+import sclite
 import score_reports
 
 from mdi.errors import MdiError
-from mdi.speech import sclite
 from mdi.speech.wer import confidence, sign_flip_p
 
 REPORTS = Path(__file__).parent / "data" / "sclite"

@@ -21,14 +21,15 @@ from mdi.fst.formats import read_lm, write_lm
 from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.lm.perplexity import perplexity
 from mdi.process import call_apart
-from mdi.speech.data import read_text
+from mdi.speech.data import DataFolder, read_text
 from mdi.speech.expected_counts import expected_counts
 from mdi.speech.lattice import best_path, n_best
 from mdi.speech.lattice_files import read_lattices
 from mdi.speech.rescore import EXACT, lattice_model
+from mdi.speech.sound import Sound
 from mdi.speech.vosk.folder import CERTIFICATE, SMALL, VoskFolder, changed, find_vosk_folder
 from mdi.speech.vosk.outputs import ACOUSTIC_FACTOR, GRAPH_SCALE, n_best_lattice, with_graph_scores
-from mdi.speech.vosk.results import Alternative, Recognised, Word, parse_answer, read_results
+from mdi.speech.vosk.results import Alternative, Recognised, Word, parse_row, read_results
 
 DATA = Path(__file__).parent / "data"
 WORDS = DATA / "kaldi" / "words.txt"
@@ -282,12 +283,17 @@ def answer(*alternatives: tuple[str, float]) -> dict:
     for text, score in alternatives:
         words = [{"word": w, "start": 0.3 * i, "end": 0.3 * i + 0.3} for i, w in enumerate(text.split())]
         listed.append({"text": text, "confidence": score, "result": words})
-    return {"utterance": "u", "seconds": 1.0, "answer": {"alternatives": listed}}
+    return row(alternatives=listed)
+
+
+def row(**answer: object) -> dict:
+    """A line of results.1.jsonl."""
+    return {"utterance": "u", "seconds": 1.0, "sound": [], "overshoot": 0.0, "answers": [answer]}
 
 
 def test_confidences_are_shares_of_the_likelihood():
     """exp(0) + exp(-1) + exp(-2) = 1.5032: a is in all, b in the first and the last, c in the first only."""
-    found = parse_answer(answer(("a b c", 10.0), ("a x y", 9.0), ("a b", 8.0), ("a b", 7.0)))
+    found = parse_row(answer(("a b c", 10.0), ("a x y", 9.0), ("a b", 8.0), ("a b", 7.0)))
     assert [one.text for one in found.alternatives] == [["a", "b", "c"], ["a", "x", "y"], ["a", "b"]]
     whole = 1 + np.exp(-1) + np.exp(-2)
     expected = [1.0, (1 + np.exp(-2)) / whole, 1 / whole]
@@ -296,11 +302,19 @@ def test_confidences_are_shares_of_the_likelihood():
 
 
 def test_an_answer_without_alternatives_has_libvosks_confidences():
-    row = {"utterance": "u", "seconds": 1.0,
-           "answer": {"text": "a", "result": [{"word": "a", "start": 0.1, "end": 0.2, "conf": 0.7}]}}  # fmt: skip
-    assert parse_answer(row).alternatives == [Alternative([Word("a", 0.1, 0.2, 0.7)])]
-    silent = {**row, "answer": {"text": ""}}
-    assert parse_answer(silent).alternatives == [Alternative([])]
+    said = row(text="a", result=[{"word": "a", "start": 0.1, "end": 0.2, "conf": 0.7}])
+    assert parse_row(said).alternatives == [Alternative([Word("a", 0.1, 0.2, 0.7)])]
+    for silent in ([{"text": ""}], [{}], []):
+        assert parse_row({**said, "answers": silent}).alternatives == [Alternative([])]
+
+
+def test_pieces_are_joined_best_first():
+    """Scores of sequences are sums: 10+5, 9+5, 10+3, and 9+3 is one too many."""
+    first, second = answer(("a", 10.0), ("b", 9.0), ("", 0.0)), answer(("c d", 5.0), ("e", 3.0))
+    found = parse_row({**first, "answers": first["answers"] + second["answers"]})
+    assert [(one.text, one.score) for one in found.alternatives] == [
+        (["a", "c", "d"], 15.0), (["b", "c", "d"], 14.0), (["a", "e"], 13.0)
+    ]  # fmt: skip
 
 
 def test_a_line_that_was_being_written_is_cut_off(tmp_path):
@@ -435,6 +449,38 @@ def test_the_real_model_hears_the_same_each_time(older, tmp_path):
 
 
 @with_real_model
+def test_the_real_model_hears_a_long_recording(tmp_path):
+    """A little over a minute: the tests' recordings again and again, a second of silence after each. Words are where
+    speech is; one line of text."""
+    sounds = []
+    for path in sorted((DATA / "speech").glob("*.wav")):
+        with wave.open(str(path)) as stream:
+            sounds.append(np.frombuffer(stream.readframes(stream.getnframes()), "<i2"))
+    chance, parts, spoken, at = np.random.default_rng(1), [], [], 0.0
+    while at < 61:
+        sound = sounds[len(spoken) % 2]
+        spoken.append((at, at + len(sound) / 16000))
+        parts += [sound, chance.normal(0, 5, 16000).astype("<i2")]
+        at = spoken[-1][1] + 1
+    data = tmp_path / "data"
+    data.mkdir()
+    with wave.open(str(data / "long.wav"), "wb") as out:
+        out.setparams((1, 2, 16000, 0, "NONE", ""))
+        out.writeframes(np.concatenate(parts).astype("<i2").tobytes())
+    (data / "wav.scp").write_text(f"long {data}/long.wav\n")
+    assert main(["vosk", "decode", REAL, str(data), str(tmp_path / "out")]) == 0
+    lines = (tmp_path / "out" / "text").read_text().splitlines()
+    rows = [line.split() for line in (tmp_path / "out" / "ctm").read_text().splitlines()]
+    assert len(lines) == 1
+    assert lines[0].split() == ["long", *(row[4] for row in rows)]
+    for begin, end in spoken:
+        inside = [row for row in rows if begin - 0.1 <= float(row[2]) and float(row[2]) + float(row[3]) <= end + 0.2]
+        assert len(inside) >= 5  # of 7 and 9 words
+        rows = [row for row in rows if row not in inside]
+    assert len(rows) <= 3
+
+
+@with_real_model
 def test_the_real_model_is_adapted_and_hears_it(speech, tmp_path):
     """Text in which a sentence of the recordings occurs makes libvosk hear it. With the same model in rescore/ scores
     differ from those of the model's own by the difference of the language models, which is what our rescoring does."""
@@ -533,8 +579,8 @@ def recognise(data: Path, folder: Path, n_best: int, errors: int) -> list[dict]:
             best = {"text": " ".join(right), "result": times}
             other = {"text": words[0], "confidence": 98.0, "result": times[:1]}
             answers.append({"alternatives": [best | {"confidence": 100.0}, other]} if n_best else best)
-            row = {"utterance": utterance, "seconds": 2.0, "answer": answers[-1]}
-            stream.write(json.dumps(row) + "\n")
+            heard = row(**answers[-1]) | {"utterance": utterance, "sound": Sound(DataFolder(data)).identity(utterance)}
+            stream.write(json.dumps(heard) + "\n")
     return answers
 
 
@@ -768,7 +814,8 @@ def test_every_option_of_a_decoding_reaches_it(dynamic, tmp_path, monkeypatch):
         command.add_arguments(parser := argparse.ArgumentParser())
         return {action.dest for action in parser._actions if action.option_strings}
 
-    given = {"nj": "3", "allow_pipes": "true", "n_best": "7", "lattice_beam": "9.5", "dither": "true"}
+    given = {"nj": "3", "allow_pipes": "true", "n_best": "7", "lattice_beam": "9.5", "dither": "true",
+             "channel": "2", "max_overshoot": "1.5"}  # fmt: skip
     assert options(vosk_decode) & options(vosk_adapt) == {*given, "help"}
     assert options(vosk_decode) - options(vosk_adapt) == {"delta"}
     told = {}

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,13 @@ def test_every_verb_works_outside_the_clone(installed: tuple[Path, dict[str, str
     for name in ("am/final.mdl", "graph/HCLr.fst"):
         (work / "vosk" / name).parent.mkdir(parents=True)
         (work / "vosk" / name).write_text("")
+    (work / "lexicon.txt").write_text("bad B AA D\nbed B EH D\ncab K AA B\n")
+    (work / "new.txt").write_text("cad\ndab 3\n")
+    mdi("g2p", "train", "lexicon.txt", "model.g2p")
+    assert "cad " in mdi("g2p", "apply", "model.g2p", "new.txt")
+    with tarfile.open(Path(__file__).parent / "data" / "lang.tar.gz") as archive:
+        archive.extractall(work / "kaldi", filter="data")
+    mdi("lang", "extend", "kaldi/lang", "kaldi/new.txt", "kaldi/lang_more")
     mdi("convert", background, "vosk/graph/Gr.fst")
     mdi("vosk", "replace-lm", "vosk", "adapted.arpa.gz", "vosk-adapted")
     words = ["--words", "words.txt"]

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from mdi.cost import MILLION, adapt_cost, count_ngrams, count_words, spell_seconds, tune_cost
+from cost import MILLION, adapt_cost, count_ngrams, count_words, spell_seconds, tune_cost
+
 from mdi.errors import MdiError
 
 

@@ -204,7 +204,8 @@ first_pass() {
     decode_in_recipe "$1" "$2"
   else
     make_once "$out/num_jobs" from "$lm" "$data/speech/$2/wav.scp" by "$steps/$decode_step" --nj "$nj" \
-      --allow-pipes "$allow_pipes" --lattice-beam "$(beam_with "$1")" "$(vosk_folder "$1")" "$data/speech/$2" "$out"
+      --allow-pipes "$allow_pipes" --lattice-beam "$(beam_with "$1")" ${channel:+--channel "$channel"} \
+      --max-overshoot "$max_overshoot" "$(vosk_folder "$1")" "$data/speech/$2" "$out"
   fi
 }
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdi.errors import MdiError
+from mdi.speech.audio_file import SAMPLE_RATE
 from mdi.speech.data import DataFolder, read_text
 from mdi.speech.score import best_point
-from mdi.speech.sound import SAMPLE_RATE, Sound
+from mdi.speech.sound import Sound
 from mdi.speech.wer import align
 
 SHOWN = 12

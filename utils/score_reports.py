@@ -10,8 +10,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from sclite import compare, write_scores
+
 from mdi.errors import exit_code
-from mdi.speech.sclite import compare, write_scores
 
 
 def main(argv: list[str] | None = None) -> int:

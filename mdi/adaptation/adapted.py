@@ -17,6 +17,7 @@ from mdi.adaptation.constraints import Constraints
 from mdi.adaptation.problem import Problem
 from mdi.adaptation.solver import Solution
 from mdi.lm.model import NgramModel, rescale, rescaled, without
+from mdi.lm.new_words import NewWords
 from mdi.lm.normalise import worst_sum
 from mdi.lm.trie import NONE, Array
 
@@ -30,6 +31,7 @@ class Adapted:
 
     problem: Problem
     solution: Solution
+    new_words: NewWords | None = None  # that the background was given
     in_place: bool = False  # the problem's background is nobody else's, and becomes the model
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +22,10 @@ from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import make_folder
 from mdi.fst.formats import load
-from mdi.lm.counts import Counts, count_text
+from mdi.lm.counts import Counts
 from mdi.lm.identity import identity
 from mdi.lm.model import NgramModel, copied
+from mdi.lm.new_words import NewWordsLike, count_with_new_words, estimated
 from mdi.lm.shards import Job, at_work, current
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
@@ -42,18 +44,21 @@ class Adapter:
     """One background and one in-domain text, ready to be adapted with any thresholds.
 
     `background`: a model, or the file of one. `text`: a file, files or sentences (see
-    `mdi.lm.text.text_sources`), or counts over the background's vocabulary. `oov`: words outside it are mapped to <unk>
-    ("map"), break the n-grams around them ("drop") or are an error ("error"). `targets`: "ml" (relative frequencies),
-    "smoothed" (marginals of an interpolated Kneser-Ney model of the same text), or a model whose marginals they are.
-    `history`: p~(h) by this back-off model instead of by the text. `threads`: results do not depend on it.
+    `mdi.lm.text.text_sources`), or counts. `new_words`: words that the background lacks are added to it ("add"; a
+    number: those seen so often; words or their file: these), mapped to <unk> ("map"), break the n-grams around them
+    ("drop") or are an error ("error"). Words that are not added are mapped, or dropped where there is no <unk>.
+    `targets`: "ml" (relative frequencies), "smoothed" (marginals of an interpolated Kneser-Ney model of the same text),
+    or a model whose marginals they are. `history`: p~(h) by this back-off model instead of by the text. `threads`:
+    results do not depend on it. `background` is the background with the words that were added, `new_words` says which.
     """
 
+    @takes_settings
     def __init__(
         self,
         background: NgramModel | str | os.PathLike,
         text: TextLike | Counts,
         *,
-        oov: str = "map",
+        new_words: NewWordsLike = "add",
         targets: str | NgramModel = "ml",
         history: NgramModel | None = None,
         threads: int = 2,
@@ -61,28 +66,26 @@ class Adapter:
         background = as_model(background, "background")
         self.order = background.order
         check_positive("threads", threads)
+        if not isinstance(targets, NgramModel):
+            check_choice("targets", targets, TARGETS)
+        order = max(self.order, targets.order if isinstance(targets, NgramModel) else 1)
+        counts = count_with_new_words(text, background.vocab, order, new_words)
+        self.new_words = estimated(counts, background)
+        self.given = background
+        if self.new_words is not None:
+            background = self.new_words.added_to(background)
         if isinstance(targets, NgramModel):
             targets = onto(targets, background.vocab, "the model that gives the targets")
-        else:
-            check_choice("targets", targets, TARGETS)
         if history is not None:
             history = onto(as_model(history, "history"), background.vocab, "the model that gives the histories")
-        if not isinstance(text, Counts):
-            order = max(self.order, targets.order if isinstance(targets, NgramModel) else 1)
-            text = count_text(text, background.vocab, order, oov)
-        elif not text.vocab.same_words(background.vocab):
-            raise MdiError(
-                "the counts are over other words than the background; count over its vocabulary: "
-                "count_text(text, background.vocab, background.order)"
-            )
         if targets == "smoothed":
             from mdi.lm.estimate import estimate
 
-            targets = estimate(text, "kn-interpolated", [1] * text.order).model
+            targets = estimate(counts, "kn-interpolated", [1] * counts.order).model
         self.background, self.threads = background, threads
-        self.counts = text
+        self.counts = counts
         self.targets = None if isinstance(targets, str) else targets
-        self.history = History(text, history)
+        self.history = History(counts, history)
 
     def ground(self, chosen: Constraints) -> ExtendedBackground:
         return ExtendedBackground(copied(self.background), self.counts.trie, chosen, self.history, self.threads)
@@ -156,19 +159,21 @@ class Adapter:
             mu = self._carried(start, problem)
         elif isinstance(start, Delta):
             trie, rows = problem.background.trie, problem.constraints.row
-            mu = start.mu_at([trie.ngrams(k, rows[k]) for k in range(1, len(rows))])
+            ids = start.ids_of(problem.background.vocab)
+            mu = start.mu_at([ids[trie.ngrams(k, rows[k])] for k in range(1, len(rows))])
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
         solution = problem.solve(settings, sigma2=sigma2, start=mu)
-        return Adapted(problem, replace(solution, mu=rounded(solution.mu)))
+        return Adapted(problem, replace(solution, mu=rounded(solution.mu)), self.new_words)
 
     def on_part(self) -> Adapter:
         """The same problems on the part of the background that they look at: the same solutions, much sooner, but
         models of the part only. A history distribution by a model looks everywhere."""
         if self.history.model is not None:
             return self
-        part = active_part(self.background, self.counts.trie)
-        return Adapter(part, self.counts, targets=self.targets or "ml", threads=self.threads)
+        made = copy(self)
+        made.background = active_part(self.background, self.counts.trie)
+        return made
 
     @takes_settings
     def delta(
@@ -182,7 +187,7 @@ class Adapter:
         """The adaptation without its model, as a delta to this background: `delta.apply(background)` gives what
         `adapt` would, `mdi.write_delta` keeps it."""
         adapted = self.on_part().adapt(min_counts, sigma2=sigma2, settings=settings, start=start)
-        return delta_of(adapted, identity(self.background), delta_fields(adapted))
+        return delta_of(adapted, identity(self.given), delta_fields(adapted))
 
     def _carried(self, old: Adapted, problem: Problem) -> Array:
         """mu of the new constraints such that every event keeps the scale that the old solution gives it."""
@@ -218,6 +223,10 @@ class OneAdaptation(Adapter):
     """The same, once: the background itself becomes the adapted model, and the text's counts go before the entries
     come. Half the memory."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        del self.given  # of which nothing is needed any more
+
     def ground(self, chosen: Constraints) -> ExtendedBackground:
         if current() is not None:  # what was read stays as it is, for a job that is begun again
             return super().ground(chosen)
@@ -243,7 +252,7 @@ def adapt(
     sigma2: Variances = SIGMA2,
     targets: str | NgramModel = "ml",
     history: NgramModel | None = None,
-    oov: str = "map",
+    new_words: NewWordsLike = "add",
     settings: SolverSettings = USUAL,
     start: dict[str, float] | Adapted | Delta | None = None,
     threads: int = 2,
@@ -260,7 +269,7 @@ def adapt(
     background
         A model, or the file of one in any form that `load` reads.
     text
-        A file, sentences (a list or column of strings), a list of paths, or counts over the background's vocabulary.
+        A file, sentences (a list or column of strings), a list of paths, or counts.
     min_counts
         Constrain the n-grams seen so often, by order: "5-3-2", (5, 3, 2), or 2 for all orders.
     sigma2
@@ -269,8 +278,9 @@ def adapt(
         "ml" (relative frequencies), "smoothed" (those of a Kneser-Ney model of the text), or a model.
     history
         A model that gives p~(h) instead of the text.
-    oov
-        Words that the background lacks: "map" to <unk>, "drop" with the n-grams around them, "error".
+    new_words
+        Words that the background lacks: "add" them to it; a number: add those seen so often; words or their file: add
+        these; "map" to <unk>, "drop" with the n-grams around them, "error".
     settings
         Of the solver: when to stop, after how many iterations in any case, whom to tell.
     start
@@ -290,7 +300,7 @@ def adapt(
     with at_work(_job_of(cluster, shards)):
         kept = isinstance(background, NgramModel) or isinstance(start, Adapted)
         kind = Adapter if kept else OneAdaptation
-        adapter = kind(background, text, oov=oov, targets=targets, history=history, threads=threads)
+        adapter = kind(background, text, new_words=new_words, targets=targets, history=history, threads=threads)
         return adapter.adapt(min_counts, sigma2=sigma2, settings=settings, start=start)
 
 

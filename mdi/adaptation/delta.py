@@ -2,11 +2,12 @@
 
     8 bytes "MDIDELTA", 8 bytes size of the head (little-endian), the head (JSON in UTF-8), the body (a zlib stream)
 
-The head has `version` (1), `background` (see mdi/lm/identity.py), `words` (of its vocabulary), `ngrams` (numbers of
-n-grams by order; of order 1 those words that occur), `constraints`, `step` (an exponent of 2), `crc32` of the body, and
-for people `min_counts`, `made`, `certificate`. The body is about n-grams, closed under prefixes and suffixes and sorted
-as in mdi/lm/trie.py; every number is four bytes, and of each list first all lowest bytes, then all second ones and so
-on, which packs well:
+The head has `version` (1, or 2 with new words), `background` (see mdi/lm/identity.py), `words` (of its vocabulary, the
+new ones being the last), `ngrams` (numbers of n-grams by order; of order 1 those words that occur), `constraints`,
+`step` (an exponent of 2), `crc32` of the body, with new words `new_words` (their number, the bytes of their spellings,
+the probability of <unk> beside them), and for people `min_counts`, `made`, `certificate`. The body is about n-grams,
+closed under prefixes and suffixes and sorted as in mdi/lm/trie.py; every number is four bytes, and of each list first
+all lowest bytes, then all second ones and so on, which packs well:
 
     the words that occur, ascending, each less the one before
     for each order k >= 2:  how many rows each history has (words that occur; all rows of order k - 1 as histories)
@@ -14,6 +15,7 @@ on, which packs well:
                             for k = 2 the place of w among the words that occur
     a bit for every n-gram, by order: is it a constraint?
     mu of the constraints, whole numbers of 6 bytes each, in steps of 2^step
+    the new words, each with a line feed behind it, and their probabilities, 8 bytes each
 
 mu is a fixed-point number of 48 bits, as fine as the largest of them allows (2^-43 for |mu| < 16). `rounded` makes it
 so before an adaptation makes its model, so a model made from a file is the same to the last bit.
@@ -37,9 +39,11 @@ from mdi.errors import MdiError
 from mdi.files import read_plain, writing
 from mdi.lm.identity import identity
 from mdi.lm.model import NgramModel, extended
+from mdi.lm.new_words import NewWords, may_be_added
 from mdi.lm.trie import NONE, PADDED, Array, Trie, add_order, closed, from_ngrams, locate, unigram_trie, with_histories
+from mdi.lm.vocabulary import Vocabulary, to_bytes, to_str
 
-VERSION = 1
+VERSIONS = (1, 2)  # without and with new words
 _MAGIC = b"MDIDELTA"
 _BITS = 48
 _MOST = 709.78  # of mu: exp(mu) is a finite number
@@ -74,6 +78,7 @@ class Delta:
     constraints: Constraints
     mu: Array
     min_counts: str
+    new_words: NewWords | None = None
     certificate: dict[str, Any] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)
 
@@ -88,17 +93,28 @@ class Delta:
                 f"{name}: is for the background {self.background}{told}; {background_name} is {identity(background)}. "
                 f"Give the model that it was adapted from, or adapt again"
             )
-        if self.ngrams.n_words != background.trie.n_words or self.ngrams.order > background.order:
+        new = 0 if self.new_words is None else len(self.new_words.words)
+        if self.ngrams.n_words != background.trie.n_words + new or self.ngrams.order > background.order:
             raise MdiError(f"{name}: damaged, its n-grams are not over the words of {background_name}; copy it again")
 
     def apply(self, background: NgramModel) -> NgramModel:
         """The adapted model."""
         self.check(background)
+        if self.new_words is not None:
+            background = self.new_words.added_to(background)
         wide = extended(background, self.ngrams)
         where = locate(self.ngrams, wide.trie)
         rows = [NONE, *(where[k][self.constraints.row[k]] for k in range(1, self.constraints.order + 1))]
         apply(wide, Constraints(rows), self.mu)
         return wide
+
+    def ids_of(self, vocab: Vocabulary) -> Array:
+        """What the words of a vocabulary, those of the background and maybe others behind them, are here; -1: none."""
+        own = [] if self.new_words is None else self.new_words.words
+        known = self.ngrams.n_words - len(own)
+        number = {word: known + i for i, word in enumerate(own)}
+        more = (number.get(vocab.word(i), -1) for i in range(known, len(vocab)))
+        return np.array([*range(known), *more], np.int32)
 
     def mu_at(self, ngrams: list[Array]) -> Array:
         """mu of the cell that each n-gram (by order, a line of ids each) belongs to here; 0 where it is none's."""
@@ -136,7 +152,10 @@ def delta_of(
     listed = [trie.ngrams(k, problem.constraints.row[k]) for k in range(1, problem.constraints.order + 1)]
     ngrams = closed(from_ngrams(trie.n_words, listed))
     rows = Constraints([NONE, *(ngrams.find(ids) for ids in listed)])
-    return Delta(background, ngrams, rows, adapted.solution.mu, problem.min_counts, certificate or {}, made or {})
+    return Delta(
+        background, ngrams, rows, adapted.solution.mu, problem.min_counts, adapted.new_words, certificate or {},
+        made or {},
+    )  # fmt: skip
 
 
 def _planes(values: Array, size: int = 4) -> bytes:
@@ -179,15 +198,22 @@ def encode(delta: Delta) -> bytes:
     parts.append(np.packbits(np.concatenate([flags[1][words], *flags[2:]])).tobytes())
     whole, exponent = _steps(delta.mu)
     parts.append(_planes(whole, _BITS // 8))
+    more = {}
+    if delta.new_words is not None:
+        new = delta.new_words
+        spelled = b"".join(to_bytes(word) + b"\n" for word in new.words)
+        parts += [spelled, new.p.astype("<f8").tobytes()]
+        more = {"new_words": [len(new.words), len(spelled), new.unk]}
     body = zlib.compress(b"".join(parts), 6)
     head = {
-        "version": VERSION,
+        "version": VERSIONS[bool(more)],
         "background": delta.background,
         "words": trie.n_words,
         "ngrams": [len(words), *trie.counts[1:]],
         "constraints": delta.constraints.total,
         "step": exponent,
         "crc32": zlib.crc32(body),
+        **more,
         "min_counts": delta.min_counts,
         "made": delta.made,
         "certificate": delta.certificate,
@@ -261,11 +287,15 @@ def read_head(data: bytes, name: str) -> dict[str, Any]:
         head = json.loads(data[16 : 16 + size].decode("utf-8", "surrogateescape"))
         if not isinstance(head, dict):
             raise ValueError("no object in the head")
-        if head["version"] != VERSION:
+        if head["version"] not in VERSIONS:
             raise MdiError(
-                f"{name}: version {head['version']} of deltas; expected {VERSION}. Use the mdi that wrote it"
+                f"{name}: version {head['version']} of deltas; expected {VERSIONS[-1]} at most. Use the mdi that wrote "
+                f"it"
             )
-        numbers = [*head["ngrams"], head["words"], head["constraints"]]
+        *added, unk = head["new_words"] if head["version"] > 1 else (0, 0, None)
+        numbers = [*head["ngrams"], head["words"], head["constraints"], *added]
+        if len(added) != 2 or not (unk is None or (type(unk) in (int, float) and 0 <= unk < 1)):
+            raise ValueError("new words in the head")
         if not all(type(number) is int and 0 <= number < 2**31 - 1 for number in numbers):
             raise ValueError("numbers in the head")
         if type(head["step"]) is not int or abs(head["step"]) > 1100:
@@ -283,8 +313,9 @@ def read_head(data: bytes, name: str) -> dict[str, Any]:
 
 def _decoded(head: dict[str, Any], packed: bytes) -> Delta:
     counts, n_words, n_mu = head["ngrams"], head["words"], head["constraints"]
+    n_new, spelled, unk = head.get("new_words", (0, 0, None))
     numbers = sum(counts) + sum(counts[:-1])  # places of n-grams, sizes of histories
-    size = 4 * numbers + -(-sum(counts) // 8) + n_mu * _BITS // 8
+    size = 4 * numbers + -(-sum(counts) // 8) + n_mu * _BITS // 8 + spelled + 8 * n_new
     if zlib.crc32(packed) != head["crc32"]:
         raise _Damaged("its checksum is another")
     if size > len(packed) * _DEFLATE_MOST or n_mu > sum(counts) or counts[0] > n_words or n_words > 1 << 28:
@@ -313,7 +344,18 @@ def _decoded(head: dict[str, Any], packed: bytes) -> Delta:
     mu = np.ldexp(whole.astype(float), head["step"])
     if not (mu < _MOST).all():
         raise _Damaged("a parameter is out of range")
-    return Delta(head["background"], trie, rows, mu, head["min_counts"], head["certificate"], head["made"])
+    new = _new_words(body, n_new, spelled, unk) if n_new else None
+    return Delta(head["background"], trie, rows, mu, head["min_counts"], new, head["certificate"], head["made"])
+
+
+def _new_words(body: _Body, n: int, spelled: int, unk: float | None) -> NewWords:
+    words = to_str(body.bytes(spelled).tobytes()).split("\n")[:-1]
+    p = body.bytes(8 * n).copy().view("<f8").astype(float)
+    if len(words) != n or not all(map(may_be_added, words)) or len(set(words)) < n:
+        raise _Damaged("its new words are no words")
+    if not ((p > 0) & (p < 1)).all() or not p.sum() < 1:
+        raise _Damaged("its new words have no probabilities")
+    return NewWords(words, p, unk)
 
 
 def _next_order(trie: Trie, body: _Body, words: Array, k: int, rows: int) -> Trie:

@@ -48,6 +48,9 @@ def takes_settings(function: Function) -> Function:
     @wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
         own = function.__annotations__
+        if "oov" in keywords and "new_words" in own:
+            warnings.warn("oov: goes with the next release; use new_words", FutureWarning, stacklevel=2)
+            keywords["new_words"] = keywords.pop("oov")
         old = {name: keywords.pop(name) for name in _OLD if name in keywords and name not in own}
         if old:
             warnings.warn(

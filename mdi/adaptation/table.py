@@ -10,6 +10,7 @@ import numpy as np
 from mdi.adaptation.adapted import Adapted
 from mdi.errors import MdiError
 from mdi.files import read_lines, writing
+from mdi.lm.new_words import NewWords
 from mdi.lm.text import TextLike
 from mdi.lm.vocabulary import to_str
 
@@ -34,6 +35,7 @@ def certificate(adapted: Adapted) -> dict[str, Any]:
         for k in range(1, problem.constraints.order + 1)
     ]
     return {
+        **new_word_fields(adapted.new_words),
         "converged": solution.converged,
         "message": solution.message,
         "iterations": solution.iterations,
@@ -53,6 +55,14 @@ def certificate(adapted: Adapted) -> dict[str, Any]:
             if np.isfinite(s.objective)
         ],
     }
+
+
+def new_word_fields(new: NewWords | None) -> dict[str, Any]:
+    """Words that were added to the background, with their probabilities in it."""
+    if new is None:
+        return {}
+    words = dict(zip(new.words, new.p.tolist(), strict=True))
+    return {"new_words": {"added": len(words), "mass": new.mass, "words": words}}
 
 
 def sweep_table(results: Iterable[Adapted], texts: Mapping[str, TextLike] | None = None) -> pandas.DataFrame:

@@ -6,7 +6,8 @@ among the choices:
     p = w1 p_ad + w2 p_in + w3 p_bg
 
 What is searched on development text: thresholds and the variance of the prior on lambda, both by order. The weights are
-EM's for each choice. The in-domain model may be one order longer than the background.
+EM's for each choice. The in-domain model may be one order longer than the background. With n-best lists of development
+recordings the expected word errors decide in place of the perplexity, and in the end on the weights w too.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 from mdi.adaptation import constraints as selecting
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.adapter import Adapter
+from mdi.adaptation.by_errors import judge_of
 from mdi.adaptation.problem import onto
 from mdi.adaptation.settings import USUAL, SolverSettings, takes_settings
 from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive
@@ -33,6 +35,8 @@ from mdi.lm.counts import Counts, count_text
 from mdi.lm.estimate import estimate
 from mdi.lm.mix import em_weights, mix, predicted_probs
 from mdi.lm.model import NgramModel
+from mdi.lm.n_best import Choice, NBestLists
+from mdi.lm.new_words import NewWordsLike
 from mdi.lm.perplexity import Perplexity, perplexity_of
 from mdi.lm.text import Text, TextLike, TextStats
 from mdi.lm.thresholds import Thresholds, parse_thresholds
@@ -91,6 +95,12 @@ class Trial:
     ppl_alone: float
     ppl_mixed: float
     weights: list[float]
+    choice: Choice | None = None  # by word errors
+
+    @property
+    def value(self) -> float:
+        """What is to be least."""
+        return self.ppl_mixed if self.choice is None else self.choice.expected
 
 
 class _Budget(Exception):
@@ -108,7 +118,9 @@ class Tuner:
         *,
         settings: SolverSettings = USUAL,
         report: Callable[[Trial], None] | None = None,
+        lists: NBestLists | None = None,
     ) -> None:
+        self.judge = judge_of(lists, adapter.background.vocab, others) if lists is not None else None
         self.adapter, self.settings, self.report = adapter, settings, report
         self.ids = development
         self.others = predicted_probs(others, development)
@@ -146,24 +158,25 @@ class Tuner:
         return _ppl(np.ones(1), probs[:1]), _ppl(weights, probs), weights.tolist()
 
     def try_setting(self, setting: Setting) -> float:
-        """Development perplexity of the mixture with this setting."""
+        """Development perplexity of the mixture with this setting, or its expected errors."""
         if setting in self.trials:
-            return self.trials[setting].ppl_mixed
+            return self.trials[setting].value
         if len(self.trials) >= self.most:
             raise _Budget
         begun = time.perf_counter()
         adapted = self.last = self.solve(setting, SEARCH_SLACK, self.last)
         alone, mixed, weights = self.weigh(adapted.whole)
+        choice = self.judge.choose(self.judge.probs(adapted.whole), weights) if self.judge else None
         size, iterations = adapted.problem.constraints.total, adapted.solution.iterations
         trial = Trial(
-            len(self.trials) + 1, setting, size, iterations, time.perf_counter() - begun, alone, mixed, weights
+            len(self.trials) + 1, setting, size, iterations, time.perf_counter() - begun, alone, mixed, weights, choice
         )
         self.trials[setting] = trial
-        if self.best is None or mixed < self.best[0]:
-            self.best = (mixed, setting, adapted)
+        if self.best is None or trial.value < self.best[0]:
+            self.best = (trial.value, setting, adapted)
         if self.report:
             self.report(trial)
-        return mixed
+        return trial.value
 
     def search(self, most: int = 24, sets: Sequence[Thresholds] = PAPER_SETS) -> None:
         """What we recommend without a search; the given sets of thresholds with and without a prior; every n-gram under
@@ -240,7 +253,8 @@ class Tuner:
         assert self.best is not None  # noqa: S101 - for the type checker
         _, setting, adapted = self.best
         final = self.solve(setting, 1.0, adapted)
-        return final, self.weigh(final.whole)[2]
+        weights = self.weigh(final.whole)[2]
+        return final, self.judge.mixture(self.judge.probs(final.whole), weights)[0] if self.judge else weights
 
 
 def _beside(ladder: tuple, value: float | None) -> list:
@@ -270,6 +284,7 @@ class Tuned:
     background: float  # the background's
     trials: list[Trial] = field(default_factory=list)
     ended: str = ""
+    choice: Choice | None = None  # LM weight and expected errors of `model`, where these decided
 
     def __repr__(self) -> str:
         return f"<Tuned: {self.setting}; development perplexity {self.development.ppl:.5g}>"
@@ -287,7 +302,11 @@ class Tuned:
             for t in self.trials
         ]  # fmt: skip
         names = "min_counts sigma2 constraints iterations seconds ppl_alone ppl_mixed weights chosen"
-        return pandas.DataFrame(rows, columns=names.split())
+        table = pandas.DataFrame(rows, columns=names.split())
+        if self.choice is not None:
+            choices = [t.choice for t in self.trials if t.choice]
+            table["lm_weight"], table["expected_errors"] = [c.lm_weight for c in choices], [c.expected for c in choices]
+        return table
 
 
 def in_domain_models(
@@ -319,10 +338,11 @@ def tune(
     max_settings: int = 32,
     targets: str | NgramModel = "ml",
     history: NgramModel | None = None,
-    oov: str = "map",
+    new_words: NewWordsLike = "add",
     settings: SolverSettings = USUAL,
     threads: int = 2,
     report: Callable[[Trial], None] | None = None,
+    lists: NBestLists | None = None,
 ) -> Tuned:
     """Searches for the best model on development text: an adapted background, mixed with in-domain models and itself.
 
@@ -331,7 +351,7 @@ def tune(
 
     Parameters
     ----------
-    background, text, targets, history, oov, settings, threads
+    background, text, targets, history, new_words, settings, threads
         As of `adapt`.
     development
         Text to choose by, none of which is in `text`.
@@ -348,6 +368,8 @@ def tune(
         End the search after so many.
     report
         Called with every `Trial`.
+    lists
+        N-best lists of development recordings (`mdi.speech.n_best.read_lists`): expected word errors decide.
 
     Returns
     -------
@@ -355,7 +377,7 @@ def tune(
         The best model (`.model`) and how it was found (`.table()`). `mdi.save` writes it.
     """
     check_positive("max_settings", max_settings)
-    adapter = Adapter(background, text, oov=oov, targets=targets, history=history, threads=threads)
+    adapter = Adapter(background, text, new_words=new_words, targets=targets, history=history, threads=threads)
     background = adapter.background
     max_order = adapter.order + 1 if max_order is None else max_order
     if not adapter.order <= max_order <= MAX_ORDER:
@@ -368,10 +390,10 @@ def tune(
         models = {name: onto(model, background.vocab, name) for name, model in mix_with.items()}
     else:
         again = None if isinstance(text, Counts) else text
-        models = in_domain_models(adapter.counts, again, max_order, ids, oov)
+        models = in_domain_models(adapter.counts, again, max_order, ids, "drop" if new_words == "drop" else "map")
     components = {**models, "background": background}
     tuner = Tuner(
-        adapter, ids, list(components.values()), settings=settings, report=report
+        adapter, ids, list(components.values()), settings=settings, report=report, lists=lists
     )  # fmt: skip
     if min_counts or sigma2:
         tuner.grid(min_counts or ("1", "2", "5-3-2", "10"), sigma2 or (1.0,))
@@ -406,7 +428,7 @@ def _finished(
     rivals: list[tuple[float, list[float]]] = [(interpolation, [0.0, *plain])]
     rivals += [(ppl, [float(name == one) for one in named]) for name, ppl in alone.items()]
     rivals.append((tuner.trials[tuner.best[1]].ppl_alone, [float(name == "adapted") for name in named]))
-    for ppl, other in rivals:
+    for ppl, other in rivals if tuner.judge is None else ():
         if ppl < result.ppl * (1 + STATIC_MARGIN):
             rival = mix(list(named.values()), other)
             found = perplexity_of(rival, [tuner.ids], stats)
@@ -416,4 +438,5 @@ def _finished(
         model, adapted, tuner.best[1], dict(zip(named, weights, strict=True)), result, interpolation, alone,
         _ppl(np.ones(1), tuner.others[-1:]),
         list(tuner.trials.values()), tuner.ended,
+        tuner.judge.lists.choose(tuner.judge.lists.lm_costs(model)) if tuner.judge else None,
     )  # fmt: skip

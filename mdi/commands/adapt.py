@@ -25,16 +25,18 @@ from __future__ import annotations
 import argparse
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.certificate import certificate_of
 from mdi.commands.counts import add_lattice_arguments
-from mdi.commands.inputs import read_history, read_in_domain, read_model, sizes, text_fields
+from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields
 from mdi.commands.jobs import sharding
 from mdi.commands.options import (
     add_adaptation_arguments,
     add_cluster_arguments,
     add_model_arguments,
+    add_text_arguments,
     check_options,
     options_of,
     parse_variances,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.delta import Delta
     from mdi.lm.model import NgramModel
+    from mdi.lm.text import Sentences
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--start", metavar="A.delta", help="start from an earlier adaptation of the same background")
     add("--constraints-out", metavar="TSV", help="write n-gram, order, count, target, marginals, lambda")
     add("--ppl", metavar="TEXT", action="append", default=[], help="print the perplexity of this text; may be repeated")
+    add_text_arguments(parser, "none")
     add_lattice_arguments(parser)
     add_model_arguments(parser, words=False)
     add_cluster_arguments(parser)
@@ -100,12 +104,6 @@ def run(args: argparse.Namespace) -> int:
     if not args.delta:
         check_form(out, args.format, words_for(args.words, background_path))
 
-    if args.estimate:
-        from mdi.cost import adapt_cost
-
-        ngrams, words = sizes(background_path, texts)
-        print(f"{ngrams:,.0f} n-grams, {words:,.0f} words: {adapt_cost(ngrams, words, len(sets))}")
-        return 0
     files = [background_path, *texts, *filter(None, [args.counts, args.targets_lm, args.init, args.start])]
     with sharding(args, out, [*files, *(args.lattices or [])], args.memory):
         return _adapt(args, named, started)
@@ -128,9 +126,11 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
     targets = read_model(args.targets_lm, args) if args.targets_lm else args.targets
     longest = targets.order if args.targets_lm else 1
     background = read_model(background_path, args)
-    counts = read_in_domain(args, texts, background.vocab, max(background.order, longest))
+    said = spoken_texts(args, [*texts, *args.ppl], background)
+    counts = read_in_domain(args, [said[text] for text in texts], background.vocab, max(background.order, longest))
     kind = OneAdaptation if len(sets) == 1 and not args.delta else Adapter
     adapter = kind(background, counts, targets=targets, history=read_history(args), threads=args.threads)
+    background = background if args.delta or args.start else adapter.background
     start: dict[str, float] | Delta | None = read_lambda(args.init) if args.init else None
     if args.start:
         start = read_delta(args.start)
@@ -159,7 +159,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
             about = {name: value for name, value in fields.items() if name not in ("steps", "ngrams")}
             delta = delta_of(adapted, identified, about, made)
             model = delta.apply(background) if args.ppl else model
-        ppl = _perplexities(model, args.ppl)
+        ppl = _perplexities(model, {text: said[text] for text in args.ppl})
         with together():
             if args.delta:
                 write_delta(delta, model_path)
@@ -191,9 +191,9 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
     return 0 if converged else 1
 
 
-def _perplexities(model: NgramModel, texts: list[str]) -> dict[str, dict]:
+def _perplexities(model: NgramModel, texts: dict[str, Path | Sentences]) -> dict[str, dict]:
     if not texts:
         return {}
     from mdi.lm.perplexity import perplexity
 
-    return {path: perplexity(model, path).as_dict() for path in texts}
+    return {path: perplexity(model, text).as_dict() for path, text in texts.items()}

@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, Any
 from mdi.cli import boolean
 from mdi.commands.counts import add_lattice_arguments
 from mdi.commands.inputs import read_model
-from mdi.commands.jobs import same_settings
 from mdi.commands.options import parse_variances
 from mdi.commands.outputs import check_outputs
 from mdi.errors import MdiError, check_positive
 from mdi.progress import Progress, say
+from mdi.record import go_on
 
 if TYPE_CHECKING:
     from mdi.adaptation.delta import Delta
@@ -167,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
     background = read_model(args.lm, args)
     check_normalised(args.lm, background)
     out = make_folder(args.out)
-    _same_settings(out, args, identity(background), sources, group_of)
+    _check_record(out, args, identity(background), sources, group_of)
     (out / "deltas").mkdir(exist_ok=True)
     symbols = read_symbols(args.words)
     plain = lattice_model(background, symbols)
@@ -209,7 +209,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _same_settings(
+def _check_record(
     out: Path, args: argparse.Namespace, background: str, sources: list[str], group_of: dict[str, str]
 ) -> None:
     """Refuses to go on with what was begun with other inputs or options."""
@@ -222,6 +222,4 @@ def _same_settings(
         "groups": zlib.crc32(json.dumps(group_of).encode()),
         "options": options,
     }
-    same_settings(
-        out / "recordings.json", settings, "adaptations of another model, to other lattices or with other options"
-    )
+    go_on(out / "recordings.json", settings, "adaptations of another model, to other lattices or with other options")

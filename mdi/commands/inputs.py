@@ -12,7 +12,7 @@ from mdi.progress import get_logger
 if TYPE_CHECKING:
     from mdi.lm.counts import Counts
     from mdi.lm.model import NgramModel
-    from mdi.lm.text import TextStats
+    from mdi.lm.text import Sentences, TextStats
     from mdi.lm.vocabulary import Vocabulary
 
 
@@ -29,67 +29,89 @@ def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> Ngra
     return load(path, args.words, closed=closed)
 
 
-def sizes(background: str, texts: list[str]) -> tuple[float, float]:
-    """N-grams of the background and words of the texts, about, for an estimate."""
-    from mdi.cost import count_ngrams, count_words
-
-    for path in (background, *texts):
-        if not Path(path).exists():
-            raise MdiError(f"{path}: no such file; expected one whose size tells the cost")
-    return count_ngrams(Path(background)), sum(count_words(Path(text)) for text in texts)
-
-
 def read_history(args: argparse.Namespace) -> NgramModel | None:
     return None if args.history == "ml" else read_model(args.history, args)
 
 
-def read_in_domain(args: argparse.Namespace, texts: list[str], vocab: Vocabulary, order: int) -> Counts:
-    """Counts of the texts and of --counts or --lattices, and a line about them."""
-    from mdi.lm.counts import add_counts, count_text, scaled_counts
+def spoken_texts(args: argparse.Namespace, texts: list[str], model: NgramModel) -> dict[str, Path | Sentences]:
+    """Each text, with --normalise auto in the words of the model; and lines about what was changed."""
+    if args.normalise == "none":
+        return {text: Path(text) for text in texts}
+    from mdi.spoken import Speller, spoken_text
 
-    weight = getattr(args, "count_weight", 1.0)
-    expected = _read_expected(args, vocab, order)
-    if texts:
-        counts = count_text(list(map(Path, texts)), vocab, order, args.oov)
-        if expected is not None:
-            counts = add_counts(counts, expected, weight)
-    else:
-        assert expected is not None  # noqa: S101 - for the type checker
-        counts = expected if weight == 1.0 else scaled_counts(expected, weight)
-    stats = counts.stats
-    if stats.oov > 0.5 * stats.words:
-        raise MdiError(
-            f"{stats.oov:,} of {stats.words:,} in-domain words are outside the vocabulary, such as "
-            f"{examples(stats.oov_examples)}; expected most of them in it. {why_unknown(stats)}"
-        )
-    note = ""
-    if stats.oov:
-        done = "mapped to <unk>" if args.oov == "map" and vocab.unk >= 0 else "left out with the n-grams around them"
-        note = f"; {stats.oov:,} words outside the vocabulary, such as {examples(stats.oov_examples)}: {done}"
-    logger.info(f"in-domain: {stats.sentences:,} sentences, {stats.words:,} words{note}")
-    warn_of_unknown("in-domain", stats.oov, stats.words)
+    speller, found = Speller(model, args.language), {}
+    for text in dict.fromkeys(texts):
+        spoken = spoken_text(text, speller)
+        for line in spoken.report():
+            logger.info(line)
+        found[text] = Path(spoken.text) if isinstance(spoken.text, str) else spoken.text
+    return found
+
+
+def read_in_domain(args: argparse.Namespace, texts: list[Path | Sentences], vocab: Vocabulary, order: int) -> Counts:
+    """Counts of the texts and of --counts or --lattices, over the vocabulary and what --new-words adds to it, and a
+    line about them."""
+    from mdi.lm.counts import add_counts, count_text, over_words, scaled_counts
+    from mdi.lm.new_words import as_new_words, may_be_added, over_new_words
+    from mdi.lm.text import OOV
+    from mdi.lm.vocabulary import growing
+
+    new_words, weight = as_new_words(args.new_words), getattr(args, "count_weight", 1.0)
+    oov = new_words if new_words in OOV else None
+    parts = [count_text(texts, vocab if oov else growing(vocab), order, oov or "map")] if texts else []
+    expected = _read_expected(args, vocab, order, oov)
+    if expected is not None:
+        parts.append(expected if weight == 1.0 else scaled_counts(expected, weight))
+    if len(parts) > 1 and not oov:
+        more = [word for part in parts for word in part.vocab.words if vocab.id(word) < 0 and may_be_added(word)]
+        every = vocab.extended(dict.fromkeys(more))
+        parts = [over_words(part, every) for part in parts]
+    counts = add_counts(parts[0], parts[1]) if len(parts) > 1 else parts[0]
+    if not oov:
+        counts = over_new_words(counts, vocab, new_words)
+    _report_in_domain(counts, vocab, oov, listed=isinstance(new_words, list))
     return counts
 
 
-def _read_expected(args: argparse.Namespace, vocab: Vocabulary, order: int) -> Counts | None:
-    """Counts that are not of text: of a file, or expected over lattices and their like."""
+def _report_in_domain(counts: Counts, vocab: Vocabulary, oov: str | None, listed: bool) -> None:
+    """Says how much text there is and what becomes of words that the model lacks; refuses it if that is most of it."""
+    stats = counts.stats
+    added = counts.vocab.words[len(vocab) :]
+    tokens = round(float(counts.count[1][len(vocab) :].sum()))
+    if stats.oov + (0 if listed else tokens) > 0.5 * stats.words:
+        raise MdiError(
+            f"{stats.oov + tokens:,} of {stats.words:,} in-domain words are outside the vocabulary, such as "
+            f"{examples([*added, *stats.oov_examples][:5])}; expected most of them in it. {why_unknown(stats, added)}"
+        )
+    note = f"; {len(added):,} new words, {tokens:,} tokens, are added: {examples(added)}" if added else ""
+    if stats.oov:
+        done = "left out with the n-grams around them" if oov == "drop" or vocab.unk < 0 else "mapped to <unk>"
+        note += f"; {stats.oov:,} words outside the vocabulary, such as {examples(stats.oov_examples)}: {done}"
+    logger.info(f"in-domain: {stats.sentences:,} sentences, {stats.words:,} words{note}")
+    warn_of_unknown("in-domain", stats.oov, stats.words)
+
+
+def _read_expected(args: argparse.Namespace, vocab: Vocabulary, order: int, oov: str | None) -> Counts | None:
+    """Counts that are not of text: of a file, or expected over lattices and their like. Without `oov` all words are
+    counted."""
     from mdi.lm.counts import read_counts
+    from mdi.lm.vocabulary import growing
 
     if args.counts:
-        return read_counts(args.counts, vocab, order, args.oov)
+        return read_counts(args.counts, vocab if oov else growing(vocab), order, oov or "map")
     if not getattr(args, "lattices", None):
         return None
     from mdi.speech.expected_counts import expected_counts
 
     return expected_counts(
-        args.lattices, vocab, order, words=args.words, kind=args.lattice_format, oov=args.oov,
+        args.lattices, vocab if oov else None, order, words=args.words, kind=args.lattice_format, oov=oov or "map",
         acoustic_scale=args.acoustic_scale, lm_scale=args.lm_scale, penalty=args.word_penalty,
     )  # fmt: skip
 
 
-def why_unknown(stats: TextStats) -> str:
-    """A question about text of which hardly a word is known, or its answer."""
-    if any(0xDC80 <= ord(letter) <= 0xDCFF for word in stats.oov_examples for letter in word):
+def why_unknown(stats: TextStats, more: list[str] | None = None) -> str:
+    """A question about text of which hardly a word is known, or its answer. `more` words of it are unknown, too."""
+    if any(0xDC80 <= ord(letter) <= 0xDCFF for word in (*stats.oov_examples, *(more or [])) for letter in word):
         return "The text is not UTF-8; convert it: iconv -f latin1 -t utf-8"
     return "Are text and model in the same letter case, and are there no utterance names in the text?"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mdi.errors import MdiError, OptionError, check_positive
 from mdi.progress import get_logger
@@ -27,7 +26,8 @@ def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str 
         yield None
         return
     from mdi.cluster import connected
-    from mdi.lm.shards import PROGRAM, Job, at_work, job_folder, source_of
+    from mdi.lm.shards import PROGRAM, Job, at_work, job_folder
+    from mdi.record import source_of
 
     if args.shards is not None:
         check_positive("shards", args.shards)
@@ -53,16 +53,4 @@ def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str 
 
 
 # Options that may change between tries.
-_FREE = ("cluster", "threads", "verbose", "estimate", "memory", "shards_dir")
-
-
-def same_settings(record: Path, settings: dict[str, Any], holds: str) -> None:
-    """Keeps what a job in a folder was begun with; refuses to go on with anything else."""
-    import json
-
-    from mdi.files import read_json, writing
-
-    if record.exists() and read_json(record) != settings:
-        raise MdiError(f"{record.parent}: holds {holds}; remove the folder or name another one")
-    with writing(str(record)) as stream:
-        stream.write(json.dumps(settings).encode())
+_FREE = ("cluster", "threads", "verbose", "memory", "shards_dir")

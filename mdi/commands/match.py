@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from mdi.commands.inputs import read_history, read_in_domain, read_model, sizes, text_fields
+from mdi.commands.inputs import read_history, read_in_domain, read_model, text_fields
 from mdi.commands.jobs import sharding
 from mdi.commands.options import (
     add_adaptation_arguments,
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="small model, large model, in-domain text(s), output")
     add_model_arguments(parser)
     add_cluster_arguments(parser)
-    add_adaptation_arguments(parser)
+    add_adaptation_arguments(parser, "map")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,16 +36,9 @@ def run(args: argparse.Namespace) -> int:
     files = args.files
     if len(files) < 3 or (len(files) == 3) != bool(args.counts):
         raise MdiError("expected SMALL LARGE TEXT OUT, or --counts COUNTS SMALL LARGE OUT")
-    small_path, large_path, *texts, out = files
+    small_path, large_path, *_, out = files
     check_options(args)
     check_model_output(out, args, [small_path, large_path])
-    if args.estimate:
-        from mdi.cost import adapt_cost
-
-        (small_ngrams, words), (large_ngrams, _) = sizes(small_path, texts), sizes(large_path, [])
-        ngrams = small_ngrams + large_ngrams
-        print(f"{ngrams:,.0f} n-grams, {words:,.0f} words: {adapt_cost(ngrams, words)}")
-        return 0
     with sharding(args, out, [*files[:-1], *filter(None, [args.counts])], args.memory):
         return _match(args, started)
 

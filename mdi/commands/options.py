@@ -5,16 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdi.cli import boolean
 from mdi.cluster import KINDS
 from mdi.errors import OptionError, check_positive
 from mdi.progress import get_logger
-
-if TYPE_CHECKING:
-    pass
-
 
 logger = get_logger(__name__)
 
@@ -29,10 +25,13 @@ class Renamed(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def add_adaptation_arguments(parser: argparse.ArgumentParser) -> None:
+def add_adaptation_arguments(parser: argparse.ArgumentParser, new_words: str = "add") -> None:
+    """`new_words`: what is done with them unless told otherwise."""
     add = parser.add_argument
     add("--counts", metavar="FILE", help="SRILM count file instead of text; fractional counts are fine")
-    add("--oov", choices=("map", "drop", "error"), default="map", help="words outside the model's vocabulary (map)")
+    add("--new-words", "--oov", dest="new_words", default=new_words, action=Renamed, metavar="HOW",
+        help=f"words that the model lacks: add, N (add those seen so often), LIST (add those of a word list), map (to "
+             f"<unk>), drop (with the n-grams around them) or error ({new_words})")  # fmt: skip
     add("--history", default="ml", metavar="ml|LM", help="history distribution: the text's, or a back-off model's (ml)")
     add("--tolerance", type=float, default=1e-3, metavar="L1",
         help="L1 distance between targets and marginals to stop at (1e-3)")  # fmt: skip
@@ -40,9 +39,17 @@ def add_adaptation_arguments(parser: argparse.ArgumentParser) -> None:
     add("--allow-unnormalized", "--renormalize", dest="renormalize", type=boolean, default=False, metavar="true|false",
         action=Renamed, help="accept a model that does not sum to one (false)")  # fmt: skip
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
-    add("--estimate", type=boolean, default=False, metavar="true|false",
-        help="only say about how long it would take, and in how much memory (false)")  # fmt: skip
     add("--verbose", type=boolean, default=False, metavar="true|false", help="a line for every iteration (false)")
+
+
+def add_text_arguments(parser: argparse.ArgumentParser, normalise: str) -> None:
+    """Of verbs that adapt to text. Only text for a model that one got from others is normalised unless asked for: a
+    corpus is prepared, and figures are compared over it."""
+    add = parser.add_argument
+    add("--normalise", choices=("auto", "none"), default=normalise,
+        help="auto: write the text as the model spells words, numbers in words, a sentence per line, as far as it is "
+             f"not so already; none: take it as it is ({normalise})")  # fmt: skip
+    add("--language", metavar="CODE", help="that numbers are read out in, such as en (the vocabulary's)")
 
 
 def add_model_arguments(parser: argparse.ArgumentParser, *, writes: bool = True, words: bool = True) -> None:
@@ -106,5 +113,5 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
     return {
         name: value
         for name, value in vars(args).items()
-        if name not in ("files", "threads", "verbose", "estimate", "cluster", "memory", "shards", "shards_dir")
+        if name not in ("files", "threads", "verbose", "cluster", "memory", "shards", "shards_dir")
     }

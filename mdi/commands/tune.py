@@ -7,6 +7,10 @@ the development text; for each choice the adapted model is mixed with the in-dom
 weights. Plain interpolation, the in-domain model alone and the sets of --sets, with and without a prior, are among the
 choices, so OUT is never worse on the development text. OUT is the static mixture of the best. OUT.search.tsv and
 OUT.search.svg show what was tried.
+
+--dev-lattices: word errors decide in place of the perplexity, those expected in the 100 best sequences of lattices of
+development recordings at the LM weight that suits them best; the weights of the mixture too. The certificate has the
+weight. On game dialogue this was no better than perplexity (RESULTS.md).
 """
 
 from __future__ import annotations
@@ -16,12 +20,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdi.commands.inputs import read_history, read_in_domain, read_model, sizes, text_fields, warn_of_unknown
+from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields, warn_of_unknown
 from mdi.commands.jobs import sharding
 from mdi.commands.options import (
     add_adaptation_arguments,
     add_cluster_arguments,
     add_model_arguments,
+    add_text_arguments,
     check_options,
     options_of,
     parse_variances,
@@ -32,6 +37,8 @@ from mdi.progress import Progress, get_logger, set_verbose
 
 if TYPE_CHECKING:
     from mdi.adaptation.tune import Trial, Tuned
+    from mdi.lm.model import NgramModel
+    from mdi.lm.n_best import NBestLists
 
 logger = get_logger(__name__)
 
@@ -49,7 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="thresholds that the search tries in any case, with and without a prior (2-2-2,5-3-2,6-4-3)")  # fmt: skip
     add("--targets", choices=("ml", "smoothed"), default="ml",
         help="marginals: relative frequencies or Kneser-Ney's (ml)")  # fmt: skip
+    add("--dev-lattices", metavar="DIR",
+        help="choose by word errors: lat.N.gz of development recordings (mdi vosk decode --n-best 100)")  # fmt: skip
+    add("--dev-recordings", metavar="DATA", help="their Kaldi data folder, or its text: the transcripts")
+    add("--old-lm", metavar="LM", help="the model whose scores are in the lattices (the background)")
     add("--max-settings", type=int, default=32, metavar="N", help="end the search after so many settings (32)")
+    add_text_arguments(parser, "none")
     add_model_arguments(parser)
     add_cluster_arguments(parser)
     add_adaptation_arguments(parser)
@@ -60,19 +72,15 @@ def run(args: argparse.Namespace) -> int:
     set_verbose(args.verbose)
     if len(args.files) != (3 if args.counts else 4):
         raise MdiError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")
-    background_path, *texts, _, out = args.files
+    background_path, *_, out = args.files
     check_options(args)
+    if bool(args.dev_lattices) != bool(args.dev_recordings):
+        raise MdiError("--dev-lattices and --dev-recordings; expected both, or neither")
     if out == "-":
         raise MdiError("expected a file as output")
     searched = (f"{out}.search.tsv", f"{out}.search.svg")
     check_model_output(out, args, [background_path, *args.mix_with])
     check_outputs(args, out, beside=searched)
-    if args.estimate:
-        from mdi.cost import tune_cost
-
-        ngrams, words = sizes(background_path, texts)
-        print(f"{ngrams:,.0f} n-grams, {words:,.0f} words: {tune_cost(ngrams, words, args.max_settings)} at most")
-        return 0
     with sharding(args, out, [*args.files[:-1], *args.mix_with, *filter(None, [args.counts])], args.memory):
         return _tune(args, started)
 
@@ -86,24 +94,26 @@ def _tune(args: argparse.Namespace, started: float) -> int:
     background_path, *texts, development_path, out = args.files
     background = read_model(background_path, args)
     check_normalised(background_path, background, args.renormalize)
-    counts = read_in_domain(args, texts, background.vocab, background.order)
+    said = spoken_texts(args, [*texts, development_path], background)
+    in_domain = [said[text] for text in texts]
+    counts = read_in_domain(args, in_domain, background.vocab, background.order)
     bar, best = Progress("searching", unit="settings"), [float("inf")]
 
     def watch(trial: Trial) -> None:
         """One line that follows the search; a line for each setting that is better than all before, or with --verbose
         for every one."""
-        (logger.info if trial.ppl_mixed < best[0] else logger.debug)(_described(trial))
-        best[0] = min(best[0], trial.ppl_mixed)
+        (logger.info if trial.value < best[0] else logger.debug)(_described(trial))
+        best[0] = min(best[0], trial.value)
         bar.update(trial.number, f"best {best[0]:.2f}")
 
     tuned = tune(
-        background, counts if args.counts else list(map(Path, texts)), development_path,
+        background, counts if args.counts else in_domain, said[development_path],
         mix_with={path: read_model(path, args) for path in args.mix_with}, max_order=args.max_order,
         min_counts=args.min_counts.split(",") if args.min_counts else None,
         sigma2=[parse_variances(part) for part in args.sigma2.split(",")] if args.sigma2 else None,
         sets=args.sets.split(",") if args.sets else [], max_settings=args.max_settings, targets=args.targets,
-        history=read_history(args), oov=args.oov, settings=SolverSettings(args.tolerance, args.max_iters),
-        threads=args.threads, report=watch,
+        history=read_history(args), new_words=args.new_words, settings=SolverSettings(args.tolerance, args.max_iters),
+        threads=args.threads, report=watch, lists=_lists(args, background) if args.dev_lattices else None,
     )  # fmt: skip
     bar.close()
     checked_sum(tuned.model)
@@ -114,6 +124,13 @@ def _tune(args: argparse.Namespace, started: float) -> int:
         "in_domain_ppl": tuned.in_domain, "why": f"lowest development perplexity of {len(tuned.trials)} settings",
         "ended": tuned.ended,
     }  # fmt: skip
+    if tuned.choice:
+        choice |= {
+            "lm_weight": tuned.choice.lm_weight, "expected_errors": tuned.choice.expected,
+            "errors": tuned.choice.errors, "why": f"fewest expected word errors of {len(tuned.trials)} settings",
+        }  # fmt: skip
+        logger.info(f"development recordings: LM weight {tuned.choice.lm_weight:g} of the one that decoded, "
+                    f"{tuned.choice.expected:.1f} errors expected, {tuned.choice.errors:,} made")  # fmt: skip
     inputs = {"background": background_path, "in_domain": args.counts or texts, "development": development_path}
     about = {"command": "tune", **inputs, **text_fields(counts), "choice": choice}
     sources, more = [background_path, *args.mix_with], {"options": options_of(args)}
@@ -132,11 +149,25 @@ def _tune(args: argparse.Namespace, started: float) -> int:
     return 0 if report_result(tuned.adapted, out) else 1
 
 
+def _lists(args: argparse.Namespace, background: NgramModel) -> NBestLists:
+    """Of the development recordings; their symbol table lies beside lattices of mdi vosk decode."""
+    from mdi.fst.symbols import read_symbols
+    from mdi.speech.data import DataFolder, read_text
+    from mdi.speech.n_best import read_lists
+
+    words, data = args.words or str(Path(args.dev_lattices) / "words.txt"), Path(args.dev_recordings)
+    references = DataFolder(data).text() if data.is_dir() else read_text(data)
+    old = read_model(args.old_lm, args) if args.old_lm else background
+    return read_lists(args.dev_lattices, read_symbols(words), old, references)
+
+
 def _described(trial: Trial) -> str:
-    weights = " ".join(f"{weight:.3f}" for weight in trial.weights)
+    weights, found = " ".join(f"{weight:.3f}" for weight in trial.weights), trial.choice
+    errors = f"; {found.expected:.1f} errors expected at LM weight {found.lm_weight:g}" if found else ""
     return (
         f"{trial.number}. {trial.setting}: {trial.constraints:,} constraints, {trial.iterations} iterations, "
         f"{trial.seconds:.1f} s; perplexity alone {trial.ppl_alone:.2f}, mixed {trial.ppl_mixed:.2f} ({weights})"
+        f"{errors}"
     )
 
 

@@ -9,6 +9,10 @@ recognise, unknown_words.txt. Of MODEL_DIR it has what libvosk reads: large file
 --recordings: no transcripts are needed. DATA_DIR is decoded, the model is adapted to expected counts of what was
 recognised (words with their confidences, or --n-best), beside TEXT if there is some, and DATA_DIR is decoded again.
 OUT_DIR.decoded/ has both decodings, before/ and after/; where DATA_DIR has references, they are scored and compared.
+
+--lm-weight and --word-penalty go into the graph's costs, for libvosk, whose LM weight cannot be chosen.
+--dev-recordings chooses both on recordings with transcripts: by n-best lists, then by decoding at what they ask for and
+half-way to it.
 """
 
 from __future__ import annotations
@@ -18,9 +22,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdi.commands import vosk_decode
+from mdi.commands import vosk_decode, vosk_weight
 from mdi.commands import vosk_folders as folders
-from mdi.commands.options import parse_variances
+from mdi.commands.inputs import spoken_texts
+from mdi.commands.options import add_text_arguments, parse_variances
 from mdi.commands.outputs import report_result
 from mdi.commands.vosk_folders import Plan
 from mdi.errors import MdiError, examples
@@ -29,14 +34,17 @@ from mdi.progress import say, set_verbose
 if TYPE_CHECKING:
     from mdi.lm.counts import Counts
     from mdi.lm.model import NgramModel
+    from mdi.lm.text import Sentences
     from mdi.speech.vosk.folder import VoskFolder
     from mdi.speech.vosk.results import Recognised
+
+    Texts = list[Path | Sentences]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL_DIR", help="folder of a Vosk model")
-    add("texts", metavar="TEXT", nargs="*", help="text of the domain, a sentence per line, plain or gzipped")
+    add("texts", metavar="TEXT", nargs="*", help="text of the domain, plain or gzipped")
     add("out", metavar="OUT_DIR", help="the new folder")
     add("--dev", metavar="TEXT", help="development text: search for the best model on it, as mdi tune does")
     add("--max-settings", type=int, default=32, metavar="N", help="end that search after so many settings (32)")
@@ -45,8 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--min-counts", metavar="N-N-N",
         help="without --dev: constrain n-grams seen so often (1; with --recordings 0.5)")  # fmt: skip
     add("--sigma2", default="1", metavar="V[-V-V]", help="without --dev: variance of the prior, or none (1)")
+    add_text_arguments(parser, "auto")
     folders.add_model_arguments(parser)
     folders.add_weight_arguments(parser)
+    vosk_weight.add_argument(parser)
     add("--ppl", metavar="TEXT", action="append", default=[],
         help="print this text's perplexity before and after; may be repeated (--dev, or the text)")  # fmt: skip
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
@@ -60,23 +70,31 @@ def run(args: argparse.Namespace) -> int:
     started = time.monotonic()
     set_verbose(False)
     folders.check_options(args)
-    if args.recordings and args.dev:
-        raise MdiError("--recordings and --dev; expected either")
+    for name in ("dev", "dev_recordings"):
+        if args.recordings and getattr(args, name):
+            raise MdiError(f"--recordings and --{name.replace('_', '-')}; expected either")
     texts = args.texts
     if not texts and not args.recordings:
         raise MdiError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
     args.min_counts = args.min_counts or ("0.5" if args.recordings else "1")
     source = find_vosk_folder(args.model)
     folders.weight_for(args, source)
+    vosk_weight.check(args, source)
     check_new_folder(Path(args.out), source)
     for path in [*texts, *args.ppl, *([args.dev] if args.dev else [])]:
         if path != "-" and not Path(path).is_file():
             raise MdiError(f"{path}: no such file; expected text, one sentence per line")
     plan = folders.plan_of(source, args.large, args.first_pass)
-    options = {name: getattr(args, name) for name in ("min_counts", "sigma2", "max_settings", "count_weight", "n_best")}
+    options = {
+        name: getattr(args, name)
+        for name in ("min_counts", "sigma2", "max_settings", "count_weight", "n_best", "normalise", "language")
+    }
     content = {"in_domain": texts, "development": args.dev, "recordings": args.recordings, "options": options}
     if not args.recordings:
-        return _adapt_folder(args, source, plan, texts, [], content, started)
+        code = _adapt_folder(args, source, plan, texts, [], content, started)
+        if args.dev_recordings:
+            vosk_weight.choose_weight(args)
+        return code
     _decoded(args, args.model, "before")
     return _adapt_to_itself(args, source, plan, texts, content, started)
 
@@ -117,16 +135,19 @@ def _adapt_folder(
     models: dict[str, NgramModel] = {}
     fields: dict[str, Any] = {}
     unknown: list[tuple[str, int]] = []
+    said: dict[str, Path | Sentences] = {}
     converged = True
     for place, path in adapted_from.items():
         own = source.read(path) if source.path in path.parents else folders.read_for(str(path), source)
         say(f"{path}: {' / '.join(f'{n:,}' for n in own.trie.counts)} n-grams")
         own = scaled_to_one(str(path), own)
-        unknown = unknown or (_unknown_words(texts, own) if texts else [])
-        made, model_fields, good = _adapted(args, f"{args.out}/{place}", own, texts, recognised)
+        said = said or spoken_texts(args, [*texts, *reported, *filter(None, [args.dev])], own)
+        sources = [said[text] for text in texts]
+        unknown = unknown or (_unknown_words(sources, own) if texts else [])
+        made, model_fields, good = _adapted(args, f"{args.out}/{place}", own, sources, said.get(args.dev), recognised)
         converged &= good
-        before = {text: perplexity(own, text) for text in reported}
-        after = {text: perplexity(made, text) for text in reported}
+        before = {text: perplexity(own, said[text]) for text in reported}
+        after = {text: perplexity(made, said[text]) for text in reported}
         for text in reported:
             note = " (which it was adapted to)" if text in texts else ""
             change = 100 * (after[text].ppl / before[text].ppl - 1)
@@ -179,7 +200,7 @@ def _compare(args: argparse.Namespace) -> None:
     print(compare(str(after), [str(before)], data.text(), "strict"), end="")
 
 
-def _counts(args: argparse.Namespace, own: NgramModel, texts: list[str], recognised: list[Recognised]) -> Counts:
+def _counts(args: argparse.Namespace, own: NgramModel, texts: Texts, recognised: list[Recognised]) -> Counts:
     """Of the texts, and expected ones of what was recognised."""
     from mdi.lm.counts import add_counts, count_text, scaled_counts
     from mdi.speech.expected_counts import graph_counts
@@ -193,20 +214,28 @@ def _counts(args: argparse.Namespace, own: NgramModel, texts: list[str], recogni
     expected = graph_counts(graphs, labels, own.vocab, own.order)
     say(f"recognised: {expected.stats.sentences:,} utterances, {expected.stats.words:,} words expected")
     own_counts = scaled_counts(expected, args.count_weight)
-    return add_counts(count_text(list(map(Path, texts)), own.vocab, own.order), own_counts) if texts else own_counts
+    return add_counts(count_text(texts, own.vocab, own.order), own_counts) if texts else own_counts
 
 
 def _adapted(
-    args: argparse.Namespace, out: str, own: NgramModel, texts: list[str], recognised: list[Recognised]
+    args: argparse.Namespace,
+    out: str,
+    own: NgramModel,
+    texts: Texts,
+    dev: Path | Sentences | None,
+    recognised: list[Recognised],
 ) -> tuple[NgramModel, dict[str, Any], bool]:
     """(the model, fields for the certificate, whether it converged)"""
     from mdi.adaptation.adapter import adapt
     from mdi.adaptation.tune import tune
     from mdi.saving import checked_fields, sum_fields
 
-    sources = _counts(args, own, texts, recognised) if recognised else list(map(Path, texts))
-    if args.dev:
-        tuned = tune(own, sources, args.dev, max_order=own.order, max_settings=args.max_settings, threads=args.threads)
+    sources = _counts(args, own, texts, recognised) if recognised else texts
+    if dev is not None:
+        tuned = tune(
+            own, sources, dev, max_order=own.order, max_settings=args.max_settings, new_words="map",
+            threads=args.threads,
+        )  # fmt: skip
         fields = checked_fields(tuned.adapted, out)
         fields |= {
             **sum_fields(tuned.model, out, "ngram"), "ngrams": tuned.model.trie.counts,
@@ -219,16 +248,16 @@ def _adapted(
             f"development perplexity {tuned.interpolation:.2f}, this one {tuned.development.ppl:.2f}")  # fmt: skip
         return tuned.model, fields, report_result(tuned.adapted, out)
     sigma2 = parse_variances(args.sigma2)
-    adapted = adapt(own, sources, args.min_counts, sigma2=sigma2, threads=args.threads)
+    adapted = adapt(own, sources, args.min_counts, sigma2=sigma2, new_words="map", threads=args.threads)
     fields = checked_fields(adapted, out) | sum_fields(adapted.model, out, "ngram")
     return adapted.model, fields, report_result(adapted, out)
 
 
-def _unknown_words(texts: list[str], own: NgramModel) -> list[tuple[str, int]]:
+def _unknown_words(texts: Texts, own: NgramModel) -> list[tuple[str, int]]:
     """Words of the texts that the model lacks, with counts, the commonest first; and a line about them."""
     from mdi.lm.word_counts import count_words
 
-    counts = count_words(list(map(Path, texts)))
+    counts = count_words(texts)
     found = [(word, int(n)) for word, n in zip(counts.words, counts.count, strict=True) if own.vocab.id(word) < 0]
     found.sort(key=lambda item: (-item[1], item[0]))
     tokens = sum(n for _, n in found)

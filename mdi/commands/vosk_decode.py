@@ -1,10 +1,12 @@
 """Decodes a Kaldi data folder with libvosk: text, ctm and with --n-best also lattices.
 
-16 kHz, one channel. Words, times and scores are the same each time, for any --nj and any order of the utterances,
-unless --dither true lets libvosk add noise to the sound. A decoding that was stopped goes on with the utterances that
-are missing. A line of wav.scp that ends in '|' is a command, as in Kaldi; with --allow-pipes true, for data that you
-trust, it is run in a shell. With --n-best the words are those of the best path, otherwise those of least expected error
-(both are libvosk's); lat.1.gz is for mdi rescore and mdi score, an LM weight of 10 being the one that decoded.
+Recordings are WAV, FLAC, MP3, Ogg, SPHERE and what else libsndfile reads, of any rate; of those with several channels
+one is taken (--channel, reco2file_and_channel, segments). Utterances of more than a minute are cut at pauses, and are
+one line of text nevertheless. Words, times and scores are the same each time, for any --nj and any order of the
+utterances. A decoding that was stopped goes on with the utterances that are missing, or whose recording or segment has
+changed. A line of wav.scp that ends in '|' is a command, as in Kaldi; with --allow-pipes true, for data that you trust,
+it is run in a shell. With --n-best the words are those of the best path, otherwise those of least expected error (both
+are libvosk's); lat.1.gz is for mdi rescore and mdi score, an LM weight of 10 being the one that decoded.
 
 --delta takes files of mdi adapt --delta whose background is a language model of MODEL_DIR.
 """
@@ -16,9 +18,9 @@ import os
 from pathlib import Path
 
 from mdi.commands import vosk_folders as folders
-from mdi.commands.jobs import same_settings
-from mdi.errors import MdiError
+from mdi.errors import MdiError, examples
 from mdi.progress import say
+from mdi.record import go_on
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.speech.vosk.decode import decode_missing
     from mdi.speech.vosk.folder import changed, find_vosk_folder
     from mdi.speech.vosk.outputs import write_outputs
-    from mdi.speech.vosk.results import read_results
+    from mdi.speech.vosk.results import Alternative, Recognised, read_results
 
     folders.check_options(args)
     source, data = find_vosk_folder(args.model), DataFolder(Path(args.data))
@@ -54,24 +56,28 @@ def run(args: argparse.Namespace) -> None:
         if not entry.is_dir(follow_symlinks=False) and not entry.is_file(follow_symlinks=False):
             raise MdiError(f"{entry.path}: is a link, a pipe or a device; expected files of a decoding. Remove it")
     settings = {
-        "model": source.identity(), "utterances": utterances, "n_best": args.n_best, "lattice_beam": args.lattice_beam,
-        "dither": args.dither,
+        "model": source.identity(), "n_best": args.n_best, "lattice_beam": args.lattice_beam, "dither": args.dither
     }  # fmt: skip
     if args.delta:
         settings["deltas"] = sorted(zlib.crc32(read_bytes(path)) for path in args.delta)
     if not read_results(out):  # nothing was decoded: there is nothing that other settings could spoil
         (out / "decode.json").unlink(missing_ok=True)
-    same_settings(
-        out / "decode.json",
-        settings,
-        "a decoding with another model, data, --n-best, --lattice-beam, --dither or --delta",
-    )
+    holds = "a decoding with another model, --n-best, --lattice-beam, --dither or --delta"
+    go_on(out / "decode.json", settings, holds)
     models = folders.own_adapted(args, source, folders.plan_of(source)) if args.delta else {}
     with changed(source, args.lattice_beam, models, args.dither) as folder:
-        factor = decode_missing(folder, source.path, data, utterances, out, args.n_best, args.nj, args.allow_pipes)
-        found = read_results(out)
+        done = decode_missing(
+            folder, source.path, data, utterances, out, args.n_best, args.nj, args.allow_pipes, args.channel,
+            args.max_overshoot,
+        )  # fmt: skip
+        found = read_results(out) | {name: Recognised(name, 0.0, [Alternative([])]) for name in done.silent}
         results = [found[utterance] for utterance in utterances]
         write_outputs(folder, results, out, args.n_best)
+    for reason in dict.fromkeys(done.silent.values()):
+        names = [name for name, why in done.silent.items() if why == reason]
+        say(f"{args.data}/segments: {len(names):,} utterances have {reason}, and no words: {examples(names)}")
+    if cut := [one.utterance for one in results if one.overshoot]:
+        say(f"{args.data}/segments: {len(cut):,} utterances end after their recording, and were cut: {examples(cut)}")
     seconds = sum(one.seconds for one in results)
-    note = f", {factor:.2f} times real time in each of {args.nj} threads" if factor else ""
+    note = f", {done.factor:.2f} times real time in each of {args.nj} jobs" if done.factor else ""
     say(f"mdi vosk decode: {len(results):,} utterances, {seconds / 60:.1f} minutes of speech{note} -> {out}")

@@ -61,13 +61,13 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
     add("--nj", type=int, default=1, metavar="N", help="threads (1)")
     add("--allow-pipes", type=boolean, default=False, metavar="true|false",
         help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (false)")  # fmt: skip
-    add(
-        "--dither",
-        type=boolean,
-        default=False,
-        metavar="true|false",
-        help="let libvosk add random noise to the sound, as it does by itself; no two decodings are then alike (false)",
-    )
+    add("--dither", type=boolean, default=False, metavar="true|false",
+        help="let libvosk add random noise to the sound, as it does by itself (false)")  # fmt: skip
+    add("--channel", type=int, metavar="N",
+        help="of recordings with several, where neither reco2file_and_channel nor the fifth field of segments says "
+             "which; counted from 1 (refused)")  # fmt: skip
+    add("--max-overshoot", type=float, default=0.5, metavar="S",
+        help="cut segments that end less than S seconds after their recording; others have no words (0.5)")  # fmt: skip
     add("--n-best", type=int, default=0, metavar="N",
         help="also the N best sequences of each utterance, with scores, as a list and as lattices (0)")  # fmt: skip
 
@@ -83,6 +83,10 @@ def check_options(args: argparse.Namespace) -> None:
     for name in ("nj", "threads", "max_settings", "count_weight"):
         if hasattr(args, name):
             check_positive(name, getattr(args, name))
+    if getattr(args, "channel", None) is not None:
+        check_positive("channel", args.channel)
+    if not 0 <= getattr(args, "max_overshoot", 0) < float("inf"):
+        raise OptionError("max_overshoot", args.max_overshoot, "seconds")
     if getattr(args, "n_best", 0) < 0:
         raise OptionError("n_best", args.n_best, "a number of sequences, or 0")
 

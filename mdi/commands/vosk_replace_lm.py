@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.commands import vosk_folders as folders
+from mdi.commands import vosk_weight
 from mdi.errors import MdiError
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", metavar="OUT_DIR", help="the new folder")
     folders.add_model_arguments(parser)
     folders.add_weight_arguments(parser)
+    vosk_weight.add_argument(parser)
+    folders.add_decoding_arguments(parser)
     folders.add_delta_argument(parser)
     folders.add_beam_argument(parser)
 
@@ -37,6 +40,7 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError("expected MODEL_DIR LM OUT_DIR, or --delta A.delta MODEL_DIR OUT_DIR")
     source = find_vosk_folder(args.model)
     folders.weight_for(args, source)
+    vosk_weight.check(args, source)
     check_new_folder(Path(args.out), source)
     plan = adapted, unchanged = folders.plan_of(source, args.large, args.first_pass)
     if args.lm is None:
@@ -47,6 +51,8 @@ def run(args: argparse.Namespace) -> None:
             models[place] = models[str(path)] if str(path) in models else folders.read_for(str(path), source)
     lms = [] if args.lm is None else [args.lm]
     folders.write_folder(args, "replace-lm", source, models, {"lm": lms, "deltas": args.delta}, started)
+    if args.dev_recordings:
+        vosk_weight.choose_weight(args)
 
 
 def _with_delta(args: argparse.Namespace, model: NgramModel) -> NgramModel:

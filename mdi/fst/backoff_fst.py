@@ -256,7 +256,7 @@ def read_backoff_fst(
     if (contexts.length[machine.back] >= contexts.length)[np.arange(n) != root].any():
         raise _not_a_model(where, "a state backs off to a history that is not shorter")
     order = np.argsort(contexts.length, kind="stable")
-    wrong = kernels.wrong_arc(machine, contexts, root, kernels.children(machine, contexts, root), order)
+    wrong = kernels.wrong_arc(machine, contexts, root, kernels.children(machine, contexts), order)
     if wrong >= 0:
         raise _not_a_model(where, f"the arcs of state {wrong} do not lead to the longest histories that there are")
     return model_of(machine, contexts, root, labels, symbols, where)

@@ -47,7 +47,7 @@ from mdi.fst.symbols import (
     symbols_inside,
 )  # fmt: skip
 from mdi.fst.vector_fst import VectorFst, vector_fst
-from mdi.kernels.arpa import as_written
+from mdi.kernels.arpa_write import as_written
 from mdi.lm.arpa import HasModel, read_arpa, write_arpa
 from mdi.lm.model import NgramModel, with_suffixes, without
 from mdi.lm.normalise import Reader

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -45,6 +46,15 @@ class SymbolTable:
                 f"utils/prepare_lang.sh"
             )
         return self.ids[word]
+
+    def extended(self, words: Iterable[str]) -> SymbolTable:
+        """The table with the words that it lacks behind its largest number, as Kaldi's utils/lang/extend_lang.sh has
+        it: the numbers of old words, of #0, <s> and </s> stay."""
+        more = [word for word in dict.fromkeys(words) if word not in self.ids]
+        if not more:
+            return self
+        first = 1 + max(self.ids.values())
+        return SymbolTable(self.path, {**self.ids, **{word: first + i for i, word in enumerate(more)}}, self.name)
 
     def inside(self, weight: GraphWeight = UNWEIGHTED) -> Symbols:
         """The table as it lies in an FST whose costs have this weight."""

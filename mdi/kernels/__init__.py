@@ -1,10 +1,9 @@
 """The compiled loops (numba). Nothing here knows files, messages or options.
 
 What has been compiled is kept in the user's cache folder, by version of this package: $NUMBA_CACHE_DIR where it is set,
-else $XDG_CACHE_HOME/mdi or ~/.cache/mdi, else a folder of the user's for temporary files; not in $MDI_CACHE, which has
-models, that is data, while numba's files are code. Beside the modules it would outlive them: a folder that pip cannot
-remove, and that Python takes for a package. The first kernel of a process that is compiled, and not found there, is
-announced: who waits a minute shall know for what.
+else $XDG_CACHE_HOME/mdi or ~/.cache/mdi, else a folder of the user's for temporary files. Beside the modules it would
+outlive them: a folder that pip cannot remove, and that Python takes for a package. The first kernel of a process that
+is compiled, and not found there, is announced: who waits a minute shall know for what.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mdi.kernels.trie import gallop
+from mdi.kernels.trie import find_row, gallop
 
 # Costs from here on stand for a probability of zero: 99 ln 10, as -99 does in an ARPA file, less a rounding error.
 COST_ZERO = 227.9
@@ -134,21 +134,11 @@ def place_states(states, contexts, hist, begin, word, as_hist, state_of_hist):
     Returns the first state without such a row, or -1."""
     for i in range(states.shape[0]):
         t = states[i]
-        h = hist[contexts.prefix[t]]
-        lo = np.int64(begin[h])
-        end = np.int64(begin[h + 1])
-        w = contexts.last[t]
-        hi = end
-        while lo < hi:
-            mid = (lo + hi) >> 1
-            if word[mid] < w:
-                lo = mid + 1
-            else:
-                hi = mid
-        if lo >= end or word[lo] != w:
+        row = find_row(begin, word, hist[contexts.prefix[t]], contexts.last[t])
+        if row < 0:
             return t
-        hist[t] = as_hist[lo]
-        state_of_hist[as_hist[lo]] = t
+        hist[t] = as_hist[row]
+        state_of_hist[as_hist[row]] = t
     return -1
 
 
@@ -202,28 +192,20 @@ def weights(state_of_hist, back_cost):
 
 
 @njit(cache=True, nogil=True)
-def longest(fst, q, w, root, contexts, child):
+def longest(fst, q, w, root, child):
     """The state of the longest history that ends in w after the words of q or of what q backs off to; child[a] is the
     state that has the word of arc a after its source's words, or -1."""
     while True:
-        lo = np.int64(fst.begin[q])
-        end = np.int64(fst.begin[q + 1])
-        hi = end
-        while lo < hi:
-            mid = (lo + hi) >> 1
-            if fst.word[mid] < w:
-                lo = mid + 1
-            else:
-                hi = mid
-        if lo < end and fst.word[lo] == w and child[lo] >= 0:
-            return child[lo]
+        arc = find_row(fst.begin, fst.word, q, w)
+        if arc >= 0 and child[arc] >= 0:
+            return child[arc]
         if q == root:
             return root
         q = fst.back[q]
 
 
 @njit(cache=True, nogil=True)
-def children(fst, contexts, root):
+def children(fst, contexts):
     """child[a]: the state whose words are those of arc a's source and its own word, -1 where there is none."""
     child = np.full(fst.word.shape[0], -1, np.int32)
     for s in range(fst.begin.shape[0] - 1):
@@ -246,10 +228,10 @@ def wrong_arc(fst, contexts, root, child, state_order):
                     return s
             continue
         before = contexts.prefix[s]
-        expected = root if before == root else longest(fst, fst.back[before], contexts.last[s], root, contexts, child)
+        expected = root if before == root else longest(fst, fst.back[before], contexts.last[s], root, child)
         if fst.back[s] != expected:
             return s
         for a in range(fst.begin[s], fst.begin[s + 1]):
-            if child[a] < 0 and fst.dest[a] != longest(fst, fst.back[s], fst.word[a], root, contexts, child):
+            if child[a] < 0 and fst.dest[a] != longest(fst, fst.back[s], fst.word[a], root, child):
                 return s
     return -1

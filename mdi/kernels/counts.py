@@ -76,33 +76,6 @@ def ngram_keys(ids, bos, as_hist, row_before, n_words):
 
 
 @njit(cache=True, nogil=True)
-def group_keys(key, position, n_words, n_hist, row_at):
-    """Sorted keys to rows: (begin, word, count). row_at[i] becomes the row of the k-gram that ends at token i, -1
-    elsewhere."""
-    n = key.shape[0]
-    rows = 0
-    for i in range(n):
-        if i == 0 or key[i] != key[i - 1]:
-            rows += 1
-    begin = np.zeros(n_hist + 1, np.int32)
-    word = np.empty(rows, np.int32)
-    count = np.zeros(rows, np.int32)
-    row_at[:] = -1
-    r = -1
-    for i in range(n):
-        if i == 0 or key[i] != key[i - 1]:
-            r += 1
-            h = key[i] // n_words
-            word[r] = key[i] - h * n_words
-            begin[h + 1] += 1
-        count[r] += 1
-        row_at[position[i]] = r
-    for h in range(n_hist):
-        begin[h + 1] += begin[h]
-    return begin, word, count
-
-
-@njit(cache=True, nogil=True)
 def add_sizes(begin, union_hist, size):
     """size[u] += the number of rows of the histories that are u in the union."""
     for h in range(union_hist.shape[0]):
@@ -135,9 +108,11 @@ def fill_keys(branches, union_hist, first, n_words, key):
 
 
 @njit(cache=True, nogil=True)
-def merge_keys(key, index, count, n_words, n_hist):
-    """Sorted keys, each with the index of its row, to rows: (begin, word, summed count, new number of each old row)."""
+def group_keys(key, index, count, n_words, n_hist, number):
+    """Sorted keys to rows: (begin, word, summed count). count[index[i]] is that of key i, 1 where there are no counts;
+    number[index[i]] becomes its row."""
     n = key.shape[0]
+    every = count.shape[0] == 0
     rows = 0
     for i in range(n):
         if i == 0 or key[i] != key[i - 1]:
@@ -145,7 +120,6 @@ def merge_keys(key, index, count, n_words, n_hist):
     begin = np.zeros(n_hist + 1, np.int32)
     word = np.empty(rows, np.int32)
     total = np.zeros(rows, np.int32)
-    number = np.empty(n, np.int32)
     r = -1
     for i in range(n):
         if i == 0 or key[i] != key[i - 1]:
@@ -153,11 +127,11 @@ def merge_keys(key, index, count, n_words, n_hist):
             h = key[i] // n_words
             word[r] = key[i] - h * n_words
             begin[h + 1] += 1
-        total[r] += count[index[i]]
+        total[r] += 1 if every else count[index[i]]
         number[index[i]] = r
     for h in range(n_hist):
         begin[h + 1] += begin[h]
-    return begin, word, total, number
+    return begin, word, total
 
 
 @njit(cache=True, nogil=True)

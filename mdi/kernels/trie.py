@@ -132,11 +132,7 @@ def first_duplicate(begin, word):
 @njit(cache=True, nogil=True)
 def rank_as_histories(word, n_words, as_hist):
     """Fills as_hist[r]: rank of row r when the rows are sorted by their last word first; ties keep their order."""
-    start = np.zeros(n_words + 1, np.int64)
-    for r in range(word.shape[0]):
-        start[word[r] + 1] += 1
-    for w in range(n_words):
-        start[w + 1] += start[w]
+    start = count_rows(word, n_words)
     for r in range(word.shape[0]):
         as_hist[r] = start[word[r]]
         start[word[r]] += 1
@@ -145,11 +141,7 @@ def rank_as_histories(word, n_words, as_hist):
 @njit(cache=True, nogil=True)
 def rows_by_word(word, n_words):
     """(first history that ends in each word, row of each history): the inverse of rank_as_histories."""
-    start = np.zeros(n_words + 1, np.int32)
-    for r in range(word.shape[0]):
-        start[word[r] + 1] += 1
-    for w in range(n_words):
-        start[w + 1] += start[w]
+    start = count_rows(word, n_words)
     fill = start.copy()
     row = np.empty(word.shape[0], np.int32)
     for r in range(word.shape[0]):

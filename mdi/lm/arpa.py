@@ -22,7 +22,7 @@ from mdi import room
 from mdi.errors import MdiError
 from mdi.kernels import arpa as kernels
 from mdi.kernels import trie as trie_kernels
-from mdi.lm import arpa_lines, cache
+from mdi.lm import arpa_lines
 from mdi.lm.arpa_lines import Lines, Window
 from mdi.lm.arpa_write import HasModel, write_arpa
 from mdi.lm.model import NgramModel, extend
@@ -55,13 +55,12 @@ __all__ = ["HasModel", "read_arpa", "write_arpa"]
 _SHORTEST_LINE, _DEFLATE_MOST, _USUAL_PACKING = 5, 1040, 2
 # N-grams of a model that is worth saving memory for.
 _LARGE = 1_000_000
+TRIE = ("begin", "word", "suffix", "as_hist", "back")
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*([-+]?\d+)\s*$")
 
 
 def read_arpa(path: str | os.PathLike, *, quiet: bool = False, closed: bool = True) -> NgramModel:
     """Reads a model in ARPA form and closes its trie. Probabilities are those of the file; `<s>` is never predicted.
-
-    With MDI_CACHE set, what has been read before is loaded from there: see mdi/lm/cache.py.
 
     Parameters
     ----------
@@ -85,12 +84,7 @@ def read_arpa(path: str | os.PathLike, *, quiet: bool = False, closed: bool = Tr
     if job is not None:  # what the same job has read before it was stopped
         left = Path(job.folder) / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}{closed:d}.model"
         if (lists := room.kept(left)) is not None:
-            return cache.model_of(lists)
-    kept = cache.cache_file(path, closed)
-    if kept is not None and os.path.exists(path):
-        model = cache.load(path, kept)
-        if model is not None:
-            return model
+            return _model_of(lists)
     model = _read_text(path)
     if closed and not is_closed(model.trie):
         before = sum(model.trie.counts)
@@ -101,11 +95,20 @@ def read_arpa(path: str | os.PathLike, *, quiet: bool = False, closed: bool = Tr
                 f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
                 f"probabilities"
             )
-    if kept is not None:
-        cache.save(model, path, kept)
     if left is not None:
-        room.keep(left, cache.model_lists(model))
+        room.keep(left, _lists_of(model))
     return model
+
+
+def _lists_of(model: NgramModel) -> dict[str, list[Array]]:
+    """All arrays of a model, by name."""
+    vocab = model.vocab
+    words = [vocab.blob, vocab.offset, vocab.table]
+    return {**dict(zip(TRIE, model.trie.lists, strict=True)), "p": model.p, "bow": model.bow, "vocab": words}
+
+
+def _model_of(lists: dict[str, list[Array]]) -> NgramModel:
+    return NgramModel(Vocabulary(*lists["vocab"]), Trie(*(lists[name] for name in TRIE)), lists["p"], lists["bow"])
 
 
 @dataclass

@@ -13,7 +13,7 @@ from mdi import room
 from mdi.certificate import discard_certificate
 from mdi.errors import MdiError
 from mdi.files import GZIP_LEVEL, replacing, together
-from mdi.kernels import arpa as kernels
+from mdi.kernels import arpa_write as kernels
 from mdi.kernels.text import LINE_ROOM
 from mdi.kernels.trie import Spelling
 from mdi.lm.model import NgramModel

@@ -274,6 +274,30 @@ def counts_of(vocab: Vocabulary, ngrams: list[Array], number: Iterable[Iterable[
     return Counts(vocab, trie, count)
 
 
+def over_words(counts: Counts, vocab: Vocabulary, oov: str = "map") -> Counts:
+    """The same counts over another vocabulary. Words outside it are mapped to its <unk> ("map", where it has one),
+    break the n-grams around them ("drop") or are an error ("error")."""
+    check_choice("oov", oov, OOV)
+    ids = vocab.ids_of(counts.vocab)
+    outside = np.flatnonzero((ids < 0) & (counts.count[1] > 0))
+    unknown = outside[outside != counts.vocab.unk]
+    words, old = [counts.vocab.word(int(w)) for w in unknown[:5]], counts.stats
+    lost = round(float(counts.count[1][unknown].sum()))
+    if lost and oov == "error":
+        raise MdiError(f"words outside the vocabulary, such as {examples(words)}; add them, map them or drop them")
+    if oov == "map":
+        ids[ids < 0] = vocab.unk
+    ngrams, number = [], []
+    for k in range(1, counts.order + 1):
+        rows = np.flatnonzero(counts.count[k] > 0).astype(np.int32)
+        listed = ids[counts.trie.ngrams(k, rows)].reshape(-1, k)
+        known = (listed >= 0).all(axis=1)
+        ngrams.append(listed[known])
+        number.append(counts.count[k][rows[known]])
+    stats = TextStats(old.sentences, old.words, old.oov + lost, [*old.oov_examples, *words][:5])
+    return replace(counts_of(vocab, ngrams, number), stats=stats)
+
+
 def scaled_counts(counts: Counts, weight: float) -> Counts:
     """Every count times `weight`."""
     return replace(counts, count=[NONE, *(weight * part for part in counts.count[1:])])

@@ -85,8 +85,8 @@ def count_block(ids: Array, order: int, n_words: int, bos: int) -> SortedRun:
     for k in range(2, order + 1):
         key, position = kernels.ngram_keys(ids, bos, as_hist, row_at, n_words)
         key, position = radix_sort(key, position, int(len(as_hist) * n_words).bit_length())
-        row_at = np.empty(len(ids), np.int32)
-        rows = kernels.group_keys(key, position, n_words, len(as_hist), row_at)
+        row_at = np.full(len(ids), -1, np.int32)
+        rows = kernels.group_keys(key, position, NONE, n_words, len(as_hist), row_at)
         for arrays, part in zip((begin, word, count), rows, strict=True):
             arrays.append(part)
         if k < order:
@@ -162,8 +162,9 @@ class MergedRuns:
                 ends.append(end)
             index = np.arange(len(key), dtype=np.int32)
             key, index = radix_sort(key, index, int((last - first) * n_words).bit_length())
-            begin, word, total, number = kernels.merge_keys(key, index, count, n_words, last - first)
-            yield Rows(int(first), begin, word, total), [number[a:b] for a, b in pairwise(ends)]
+            number = np.empty(n_rows, np.int32)
+            rows = kernels.group_keys(key, index, count, n_words, last - first, number)
+            yield Rows(int(first), *rows), [number[a:b] for a, b in pairwise(ends)]
         progress.close()
 
 

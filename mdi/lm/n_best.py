@@ -6,13 +6,16 @@ A sequence v of an utterance costs
 
 The least one is the answer. Errors of answers jump with W and P; what is expected under the shares of the likelihood,
 
-    R = sum over utterances of  sum_v errors(v) exp(-cost(v)) / sum_v exp(-cost(v))
+    R = sum over utterances of  sum_v errors(v) exp(-cost(v) / W) / sum_v exp(-cost(v) / W)
 
-is smooth, and a small development set is not over-fitted by it. This is the risk that minimum Bayes risk minimises.
+is smooth, and a small development set is not over-fitted by it. This is the risk that minimum Bayes risk minimises; the
+costs are divided by W as Kaldi does it (graph + acoustic / W), as a larger weight would otherwise gain by being larger:
+it makes every choice surer, the wrong ones too.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -27,9 +30,8 @@ from mdi.lm.vocabulary import Vocabulary
 
 # Costs of a word that a model rules out: more than any other.
 IMPOSSIBLE = 200.0
-# What is searched, first coarsely and then by the last steps around the best.
-_WEIGHTS, _PENALTIES = np.arange(0.4, 3.01, 0.2), np.arange(-1.5, 2.01, 0.5)
-_FINER = ((0.1, 0.25), (0.05, 0.1))
+# The weights that are tried: coarsely, then around the best.
+_WEIGHTS, _FINER = np.round(np.arange(0.4, 3.01, 0.2), 2).tolist(), (0.1, 0.05)
 
 
 class Choice(NamedTuple):
@@ -86,27 +88,27 @@ class NBestLists:
         at = np.where(total == best, np.arange(len(total)), len(total))
         return np.minimum.reduceat(at, self.begin[:-1])
 
-    def expected(self, lm: Array, lm_weight: float, word_penalty: float, scale: float = 1.0) -> Array:
-        """Errors of each utterance under the shares of the likelihood, to the power of `scale`."""
-        total, first = scale * self.total(lm, lm_weight, word_penalty), self.begin[:-1]
+    def expected(self, lm: Array, lm_weight: float = 1.0, word_penalty: float = 0.0) -> Array:
+        """Errors of each utterance under the shares of the likelihood."""
+        total, first = self.total(lm, lm_weight, word_penalty) / lm_weight, self.begin[:-1]
         best = np.repeat(np.minimum.reduceat(total, first), np.diff(self.begin))
         share = np.exp(best - total)
         return np.add.reduceat(share * self.errors, first) / np.add.reduceat(share, first)
 
-    def choose(self, lm: Array, scale: float = 1.0) -> Choice:
-        """The weight and penalty of the least risk."""
+    def choose(self, lm: Array, penalties: Sequence[float] = (0.0,)) -> Choice:
+        """The weight of the least risk, with one of these penalties."""
+        tried: dict[tuple[float, float], float] = {}
 
-        def risk(point: tuple[float, float]) -> float:
-            return float(self.expected(lm, *point, scale).sum())
+        def attempt(weights: Sequence[float]) -> tuple[float, float]:
+            for point in itertools.product(weights, penalties):
+                if point not in tried and point[0] > 0:
+                    tried[point] = float(self.expected(lm, *point).sum())
+            return min(tried, key=lambda point: tried[point])
 
-        found = {(w, p): risk((w, p)) for w in _WEIGHTS.tolist() for p in _PENALTIES.tolist()}
-        for step_w, step_p in _FINER:
-            w, p = min(found, key=lambda point: found[point])
-            near = [(w + i * step_w, p + j * step_p) for i in (-1, 0, 1) for j in (-2, -1, 0, 1, 2)]
-            found |= {point: risk(point) for point in near if point[0] > 0 and point not in found}
-        (w, p), least = min(found.items(), key=lambda item: item[1])
-        w, p = round(w, 4), round(p, 4)
-        return Choice(w, p, least, int(self.errors[self.answers(lm, w, p)].sum()))
+        best = attempt(_WEIGHTS)
+        for step in _FINER:
+            best = attempt([round(best[0] - step, 2), round(best[0] + step, 2)])
+        return Choice(*best, tried[best], int(self.errors[self.answers(lm, *best)].sum()))
 
     def part(self, utterances: Sequence[str]) -> NBestLists:
         """Of these utterances, in their order."""

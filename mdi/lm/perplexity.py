@@ -67,11 +67,6 @@ class Perplexity:
         """KenLM's "excluding OOVs": tokens that are <unk> to the model do not count."""
         return self._ppl(self.log_prob - self.log_prob_unk, self.scored + self.sentences - self.unk_tokens)
 
-    @property
-    def oov_share(self) -> float:
-        """Share of the words that are outside the vocabulary."""
-        return self.oov / max(1, self.words)
-
     def __repr__(self) -> str:
         how = "as <unk>" if self.unk_scored else "skipped"
         return f"<Perplexity {self.ppl:.5g} of {self.words:,} words, {self.oov:,} outside the vocabulary ({how})>"

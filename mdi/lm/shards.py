@@ -10,7 +10,6 @@ with one the arrays are in files (mdi/room.py), and each shard may be passed ove
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +22,9 @@ import numpy as np
 from mdi import room
 from mdi.cluster import Here, Runner
 from mdi.errors import MdiError
-from mdi.files import make_folder, writing
+from mdi.files import make_folder
 from mdi.lm.trie import Trie
+from mdi.record import is_same, write_record
 from mdi.threads import in_threads
 
 # The words first .. end - 1.
@@ -128,16 +128,14 @@ def job_folder(path: str, about: dict[str, Any]) -> Iterator[str]:
     if folder.stat().st_uid != os.geteuid():
         raise MdiError(f"{path}: is somebody else's folder; expected one of yours. Give --shards-dir")
     note = folder / "job.json"
-    mine = json.dumps(about, sort_keys=True, default=str)
     if any(folder.iterdir()):
         if not note.exists():
             raise MdiError(f"{path}: there is something in this folder; expected none, or what a job has left in it")
-        same = note.read_bytes() == mine.encode()
+        same = is_same(note, about)
         for old in folder.iterdir():
             if not same or old.suffix == ".array":
                 old.unlink()
-    with writing(str(note)) as stream:
-        stream.write(mine.encode())
+    write_record(note, about)
     try:
         yield str(folder.resolve())
     except BaseException:
@@ -145,11 +143,3 @@ def job_folder(path: str, about: dict[str, Any]) -> Iterator[str]:
             shutil.rmtree(folder, ignore_errors=True)
         raise
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def source_of(path: str) -> dict[str, Any]:
-    """What tells one input file from another."""
-    if path == "-" or not os.path.exists(path):
-        return {"path": path, "random": os.urandom(8).hex()}
-    status = os.stat(path)
-    return {"path": os.path.realpath(path), "size": status.st_size, "time": status.st_mtime_ns}

@@ -47,7 +47,7 @@ class Sentences:
         return self.name
 
 
-TextLike = str | os.PathLike | Sentences | Iterable["str | os.PathLike | Iterable[str]"]
+TextLike = str | os.PathLike | Sentences | Iterable["str | os.PathLike | Sentences | Iterable[str]"]
 
 
 def text_sources(text: TextLike) -> list[str | Sentences]:
@@ -66,8 +66,12 @@ def text_sources(text: TextLike) -> list[str | Sentences]:
         what = "a table" if hasattr(text, "columns") else repr(text)
         raise MdiError(f"{what} as text; expected a file, a list of paths, or a list or column of sentences")
     items: list[object] = list(text)
-    files: list[str | Sentences] = [os.fspath(item) for item in items if isinstance(item, os.PathLike)]
-    lines = [_sentence(item) for item in items if not isinstance(item, os.PathLike)]
+    files: list[str | Sentences] = [
+        item if isinstance(item, Sentences) else os.fspath(item)
+        for item in items
+        if isinstance(item, os.PathLike | Sentences)
+    ]
+    lines = [_sentence(item) for item in items if not isinstance(item, os.PathLike | Sentences)]
     if files and lines:
         raise MdiError(
             f"files and sentences in one text, {examples([str(files[0]), lines[0]])}; expected one of the two"

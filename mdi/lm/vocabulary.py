@@ -72,6 +72,17 @@ class Vocabulary:
     def ids(self, words: Iterable[str]) -> np.ndarray:
         return np.array([self.id(word) for word in words], np.int32)
 
+    def ids_of(self, other: Vocabulary) -> np.ndarray:
+        """The ids here of another vocabulary's words, -1 where they are missing. What both begin with is not looked
+        up."""
+        size = min(len(self.blob), len(other.blob))
+        apart = np.flatnonzero(self.blob[:size] != other.blob[:size])[:1]
+        end = int(apart[0]) if len(apart) else size
+        n = min(len(self), len(other))
+        differ = np.flatnonzero((self.offset[: n + 1] != other.offset[: n + 1]) | (self.offset[: n + 1] > end))[:1]
+        same = int(differ[0]) - 1 if len(differ) else n
+        return np.array([*range(same), *(self.id(other.word(i)) for i in range(same, len(other)))], np.int32)
+
     @cached_property
     def bos(self) -> int:
         return self.id(BOS)
@@ -87,6 +98,20 @@ class Vocabulary:
     def freeze(self) -> Vocabulary:
         """Itself: no word is added any more."""
         return self
+
+    def extended(self, words: Iterable[str]) -> Vocabulary:
+        """These words with their ids, then others."""
+        more = vocabulary(words)
+        blob = np.concatenate([self.blob, more.blob])
+        offset = np.concatenate([self.offset, self.offset[-1] + more.offset[1:]])
+        return Vocabulary(blob, offset, hash_table(blob, offset, len(offset) - 1))
+
+    def begins_with(self, other: Vocabulary) -> bool:
+        """All of the other's words with the same ids, then maybe more."""
+        n = len(other)
+        return np.array_equal(self.offset[: n + 1], other.offset) and np.array_equal(
+            self.blob[: other.offset[n]], other.blob[: other.offset[n]]
+        )
 
     def same_words(self, other: Vocabulary) -> bool:
         """Same words with the same ids."""
@@ -149,6 +174,16 @@ class GrowingVocabulary:
 
     def freeze(self) -> Vocabulary:
         return Vocabulary(self.blob[: self.offset[self.n]].copy(), self.offset[: self.n + 1].copy(), self.table)
+
+
+def growing(vocab: Vocabulary) -> GrowingVocabulary:
+    """A vocabulary that takes every further word behind its own."""
+    made = GrowingVocabulary()
+    made.size, made.blob, made.offset, made.table = (
+        np.array([len(vocab)]), vocab.blob.copy(), vocab.offset.copy(), vocab.table.copy(),
+    )  # fmt: skip
+    made.bos, made.eos, made.unk = vocab.bos, vocab.eos, vocab.unk
+    return made
 
 
 def join_vocabularies(vocabs: list[Vocabulary]) -> tuple[Vocabulary, list[np.ndarray]]:

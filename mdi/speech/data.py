@@ -20,6 +20,7 @@ from mdi.lm.vocabulary import to_str
 from mdi.speech.rxfilename import Source, parse_rxfilename
 
 Words = list[str]
+CHANNELS = "reco2file_and_channel"
 _BLANKS = re.compile(rb"[ \t]+")
 
 
@@ -78,26 +79,39 @@ def text_of_lines(lines: Iterable[bytes]) -> dict[str, Words]:
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of a recording in seconds; end -1 is the end of the recording."""
+    """A stretch of a recording in seconds; end -1 is the end of the recording. The channel is counted from 0."""
 
     recording: str
     begin: float
     end: float
+    channel: int | None = None
 
 
 def _segment(path: Path, row: Row) -> Segment:
+    """Real corpora have segments that end before they begin: whoever needs their sound passes them over, as Kaldi's
+    extract-segments does."""
     found = row.fields
     try:
         recording, begin, end = found[0], float(found[1]), float(found[2])
-        good = len(found) == 3 and 0 <= begin < math.inf and (end == -1 or begin < end < math.inf)
+        channel = int(found[3]) if len(found) == 4 else None
+        good = len(found) <= 4 and math.isfinite(begin) and math.isfinite(end) and (channel is None or channel >= 0)
     except (IndexError, ValueError):
         good = False
     if not good:
         raise MdiError(
             f"{path}:{row.number}: '{' '.join(found)[:80]}' after the name; expected a recording, its first and its "
-            f"last second"
+            f"last second, and perhaps a channel (0, 1)"
         )
-    return Segment(recording, begin, end)
+    return Segment(recording, begin, end, channel)
+
+
+def _channel(path: Path, row: Row) -> int:
+    """A or 1 is the first, which is 0 here."""
+    found = row.fields
+    if len(found) != 2 or not re.fullmatch("[A-Z]|[1-9][0-9]?", found[1]):
+        raise MdiError(f"{path}:{row.number}: '{' '.join(found)[:80]}' after the name; expected a file and a channel, "
+                       f"A, B, 1 or 2")  # fmt: skip
+    return ord(found[1]) - ord("A") if found[1].isalpha() else int(found[1]) - 1
 
 
 def read_ctm(path: str | Path, utterances: list[str], segments: dict[str, Segment] | None = None) -> dict[str, Words]:
@@ -137,7 +151,7 @@ class DataFolder:
     path: Path
 
     def __post_init__(self) -> None:
-        for name in ("text", "utt2spk", "spk2utt", "segments", "wav.scp"):
+        for name in ("text", "utt2spk", "spk2utt", "segments", "wav.scp", CHANNELS):
             if os.path.lexists(self.path / name):
                 check_regular(str(self.path / name))  # a pipe would wait, a device never end
 
@@ -185,6 +199,13 @@ class DataFolder:
                     f"{self.path / 'wav.scp'}: recording {name} is a command, '{source.command[:80]} |'; expected a "
                     f"file. If you trust all of this table, --allow-pipes true runs its commands in a shell"
                 )
+
+    def channels(self) -> dict[str, int]:
+        """The channel of each recording that reco2file_and_channel has, counted from 0."""
+        path = self.path / CHANNELS
+        return (
+            {name: _channel(path, row) for name, row in read_rows(path, "recording").items()} if path.exists() else {}
+        )
 
     def segments(self) -> dict[str, Segment]:
         """Where each utterance is; whole recordings if there is no such file."""

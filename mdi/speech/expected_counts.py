@@ -53,20 +53,6 @@ def events_of(graph: WordGraph, word_of: Array, order: int, bos: int, eos: int) 
         room *= 4
 
 
-def word_posteriors(graph: WordGraph) -> Array:
-    """The posterior of every arc."""
-    arrays = GraphArrays(graph.begin, graph.label, graph.dest, graph.weight, graph.final)
-    beta = backward(arrays)
-    # the way from the start is the way to the end of the graph turned round
-    n, back = graph.n_states, np.argsort(-graph.dest, kind="stable")
-    begin = np.concatenate([[0], np.cumsum(np.bincount(n - 1 - graph.dest, minlength=n))])
-    source = graph.source
-    start = np.append(np.full(n - 1, -np.inf), 0.0)
-    turned = GraphArrays(begin, graph.label[back], n - 1 - source[back], graph.weight[back], start)
-    alpha = backward(turned)[::-1]
-    return np.exp(alpha[source] + graph.weight + beta[graph.dest] - beta[0])
-
-
 class Tally:
     """Adds up the expected counts of graphs."""
 

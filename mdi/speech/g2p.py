@@ -1,8 +1,9 @@
 """Letters to phones (G2P): how a word is said that no lexicon has, learnt from any lexicon of its language.
 
-A word and its pronunciation are cut together into units of one or two letters with up to two phones ("ph" F, "x" K S,
-a silent "e"); which cuts are likely, expectation-maximisation finds. The words of the lexicon are then sentences of
-units, of which two n-gram models are estimated (Kneser-Ney), one of them from right to left. A new word is said as
+A word and its pronunciation are cut together into units of a letter and up to two phones ("f" F, "x" K S, a silent
+"e"); units of two letters were tried, and are no better. Which cuts are likely, expectation-maximisation finds. The
+words of the lexicon are then sentences of units, of which two n-gram models are estimated (Kneser-Ney), one of them
+from right to left. A new word is said as
 
     p(phones, letters) = sum over its cuts into units u_1 .. u_m of  prod_i p(u_i | u_i-7 .. u_i-1),
 
@@ -32,8 +33,10 @@ from mdi.threads import each_in_threads
 HEADER = "mdi-g2p 1"
 ORDER = 8
 # letters and phones of a unit, and its weight before anything is known
-SHAPES = np.array([(1, 1), (1, 0), (1, 2), (2, 1)])
-PRIOR = np.array([1.0, 0.02, 0.0005, 0.002])
+SHAPES = np.array([(1, 1), (1, 0), (1, 2)])
+PRIOR = np.array([1.0, 0.02, 0.0005])
+# how words begin that are none: <unk>, [noise], !SIL
+NO_WORDS = tuple("<[({!#")
 ROUNDS = 6
 # of expectation-maximisation: so many words tell what is likely
 SAMPLE = 40_000
@@ -191,7 +194,12 @@ def _plain(letter: str) -> str:
 
 def train_g2p(lexicon: Mapping[str, Sequence[Pronunciation]]) -> G2p:
     """Learns how the words of a language are said from those of a lexicon."""
-    entries = [(word, said) for word, all_said in lexicon.items() for said in all_said if word and said]
+    entries = [
+        (word, said)
+        for word, all_said in lexicon.items()
+        for said in all_said
+        if word and said and not word.startswith(NO_WORDS)
+    ]
     if not entries:
         raise MdiError("no words to learn pronunciations from; expected a lexicon with words of the language")
     letters, letter, letter_begin = _numbered([word for word, _ in entries])

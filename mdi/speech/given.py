@@ -32,12 +32,16 @@ class Given:
     like: str = ""
 
 
-def read_given(path: str, lexicon: Mapping[str, Sequence[Pronunciation]]) -> dict[str, list[Given]]:
+def read_given(
+    path: str, lexicon: Mapping[str, Sequence[Pronunciation]], phones: set[str] | None = None
+) -> dict[str, list[Given]]:
     """What a user says of words: lines `word phone phone ...` or `word = known words`, or new_words.tsv, where a word
-    without pronunciations is to be left out. Refuses phones that no word of the lexicon has, and words that another
-    sounds like but that are unknown."""
+    without pronunciations is to be left out. Refuses other phones than those given (those of the lexicon), and words
+    that another sounds like but that are unknown."""
     known = lexicon if isinstance(lexicon, Lexicon) else Lexicon({word: list(said) for word, said in lexicon.items()})
-    phones, given, is_table = known.phones, dict[str, list[Given]](), False
+    phones = phones or known.phones
+    given: dict[str, list[Given]] = {}
+    is_table = False
     for number, text in text_lines(path):
         where = f"{path}:{number}"
         if not given and tuple(text.split("\t")[:3]) == COLUMNS[:3]:

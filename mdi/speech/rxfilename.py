@@ -31,6 +31,16 @@ class Source:
     offset: int | None = None
     command: str | None = None
 
+    def version(self) -> list:
+        """Where it is, and size and time of a file; nobody knows what a command will print."""
+        if self.command is not None:
+            return [self.command, 0, 0]
+        try:
+            found = os.stat(self.path)
+        except (OSError, ValueError):  # whoever reads it will tell
+            return [self.path, self.offset, 0]
+        return [self.path, self.offset, found.st_size, found.st_mtime_ns]
+
     def absolute(self) -> str:
         """As it stands in a table that is good everywhere."""
         if self.command is not None:

@@ -1,109 +1,100 @@
 """The samples of a data folder's utterances: 16 kHz, one channel, 16 bits.
 
-Recordings come from anybody. libsndfile tells a format by a file's content and decodes it, nothing more; kaldiio reads
-WAV at an offset of an archive, and is given nothing that does not begin as WAV does: its `load_mat` would unpickle.
+Segments are cut out of their recordings as Kaldi's extract-segments does it.
 """
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from collections.abc import Generator
 
 import numpy as np
 
 from mdi.errors import MdiError
+from mdi.speech.audio_file import SAMPLE_RATE, audio_blocks, promised_seconds, read_audio
 from mdi.speech.data import DataFolder
-from mdi.speech.rxfilename import Source, open_source
 
-SAMPLE_RATE = 16_000
-# A segment may end so many seconds after its recording, as in Kaldi's extract-segments.
-OVERSHOOT = 0.5
-# Seconds: a header may promise any length, and a few bytes may unpack to hours of silence.
-LONGEST = 4 * 3600
-_BLOCK = 1 << 20  # samples
+# A segment may end less than so many seconds after its recording: it is cut. As in Kaldi's extract-segments.
+MAX_OVERSHOOT = 0.5
 
 
-def read_sound(source: Source, allow_pipes: bool = False) -> np.ndarray:
-    """The samples of a recording."""
-    try:
-        with open_source(source, allow_pipes) as stream:
-            return _read_archived(stream) if source.offset is not None else _read_file(stream)
-    except MdiError:
-        raise
-    except Exception as error:  # what is no sound shows in a dozen ways
-        what = " ".join(str(getattr(error, "error_string", error)).split()) or "no data"
-        raise MdiError(f"{source.path or source.command}: no sound that can be read: {what}") from error
-
-
-def _check_kind(rate: int, channels: int) -> None:
-    if (rate, channels) != (SAMPLE_RATE, 1):
-        raise MdiError(
-            f"{rate} Hz, {channels} channels; expected 16000 Hz, one channel (run: sox IN -r 16000 -c 1 OUT)"
-        )
-
-
-def _read_file(stream: BinaryIO) -> np.ndarray:
-    """Any format that libsndfile knows. Samples of other sizes are scaled to 16 bits; those in floating point, which
-    libsndfile would not scale, are between -1 and 1."""
-    import soundfile
-
-    with soundfile.SoundFile(stream) as sound:
-        floating = sound.subtype in ("FLOAT", "DOUBLE")
-        _check_kind(sound.samplerate, sound.channels)
-        blocks: list[np.ndarray] = [np.zeros(0, np.int16)]
-        most, total = LONGEST * SAMPLE_RATE, 0
-        while len(block := sound.read(_BLOCK, dtype="float32" if floating else "int16")):
-            if floating:
-                block = np.minimum(np.rint(np.clip(np.nan_to_num(block), -1, 1) * 32768), 32767).astype(np.int16)
-            blocks.append(block)
-            total += len(block)
-            if total > most:
-                raise MdiError(f"is longer than {LONGEST // 3600} hours; cut it into several recordings")
-        return np.concatenate(blocks)
-
-
-def _read_archived(stream: BinaryIO) -> np.ndarray:
-    from kaldiio.wavio import read_wav
-
-    begin = stream.tell()
-    head = stream.read(12)
-    if head[:4] != b"RIFF" or head[8:] != b"WAVE":
-        raise MdiError(f"no WAV at byte {begin} of the archive; expected 'RIFF' there")
-    stream.seek(begin)
-    rate, samples = read_wav(stream)
-    _check_kind(rate, 1 if samples.ndim == 1 else samples.shape[1])
-    return samples if samples.dtype == np.int16 else (samples.astype(np.int16) - 128) * 256  # 8 bits, unsigned
+class NoSoundError(MdiError):
+    """Of an utterance whose segment lies outside of its recording, or is empty."""
 
 
 class Sound:
     """A recording is read once for the utterances that follow each other in it. Commands in wav.scp are run, in a
-    shell, only if `allow_pipes` says so."""
+    shell, only if `allow_pipes` says so. `channel`, counted from 1, is that of recordings of which no table says it."""
 
-    def __init__(self, folder: DataFolder, allow_pipes: bool = False) -> None:
-        self.folder, self.allow_pipes = folder, allow_pipes
+    def __init__(
+        self, folder: DataFolder, allow_pipes: bool = False, channel: int | None = None,
+        max_overshoot: float = MAX_OVERSHOOT,
+    ) -> None:  # fmt: skip
+        self.folder, self.allow_pipes, self.max_overshoot = folder, allow_pipes, max_overshoot
         if not allow_pipes:
             folder.check_no_pipes()
-        self.recordings, self.segments = folder.recordings(), folder.segments()
-        self.last: tuple[str, np.ndarray] = ("", np.zeros(0, np.int16))
+        self.recordings, self.segments, self.channels = folder.recordings(), folder.segments(), folder.channels()
+        self.default_channel = None if channel is None else channel - 1
+        self.last: tuple[tuple[str, int | None] | None, np.ndarray] = (None, np.zeros(0, np.int16))
+
+    def identity(self, utterance: str) -> list:
+        """What an utterance is, and its recording was when this was asked for: another one has another sound."""
+        if utterance not in self.segments:
+            raise MdiError(
+                f"{self.folder.path / 'wav.scp'}: no utterance {utterance}; expected every utterance of text or utt2spk"
+            )
+        segment = self.segments[utterance]
+        source = self.recordings[segment.recording]
+        return [*source.version(), segment.begin, segment.end, self._channel(utterance)]
+
+    def overshoot(self, utterance: str, seconds: float) -> float:
+        """How far a segment goes beyond its recording, which has so many seconds from the segment's beginning on."""
+        segment = self.segments[utterance]
+        return 0.0 if segment.end == -1 else max(0.0, round(segment.end - segment.begin - seconds, 3))
+
+    def seconds(self, utterance: str) -> float:
+        """About, 0 where nobody knows before all of it is read."""
+        segment = self.segments[utterance]
+        if segment.end != -1:
+            return segment.end - segment.begin
+        return max(0.0, promised_seconds(self.recordings[segment.recording]) - segment.begin)
 
     def samples(self, utterance: str) -> np.ndarray:
-        where = self.folder.path / "wav.scp"
-        if utterance not in self.segments:
-            raise MdiError(f"{where}: no utterance {utterance}; expected every utterance of text or utt2spk")
-        segment = self.segments[utterance]
-        if self.last[0] != segment.recording:
-            self.last = segment.recording, self._read(segment.recording, utterance)
-        seconds = len(self.last[1]) / SAMPLE_RATE
-        if segment.begin >= seconds or segment.end > seconds + OVERSHOOT:
-            raise MdiError(
-                f"{self.folder.path / 'segments'}: utterance {utterance} is from {segment.begin:g} to {segment.end:g} "
-                f"s of recording {segment.recording}, which has {seconds:.2f} s; mend the line, or give the whole "
-                f"recording"
-            )
-        begin = int(segment.begin * SAMPLE_RATE)
-        return self.last[1][begin : None if segment.end == -1 else int(segment.end * SAMPLE_RATE)]
+        """All at once."""
+        return np.concatenate([np.zeros(0, np.int16), *self.blocks(utterance)])
 
-    def _read(self, recording: str, utterance: str) -> np.ndarray:
+    def blocks(self, utterance: str) -> Generator[np.ndarray, None, None]:
+        """Some seconds at a time where the utterance is a whole recording, which may be long."""
+        self.identity(utterance)
+        segment = self.segments[utterance]
         try:
-            return read_sound(self.recordings[recording], self.allow_pipes)
+            if (segment.begin, segment.end) == (0.0, -1.0):
+                source = self.recordings[segment.recording]
+                yield from audio_blocks(source, self.allow_pipes, self._channel(utterance))
+            else:
+                yield self._cut(utterance)
+        except NoSoundError:
+            raise
         except MdiError as error:
             raise MdiError(f"{self.folder.path / 'wav.scp'}: utterance {utterance} cannot be read: {error}") from error
+
+    def _cut(self, utterance: str) -> np.ndarray:
+        segment, channel = self.segments[utterance], self._channel(utterance)
+        if segment.begin < 0 or (segment.end != -1 and segment.end <= segment.begin):
+            raise NoSoundError("an empty segment")
+        if self.last[0] != (segment.recording, channel):
+            found = read_audio(self.recordings[segment.recording], self.allow_pipes, channel)
+            self.last = (segment.recording, channel), found
+        recording = self.last[1]
+        begin = int(segment.begin * SAMPLE_RATE)
+        end = len(recording) if segment.end == -1 else int(segment.end * SAMPLE_RATE)
+        if begin >= len(recording):
+            raise NoSoundError("a segment after the end of its recording")
+        if end > len(recording) and end >= len(recording) + int(self.max_overshoot * SAMPLE_RATE):
+            raise NoSoundError(f"a segment that ends {self.max_overshoot:g} s or more after its recording")
+        return recording[begin:end]
+
+    def _channel(self, utterance: str) -> int | None:
+        segment = self.segments[utterance]
+        if segment.channel is not None:
+            return segment.channel
+        return self.channels.get(segment.recording, self.default_channel)

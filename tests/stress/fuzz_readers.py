@@ -84,7 +84,6 @@ def _models(folder: Path) -> dict[str, Reader]:
     from mdi.adaptation.table import read_lambda
     from mdi.fst.formats import read_lm
     from mdi.fst.symbols import read_symbols
-    from mdi.lm import cache
     from mdi.lm.arpa import read_arpa
     from mdi.lm.counts import count_text, read_counts
     from mdi.lm.perplexity import perplexity
@@ -98,7 +97,6 @@ def _models(folder: Path) -> dict[str, Reader]:
     settings = ("--min-counts", "1", "--sigma2", "1")
     _run("adapt", *settings, "--delta", folder / "d.delta", "--constraints-out", folder / "tsv", lm, text)
     model = read_arpa(str(lm))
-    cache.save(model, str(lm), folder / "kept.mdi")
 
     def any_form(path: str) -> None:
         """What was read is used."""
@@ -129,7 +127,6 @@ def _models(folder: Path) -> dict[str, Reader]:
             _packed_delta,
         ),
         "deltas": Reader(_listed, [_unpacked_delta(part) for part in _seed(folder / "d.delta")], _packed_delta),
-        "cache": Reader(_cached, _seed(folder / "kept.mdi"), _cache_checksum),
         "left": Reader(_left, _seed(folder / "left")),
         "constraints": Reader(read_lambda, _seed(folder / "tsv")),
     }
@@ -151,20 +148,6 @@ def _listed(path: str) -> None:
 
     if main(["list-deltas", path]):
         raise MdiError("refused")
-
-
-def _cached(path: str) -> None:
-    """Whoever may write there: the model is read, and used if it counts."""
-    from mdi.errors import MdiError
-    from mdi.lm import cache
-    from mdi.lm.perplexity import perplexity
-
-    os.chmod(path, 0o600)
-    try:
-        model, _ = cache._read(Path(path))
-    except (OSError, ValueError, KeyError, TypeError) as error:  # what `load` says and passes over
-        raise MdiError(str(error)) from error
-    perplexity(model, ["a b c", "b a"])
 
 
 def _left(path: str) -> None:
@@ -193,31 +176,18 @@ def _packed_delta(data: bytes) -> bytes:
         return data
 
 
-def _cache_checksum(data: bytes) -> bytes:
-    from mdi.lm.cache import head_checksum
-
-    try:
-        size = int.from_bytes(data[8:16], "little")
-        head = json.loads(data[16 : 16 + size])
-        head["bytes"] = len(data) - 16 - size
-        head["crc32"] = zlib.crc32(data[16 + size :], head_checksum(head))
-        text = json.dumps(head).encode()
-        text += b" " * (-(16 + len(text)) % 64)
-        return data[:8] + len(text).to_bytes(8, "little") + text + data[16 + size :]
-    except (ValueError, TypeError, OverflowError, AttributeError, RecursionError):
-        return data
-
-
 # ---- lattices, data folders, graphs
 
 
 def _speech(folder: Path) -> dict[str, Reader]:
+    sys.path.insert(0, str(ROOT / "utils"))
+    from sclite import read_report
+
     from mdi.fst.openfst import from_bytes
     from mdi.speech.data import DataFolder, read_ctm, read_rows, read_text
     from mdi.speech.expected_counts import expected_counts
     from mdi.speech.lattice import best_path, n_best
     from mdi.speech.lattice_files import read_lattices, to_binary
-    from mdi.speech.sclite import read_report
 
     words, data = str(folder / "words.txt"), folder / "data"
     (folder / "lat").write_bytes(LATTICE)
@@ -279,9 +249,10 @@ def _sound(folder: Path) -> dict[str, Reader]:
     import numpy as np
     import soundfile
 
+    from mdi.speech.audio_file import promised_seconds, read_audio
     from mdi.speech.data import DataFolder
     from mdi.speech.rxfilename import Source
-    from mdi.speech.sound import Sound, read_sound
+    from mdi.speech.sound import Sound
 
     samples = (1000 * np.sin(np.arange(400))).astype(np.int16)
     evil = [head + pickle.dumps(_Evil()) for head in (b"PKL", b"u1 PKL", b"")]
@@ -290,16 +261,22 @@ def _sound(folder: Path) -> dict[str, Reader]:
     for name in sorted(formats & set(soundfile.available_formats())):
         soundfile.write(stream := io.BytesIO(), samples, 16000, format=name)
         found[f"sound-{name.lower()}"] = Reader(
-            lambda path: read_sound(Source(path)), [stream.getvalue()], hostile=evil
+            lambda path: (promised_seconds(Source(path)), read_audio(Source(path), channel=0)),
+            [stream.getvalue()],
+            hostile=evil,
         )
     for subtype in ("PCM_U8", "PCM_24", "FLOAT", "ULAW"):
         soundfile.write(stream := io.BytesIO(), samples, 16000, format="WAV", subtype=subtype)
+        found["sound-wav"].seeds.append(stream.getvalue())
+    for rate, channels, subtype in ((8000, 2, "ULAW"), (44100, 1, "PCM_16"), (192000, 64, "PCM_U8")):
+        many = np.stack([samples] * channels, 1)
+        soundfile.write(stream := io.BytesIO(), many, rate, format="WAV", subtype=subtype)
         found["sound-wav"].seeds.append(stream.getvalue())
     soundfile.write(stream := io.BytesIO(), samples, 16000, format="WAV")
     wav = stream.getvalue()
     archive = b"u1 " + wav
     evil = [b"u1 " + one for one in evil]
-    found["sound-ark"] = Reader(lambda path: read_sound(Source(path, 3)), [archive], hostile=evil)
+    found["sound-ark"] = Reader(lambda path: read_audio(Source(path, 3), channel=0), [archive], hostile=evil)
 
     data = folder / "sound"
     data.mkdir()
@@ -316,6 +293,10 @@ def _sound(folder: Path) -> dict[str, Reader]:
 
     lines = [b"r1 touch ran |\n", b"r1 | touch ran\n", b"r1 touch ran |:10\n", b"r1 touch ran |[0:3]\n"]
     lines += [b"r1 %b/evil\n" % here, b"r1 %b/evil:0\n" % here, b"r1 /dev/zero\n", b"r1 -\n"]
+    (data / "reco2file_and_channel").write_bytes(b"r1 a A\nr2 a 2\n")
+    found["sound-channels"] = Reader(
+        _at(data / "reco2file_and_channel", table), _seed(data / "reco2file_and_channel"), hostile=[b"r1 a \xff\n"]
+    )
     found["sound-scp"] = Reader(_at(data / "wav.scp", table), _seed(data / "wav.scp"), hostile=lines)
     return found
 
@@ -408,8 +389,8 @@ def _sclite() -> bytes:
 
 def _records(folder: Path) -> dict[str, Reader]:
     from mdi.commands.check import _certificate
-    from mdi.commands.jobs import same_settings
     from mdi.lm.shards import job_folder
+    from mdi.record import go_on
     from mdi.speech.score import best_point
     from mdi.speech.vosk.folder import LATTICE_BEAM, VoskFolder, with_option
     from mdi.speech.vosk.results import read_results
@@ -478,7 +459,7 @@ def _records(folder: Path) -> dict[str, Reader]:
     score = folder / "scored"
     return {
         "certificate": at(Path(f"{model}.json"), certificate, folder / "trained.json"),
-        "record": at(record, lambda: same_settings(record, settings, "others")),
+        "record": at(record, lambda: go_on(record, settings, "others")),
         "job": at(job / "job.json", begun),
         "vosk-results": at(decoded / "results.1.jsonl", lambda: read_results(decoded)),
         "vosk-conf": at(vosk / "mfcc.conf", beam),
@@ -508,13 +489,13 @@ def _perplexities(folder: Path) -> Reader:
 def _recipe(folder: Path) -> dict[str, Reader]:
     sys.path.insert(0, str(ROOT / "local"))
     sys.path.insert(0, str(ROOT / "utils"))
+    import cost
     import estimate_cost
     import normalize_text
     import prepare_corpus
     import validate_data
 
     from mdi.cluster import queue_settings
-    from mdi.cost import count_ngrams, count_words
     from mdi.errors import MdiError
     from mdi.fst.formats import _unknown
     from mdi.fst.symbols import read_symbols
@@ -536,7 +517,7 @@ def _recipe(folder: Path) -> dict[str, Reader]:
             raise MdiError(wrong[0])
 
     def costs(path: str) -> None:
-        count_ngrams(Path(path)), count_words(Path(path))
+        cost.count_ngrams(Path(path)), cost.count_words(Path(path))
 
     def normalized(path: str) -> None:
         for block in normalize_text._blocks([path]):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Times `mdi adapt` and `mdi mix`, everything included, on a synthetic background against loading the same ARPA file
-with KenLM; and `mdi adapt` on a cached background, with a model or a delta as its result.
+with KenLM; and `mdi adapt` with a delta as its result.
 
     utils/bench/adapt.py [--ngrams 14.2e6] [--order 3] [--repeat 3] [--gzip] [--kenlm-python PYTHON]
                          [--results RESULTS.md] FOLDER
@@ -98,18 +98,15 @@ def main() -> int:
     in_domain = args.folder / f"{name}.in.arpa{suffix}"
     if not in_domain.exists():
         run([*mdi, "train", "--order", str(args.order), "--min-counts", "1", str(text), str(in_domain)])
-    cached = {"MDI_CACHE": str(args.folder / "cache")}
     jobs = {
         "adapt": lambda: run([*adapt, str(arpa), str(text), str(out)], out),
         "mix": lambda: run([*mdi, "mix", "--weights", "0.5,0.5", str(arpa), str(in_domain), str(out)], out),
         "read": lambda: run([sys.executable, "-c", READ, str(arpa)]),
-        "cached": lambda: run([*adapt, str(arpa), str(text), str(out)], out, **cached),
-        "delta": lambda: run([*adapt, "--delta", str(delta), str(arpa), str(text)], delta, **cached),
+        "delta": lambda: run([*adapt, "--delta", str(delta), str(arpa), str(text)], delta),
     }
     kenlm = has_kenlm(args.kenlm_python)
     if kenlm:
         jobs["kenlm"] = lambda: run([args.kenlm_python, "-c", LOAD_KENLM, str(arpa)])
-    jobs["cached"]()  # fills the cache
     runs: dict[str, list[Run]] = {kind: [] for kind in jobs}
     for _ in range(args.repeat):
         for kind, job in jobs.items():
@@ -130,8 +127,7 @@ def main() -> int:
     titles = {
         "adapt": "`mdi adapt`: read, solve, write",
         "mix": "`mdi mix` with a model of the text: read, mix, write",
-        "cached": "`mdi adapt`, background cached",
-        "delta": "`mdi adapt --delta`, background cached",
+        "delta": "`mdi adapt --delta`",
         "read": "`read_arpa` alone, start of Python included",
         "kenlm": "KenLM's load",
     }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How soon an adaptation is there, with the background in the cache (MDI_CACHE), and what of that is not ours.
+"""How soon an adaptation is there, and what of that is not ours.
 
     utils/bench/latency.py BACKGROUND.arpa.gz TEXT [--words 1000,10000]
 
@@ -78,11 +78,8 @@ def measure(background: str, texts: dict[int, str], folder: str, repeat: int) ->
     from mdi.adaptation.delta import encode
     from mdi.lm.arpa import read_arpa
 
-    os.environ.pop("MDI_CACHE", None)  # the text is read, not what the cache has of it
-    read_arpa(background)  # the kernels are loaded
+    model = read_arpa(background)  # the kernels are loaded
     reading = timed(lambda: read_arpa(background), 2, resource.RUSAGE_SELF)
-    os.environ["MDI_CACHE"] = folder
-    model = read_arpa(background)
 
     def row(name: str, found: tuple[float, float], note: str = "") -> None:
         print(

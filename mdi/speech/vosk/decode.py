@@ -1,45 +1,96 @@
 """A Kaldi data folder through libvosk, which is Kaldi's decoder: what it says of every utterance, and Kaldi's files.
 
-results.N.jsonl   libvosk's own answers, one utterance per line, as they come: a stopped decoding goes on after them
+results.1.jsonl   libvosk's own answers, one utterance per line, as they come: a stopped decoding goes on after them
 text, ctm         the words, and when they were said with what confidence (seconds from the utterance's beginning)
 nbest, lat.N.gz   the best sequences with their scores, and the same as lattices, for `mdi rescore` and `mdi score`
 """
 
 from __future__ import annotations
 
+import itertools
 import json
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mdi.errors import MdiError
-from mdi.process import call_apart
+from mdi.process import call_apart, in_copies
 from mdi.progress import Progress
+from mdi.speech.audio_file import SAMPLE_RATE
 from mdi.speech.data import DataFolder
-from mdi.speech.sound import SAMPLE_RATE, Sound
+from mdi.speech.sound import NoSoundError, Sound
 from mdi.speech.vosk.folder import VoskFolder
 from mdi.speech.vosk.results import read_results
 
+# Seconds. An utterance that is longer is cut at pauses: libvosk keeps all of what it has heard since the last one.
+LONG = 60
+_STEP = SAMPLE_RATE // 5  # samples between two looks for a pause
+_WARM_UP = 0.25  # seconds
 
-def recognise(model: Any, shown: str, n_best: int, samples: np.ndarray) -> dict[str, Any]:
-    """libvosk's answer. Each utterance has a recogniser of its own: one that goes on counts its frames from its first
-    utterance, and numbers the states of its graph, by which it prunes, in the order in which it came to them. All sound
-    at once: libvosk would otherwise look for an end of the utterance in it, and cut there."""
-    from vosk import KaldiRecognizer
 
-    try:
-        recognizer = KaldiRecognizer(model, SAMPLE_RATE)
-    except Exception as error:  # its own class of exceptions is Exception
-        raise MdiError(f"{shown}: libvosk cannot decode with this model: {error}; see above") from error
-    recognizer.SetWords(True)
-    if n_best:
-        recognizer.SetMaxAlternatives(n_best)
-    recognizer.AcceptWaveform(np.ascontiguousarray(samples, "<i2").tobytes())
-    return json.loads(recognizer.FinalResult())
+class _Recogniser:
+    """libvosk's, before it has heard anything of the data.
+
+    One that goes on from utterance to utterance numbers the states of its graph in the order in which it comes to them,
+    and prunes by these numbers; a new one takes longer to build the part of the graph in which every utterance begins
+    than most utterances take. So there is one that has heard a little silence, and a copy of it for each utterance
+    (`in_copies`)."""
+
+    def __init__(self, model: Any, shown: str, n_best: int) -> None:
+        from vosk import KaldiRecognizer
+
+        try:
+            self.libvosk = KaldiRecognizer(model, SAMPLE_RATE)
+        except Exception as error:  # its own class of exceptions is Exception
+            raise MdiError(f"{shown}: libvosk cannot decode with this model: {error}; see above") from error
+        self.libvosk.SetWords(True)
+        if n_best:
+            self.libvosk.SetMaxAlternatives(n_best)
+        self.libvosk.AcceptWaveform(bytes(2 * int(_WARM_UP * SAMPLE_RATE)))
+        self.libvosk.FinalResult()
+
+    def whole(self, samples: np.ndarray) -> dict[str, Any]:
+        """All sound at once: libvosk would otherwise look for an end of the utterance in it, and cut there."""
+        if not len(samples):
+            return {}
+        self._hears(samples)
+        return _timed(self.libvosk.FinalResult())
+
+    def pieces(self, blocks: Iterable[np.ndarray]) -> Iterator[tuple[float, dict[str, Any]]]:
+        """(seconds heard so far, the answer or nothing) at every look for a pause."""
+        heard = 0
+        for step in _steps(blocks):
+            heard += len(step)
+            paused = self._hears(step)
+            yield heard / SAMPLE_RATE, _timed(self.libvosk.Result()) if paused else {}
+        yield heard / SAMPLE_RATE, _timed(self.libvosk.FinalResult())
+
+    def _hears(self, samples: np.ndarray) -> bool:
+        return bool(self.libvosk.AcceptWaveform(np.ascontiguousarray(samples, "<i2").tobytes()))
+
+
+def _steps(blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """The same samples, _STEP at a time, however they were read."""
+    left = np.zeros(0, np.int16)
+    for block in blocks:
+        left = np.concatenate([left, block])
+        whole = len(left) - len(left) % _STEP
+        yield from left[:whole].reshape(-1, _STEP)
+        left = left[whole:]
+    yield left
+
+
+def _timed(answer: str) -> dict[str, Any]:
+    """With times from the end of the silence on."""
+    found = json.loads(answer)
+    for one in found.get("alternatives", [found]):
+        for word in one.get("result", []):
+            word |= {name: round(word[name] - _WARM_UP, 6) for name in ("start", "end")}
+    return found
 
 
 def load_model(folder: str, shown: str) -> Any:
@@ -52,53 +103,93 @@ def load_model(folder: str, shown: str) -> Any:
         raise MdiError(f"{shown}: libvosk cannot load this model: {error}. Try it with vosk-transcriber") from error
 
 
+@dataclass(frozen=True)
+class Decoded:
+    """Seconds per second of speech, of one job, and the utterances that have no sound, with the reason."""
+
+    factor: float
+    silent: dict[str, str]
+
+
 def decode_missing(
     folder: VoskFolder, shown: Path, data: DataFolder, utterances: list[str], out: Path, n_best: int, nj: int,
-    allow_pipes: bool,
-) -> float:  # fmt: skip
-    """Recognises what is missing; seconds per second of speech, of one thread. `shown`: the folder as people know it.
-    libvosk has a process of its own: it trusts its models, and hangs beside another OpenFst, which writing models may
-    have loaded."""
-    there = read_results(out)
-    missing = [u for u in utterances if u not in there]
+    allow_pipes: bool, channel: int | None, max_overshoot: float,
+) -> Decoded:  # fmt: skip
+    """Recognises what is missing, or has another sound than it had. `shown`: the folder as people know it. libvosk has
+    a process of its own: it trusts its models, and hangs beside another OpenFst, which writing models may have
+    loaded."""
+    there, sound = read_results(out), Sound(data, allow_pipes, channel, max_overshoot)
+    missing = [
+        u for u in utterances
+        if u not in there or there[u].sound != sound.identity(u) or not there[u].overshoot < max(max_overshoot, 1e-9)
+    ]  # fmt: skip
     if not missing:
-        return 0.0
-    return call_apart(
+        return Decoded(0.0, {})
+    factor, silent = call_apart(
         "mdi.speech.vosk.decode:decode", f"decoding with {shown}",
         folder=str(folder.path.resolve()), shown=str(shown), data=str(data.path), utterances=missing, out=str(out),
-        n_best=n_best, nj=nj, allow_pipes=allow_pipes,
+        n_best=n_best, nj=nj, allow_pipes=allow_pipes, channel=channel, max_overshoot=max_overshoot,
     )  # fmt: skip
+    return Decoded(factor, silent)
 
 
 def decode(
-    folder: str, shown: str, data: str, utterances: list[str], out: str, n_best: int, nj: int, allow_pipes: bool
-) -> float:
-    """Recognises utterances in `nj` threads (libvosk computes outside of Python)."""
-    model, recordings = load_model(folder, shown), DataFolder(Path(data))
-    lock, done, stop = threading.Lock(), [0, 0.0, 0.0], threading.Event()
+    folder: str, shown: str, data: str, utterances: list[str], out: str, n_best: int, nj: int, allow_pipes: bool,
+    channel: int | None, max_overshoot: float,
+) -> tuple[float, dict[str, str]]:  # fmt: skip
+    """Recognises utterances in `nj` processes."""
+    recogniser = _Recogniser(load_model(folder, shown), shown, n_best)
+    sound, silent = Sound(DataFolder(Path(data)), allow_pipes, channel, max_overshoot), {}
 
-    def work(number: int, progress: Progress) -> None:
-        sound = Sound(recordings, allow_pipes)
-        with open(Path(out) / f"results.{number}.jsonl", "ab") as stream:
-            for utterance in utterances[number - 1 :: nj]:
-                if stop.is_set():
-                    return
-                samples = sound.samples(utterance)
-                begun = time.monotonic()
-                answer = recognise(model, shown, n_best, samples)
-                row = {"utterance": utterance, "seconds": round(len(samples) / SAMPLE_RATE, 4), "answer": answer}
-                stream.write(json.dumps(row).encode() + b"\n")
+    def heard(task: tuple[str, np.ndarray, Iterator[np.ndarray]]) -> Iterator[dict[str, Any]]:
+        utterance, first, rest = task
+        begun, shown_at, answers, seconds = time.monotonic(), 0.0, [], len(first) / SAMPLE_RATE
+        if seconds <= LONG:
+            answers = [recogniser.whole(first)]
+        else:
+            whole = sound.seconds(utterance)
+            for seconds, answer in recogniser.pieces(itertools.chain([first], rest)):
+                answers += [answer] if answer else []
+                if seconds > shown_at + LONG:
+                    shown_at = seconds
+                    yield {"share": min(1.0, seconds / whole) if whole else 0.0}
+        row = {"utterance": utterance, "sound": sound.identity(utterance), "seconds": round(seconds, 4)}
+        row |= {"overshoot": sound.overshoot(utterance, seconds), "answers": answers}
+        yield {"row": row, "took": time.monotonic() - begun}
+
+    def tasks() -> Iterator[tuple[str, tuple[str, np.ndarray, Iterator[np.ndarray]]]]:
+        for utterance in utterances:
+            blocks = sound.blocks(utterance)
+            try:
+                yield f"utterance {utterance}", (utterance, _beginning(blocks), blocks)
+            except NoSoundError as error:
+                silent[utterance] = str(error)
+            finally:
+                blocks.close()  # here; the copy goes on
+
+    speech = took = 0.0
+    done = 0
+    under_way: dict[str, float] = {}  # shares of long ones
+    with (
+        open(Path(out) / "results.1.jsonl", "ab") as stream,
+        Progress("recognising", len(utterances), "utterances") as progress,
+    ):
+        for name, found in in_copies(heard, tasks(), nj):
+            if "row" in found:
+                stream.write(json.dumps(found["row"]).encode() + b"\n")
                 stream.flush()
-                with lock:
-                    done[0] += 1
-                    done[1] += len(samples) / SAMPLE_RATE
-                    done[2] += time.monotonic() - begun
-                    progress.update(int(done[0]), f"{done[2] / done[1]:.2f} times real time")
+                under_way.pop(name, None)
+                speech, took, done = speech + found["row"]["seconds"], took + found["took"], done + 1
+            else:
+                under_way[name] = found["share"]
+            note = f"{took / speech:.2f} times real time" if speech else ""
+            progress.update(done + len(silent) + round(sum(under_way.values()), 2), note)
+    return took / max(speech, 1e-9), silent
 
-    with Progress("recognising", len(utterances), "utterances") as progress, ThreadPoolExecutor(nj) as pool:
-        try:
-            for job in [pool.submit(work, number, progress) for number in range(1, nj + 1)]:
-                job.result()
-        finally:
-            stop.set()
-    return done[2] / max(done[1], 1e-9)
+
+def _beginning(blocks: Iterator[np.ndarray]) -> np.ndarray:
+    """A little more than LONG seconds, or all that there is."""
+    found = [np.zeros(0, np.int16)]
+    while sum(map(len, found)) <= LONG * SAMPLE_RATE and (block := next(blocks, None)) is not None:
+        found.append(block)
+    return np.concatenate(found)

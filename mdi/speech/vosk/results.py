@@ -38,9 +38,13 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Recognised:
+    """Of which sound (`Sound.identity`), and how many seconds its segment went beyond that."""
+
     utterance: str
     seconds: float
     alternatives: list[Alternative]
+    sound: list[Any] | None = None
+    overshoot: float = 0.0
 
 
 def _number(value: Any) -> float:
@@ -62,17 +66,32 @@ def _words(answer: dict[str, Any]) -> list[Word]:
     ]
 
 
-def parse_answer(row: dict[str, Any]) -> Recognised:
-    """A line of results.N.jsonl."""
-    answer = row["answer"]
-    utterance, seconds = _text(row["utterance"]), _number(row["seconds"])
+def parse_row(row: dict[str, Any]) -> Recognised:
+    """A line of results.1.jsonl. Long utterances have several answers, one for each piece."""
+    utterance, seconds, sound = _text(row["utterance"]), _number(row["seconds"]), row["sound"]
+    pieces = [_alternatives(answer) for answer in row["answers"]]
+    return Recognised(utterance, seconds, _joined(pieces), sound, _number(row["overshoot"]))
+
+
+def _alternatives(answer: dict[str, Any]) -> list[Alternative]:
     if "alternatives" not in answer:
-        return Recognised(utterance, seconds, [Alternative(_words(answer))])
+        return [Alternative(_words(answer))]
     found: dict[str, Alternative] = {}
     for one in answer["alternatives"]:  # the best first; of two that differ only in times, the better
         words = _words(one)
         found.setdefault(" ".join(w.word for w in words), Alternative(words, _number(one["confidence"])))
-    return Recognised(utterance, seconds, with_confidences(list(found.values())))
+    return with_confidences(list(found.values()))
+
+
+def _joined(pieces: list[list[Alternative]]) -> list[Alternative]:
+    """The best sequences of alternatives, one of each piece: no more of them than the longest list has."""
+    n = max((len(piece) for piece in pieces), default=1)
+    best = [Alternative([])]
+    for piece in pieces:
+        pairs = sorted(((one.score + two.score, i, j) for i, one in enumerate(best) for j, two in enumerate(piece)),
+                       key=lambda pair: -pair[0])[:n]  # fmt: skip
+        best = [Alternative([*best[i].words, *piece[j].words], score) for score, i, j in pairs]
+    return best
 
 
 def with_confidences(alternatives: list[Alternative]) -> list[Alternative]:
@@ -104,7 +123,7 @@ def read_results(folder: Path) -> dict[str, Recognised]:
         whole = data[: data.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines(), 1):
             try:
-                one = parse_answer(json.loads(line))
+                one = parse_row(json.loads(line))
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
                 raise MdiError(f"{path}:{number}: not a line of mdi vosk decode ({error}); remove the file") from error
             found[one.utterance] = one

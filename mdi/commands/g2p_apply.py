@@ -1,0 +1,63 @@
+"""Says the words of a list. OUT is a lexicon as Kaldi reads it, or a table with certainty and words that sound alike
+if it is named *.tsv, which can be edited and given as a lexicon.
+
+With --lexicon, known words are said as it says, and what is made of them (dog's, well-known) from their parts; without
+it every word is said by its letters. WORDS has a word per line; a count may follow, as in a list of new words."""
+
+from __future__ import annotations
+
+import argparse
+
+from mdi.progress import get_logger
+
+logger = get_logger(__name__)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="of mdi g2p train")
+    add("words", metavar="WORDS", help="a word per line, - for standard input")
+    add("out", metavar="OUT", nargs="?", default="-", help="lexicon, or table if it is named *.tsv (-)")
+    add("--lexicon", metavar="FILE", help="known words: Kaldi's lexicon.txt or lexiconp.txt")
+    add("--given", metavar="FILE", help="words that you know better: 'word phone ...' or 'word = known words'")
+    add("--n-best", type=int, default=3, metavar="N", help="at most so many pronunciations by letters (3)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from mdi.commands.outputs import check_outputs
+    from mdi.errors import MdiError, OptionError, examples
+    from mdi.speech.g2p import load_g2p
+    from mdi.speech.given import read_given, write_new_words
+    from mdi.speech.lexicon import Lexicon, read_lexicon, text_lines, write_lexicon
+    from mdi.speech.pronounce import Pronounced, pronounce
+
+    if args.n_best < 1:
+        raise OptionError("n_best", args.n_best, "1 or more")
+    if args.given and not args.lexicon:
+        raise MdiError("--given without --lexicon; expected the lexicon that has the phones and the known words")
+    check_outputs(args, args.out)
+    counts: dict[str, int] = {}
+    for _, text in text_lines(args.words):
+        word, *count = text.split()
+        counts[word] = counts.get(word, 0) + (int(count[0]) if count and count[0].isdecimal() else 1)
+    model = load_g2p(args.model)
+    if args.lexicon:
+        lexicon = read_lexicon(args.lexicon)
+        given = read_given(args.given, lexicon) if args.given else {}
+        said = pronounce(counts, lexicon, model, given)
+    else:
+        ways = model.pronounce(list(counts), args.n_best)
+        said = [
+            Pronounced(word, tuple(phones for phones, _ in found), "g2p", found[0][1] if found else 0.0)
+            for word, found in zip(counts, ways, strict=True)
+        ]
+    silent = [one for one in said if not one.pronunciations]
+    if args.out.endswith((".tsv", ".tsv.gz")):
+        write_new_words(args.out, said, counts)
+    else:
+        found_ways = {one.word: list(one.pronunciations[: args.n_best]) for one in said if one.pronunciations}
+        write_lexicon(Lexicon(found_ways), args.out)
+    if silent:
+        why = "" if not args.lexicon else f" ({silent[0].how})"
+        logger.info(f"{len(silent):,} words cannot be said, such as {examples([one.word for one in silent])}{why}")
+    return 0

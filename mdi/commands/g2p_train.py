@@ -1,0 +1,32 @@
+"""Learns from a lexicon how its language is said: letters and phones are aligned by expectation-maximisation, and
+n-gram models of units of both are estimated, in both directions. LEXICON is Kaldi's lexicon.txt or lexiconp.txt; words
+such as <unk> or !SIL are left out. MODEL is a text, gzipped if it is named *.gz."""
+
+from __future__ import annotations
+
+import argparse
+
+from mdi.progress import get_logger
+
+logger = get_logger(__name__)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("lexicon", metavar="LEXICON", help="Kaldi's lexicon.txt or lexiconp.txt")
+    parser.add_argument("model", metavar="MODEL", help="the model to write")
+
+
+def run(args: argparse.Namespace) -> None:
+    from mdi.commands.outputs import check_outputs
+    from mdi.speech.g2p import train_g2p
+    from mdi.speech.lexicon import read_lexicon
+
+    check_outputs(args, args.model)
+    lexicon = read_lexicon(args.lexicon)
+    model = train_g2p(lexicon)
+    model.save(args.model)
+    n, aligned = sum(map(len, lexicon.values())), len(model.begin) - 1
+    logger.info(
+        f"{aligned:,} of {n:,} pronunciations fit their words; {len(model.units):,} units of letters and phones "
+        f"-> {args.model}"
+    )

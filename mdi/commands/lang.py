@@ -1,0 +1,8 @@
+"""Kaldi's lang directories.
+
+mdi lang extend LANG LEXICON OUT     a lang directory with more words
+"""
+
+# One module each, mdi/commands/lang_ACTION.py.
+ACTIONS = {"extend": "add words to a lang directory"}
+OLD_ACTIONS: dict[str, str] = {}

@@ -1,0 +1,90 @@
+"""Makes a lang directory with more words, as Kaldi's utils/lang/extend_lang.sh does: words.txt with new words after the
+old ones, L.fst, L_disambig.fst and what belongs to them. Kaldi is not needed. G.fst is not copied: make it again.
+
+LEXICON is Kaldi's lexicon.txt or lexiconp.txt, a file with lines `word = known words that it sounds like`, or
+new_words.tsv. It need only have the new words; words of LANG that it has are said as it says, the others as before.
+With --words, words of that list that neither has are said by letters (G2P), learnt from the words of LANG."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mdi.progress import get_logger
+
+if TYPE_CHECKING:
+    from mdi.speech.lexicon import Lexicon, Pronunciation
+
+logger = get_logger(__name__)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("lang", metavar="LANG", help="lang directory of Kaldi's utils/prepare_lang.sh")
+    add("lexicon", metavar="LEXICON", nargs="?", help="the new words; with --words it may be left out")
+    add("out", metavar="OUT", help="the new lang directory; with --words OUT.new_words.tsv says how they are said")
+    add("--words", metavar="FILE", help="a list of words, a word and maybe a count per line: those that are new")
+
+
+def run(args: argparse.Namespace) -> None:
+    from mdi.errors import MdiError
+    from mdi.files import same_file
+    from mdi.speech.lang import extend_lang, read_lang
+
+    if args.lexicon is None and args.words is None:
+        raise MdiError("expected LANG LEXICON OUT, or --words FILE LANG OUT")
+    if same_file(args.lang, args.out):
+        raise MdiError(f"{args.out}: is the old lang directory; name another one")
+    lang = read_lang(args.lang)
+    known = lang.lexicon()
+    more: Mapping[str, Sequence[Pronunciation]] = {}
+    if args.lexicon:
+        more = _lexicon(args.lexicon, known, {name for name in lang.phones.ids if not name.startswith(("#", "<"))})
+    if args.words:
+        more = _with_guesses(args, known, more)
+    new = extend_lang(lang, more, args.out)
+    logger.info(f"{len(new):,} new words, {len(more) - len(new):,} said in another way -> {args.out}")
+
+
+def _lexicon(path: str, known: Lexicon, phones: set[str]) -> Mapping[str, Sequence[Pronunciation]]:
+    """Kaldi's lexicons with their probabilities, or what a user has written."""
+    from mdi.speech.given import COLUMNS, read_given
+    from mdi.speech.lexicon import POSITION, read_lexicon, text_lines
+
+    mine = [
+        text for _, text in text_lines(path) if text.split()[1:2] == ["="] or text.startswith("\t".join(COLUMNS[:3]))
+    ]
+    if not mine:
+        return read_lexicon(path)
+    given = read_given(path, known, {POSITION.sub("", name) for name in phones})
+    return {word: [one.phones for one in ways] for word, ways in given.items() if ways}
+
+
+def _with_guesses(
+    args: argparse.Namespace, known: Lexicon, more: Mapping[str, Sequence[Pronunciation]]
+) -> Mapping[str, Sequence[Pronunciation]]:
+    """The lexicon, and the words of the list that nobody has said yet."""
+    from pathlib import Path
+
+    from mdi.errors import examples
+    from mdi.speech.g2p import train_g2p
+    from mdi.speech.given import write_new_words
+    from mdi.speech.lexicon import text_lines
+    from mdi.speech.pronounce import UNCERTAIN, pronounce
+
+    counts: dict[str, int] = {}
+    for _, text in text_lines(args.words):
+        word, *count = text.split()
+        if word not in known and word not in more:
+            counts[word] = counts.get(word, 0) + (int(count[0]) if count and count[0].isdecimal() else 1)
+    said = pronounce(counts, known, train_g2p(known)) if counts else []
+    Path(args.out).parent.mkdir(parents=True, exist_ok=True)
+    write_new_words(f"{args.out}.new_words.tsv", said, counts)
+    unsure = [one.word for one in said if one.pronunciations and one.certainty < UNCERTAIN]
+    silent = [one for one in said if not one.pronunciations]
+    logger.info(f"{len(said) - len(silent):,} words said by rule or by letters, {len(unsure):,} of them uncertain: "
+                f"see {args.out}.new_words.tsv")  # fmt: skip
+    if silent:
+        logger.info(f"{len(silent):,} words are left out: {examples([f'{one.word}: {one.how}' for one in silent])}")
+    return {**more, **{one.word: list(one.pronunciations) for one in said if one.pronunciations}}

@@ -1,0 +1,136 @@
+"""A recording as people have it, whatever its format, rate and channels: 16 kHz, one channel, 16 bits, block by block.
+
+Recordings come from anybody. libsndfile tells a format by a file's content and decodes it, nothing more; soxr makes
+16 kHz of other rates. In an archive nothing is opened that does not begin as WAV does.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+
+from mdi.errors import MdiError
+from mdi.speech.rxfilename import Source, open_source
+
+SAMPLE_RATE = 16_000
+# Seconds: a header may promise any length, and a few bytes may unpack to hours of silence.
+LONGEST = 4 * 3600
+RATES = 4_000, 192_000
+MOST_CHANNELS = 64
+_BLOCK = 1 << 16  # samples of each channel
+_LOUDEST = 32768
+
+
+def read_audio(source: Source, allow_pipes: bool = False, channel: int | None = None) -> np.ndarray:
+    """All samples of a recording."""
+    return np.concatenate([np.zeros(0, np.int16), *audio_blocks(source, allow_pipes, channel)])
+
+
+def audio_blocks(source: Source, allow_pipes: bool = False, channel: int | None = None) -> Iterator[np.ndarray]:
+    """The samples of a recording, or of one `channel` of it, counted from 0, some seconds at a time."""
+    import soundfile
+    import soxr
+
+    try:
+        opened = open_source(source, allow_pipes)
+    except (OSError, ValueError, OverflowError) as error:  # no such file, no such byte of it
+        raise MdiError(f"{source.path}: cannot be opened: {getattr(error, 'strerror', None) or error}") from error
+    with opened as stream:
+        try:
+            sound = soundfile.SoundFile(stream if source.offset is None else _Within(stream))
+        except MdiError:
+            raise
+        except Exception as error:  # what is no sound shows in a dozen ways
+            raise _unreadable(source, stream, error) from error
+        with sound:
+            rate, taken = sound.samplerate, _channel(sound.channels, channel)
+            if not RATES[0] <= rate <= RATES[1]:
+                raise MdiError(f"{rate} Hz; expected {RATES[0]} to {RATES[1]} Hz. {_conversion(source)}")
+            resampler = soxr.ResampleStream(rate, SAMPLE_RATE, 1, dtype="float32")
+            most, total = LONGEST * rate, 0
+            while True:
+                try:
+                    block = sound.read(_BLOCK, dtype="float32", always_2d=True)[:, taken]
+                except Exception as error:
+                    raise _unreadable(source, stream, error) from error
+                total, ended = total + len(block), not len(block)
+                if total > most:
+                    raise MdiError(f"is longer than {LONGEST / 3600:g} hours; cut it into several recordings")
+                block = np.clip(np.nan_to_num(block, posinf=1, neginf=-1), -1, 1)
+                if rate != SAMPLE_RATE:
+                    block = resampler.resample_chunk(block, last=ended)
+                if len(block):
+                    yield np.clip(np.rint(block * _LOUDEST), -_LOUDEST, _LOUDEST - 1).astype(np.int16)
+                if ended:
+                    return
+
+
+def promised_seconds(source: Source) -> float:
+    """What the header of a file says of its length, 0 where it says nothing."""
+    import soundfile
+
+    try:
+        with open_source(source, False) as stream, soundfile.SoundFile(stream) as sound:
+            return min(sound.frames / sound.samplerate, LONGEST)
+    except Exception:  # whoever reads it will tell
+        return 0.0
+
+
+def _channel(there: int, wanted: int | None) -> int:
+    """A recording of one channel is that channel, whatever tables of the whole telephone call say."""
+    if there == 1:
+        return 0
+    if there > MOST_CHANNELS:
+        raise MdiError(f"{there} channels; expected at most {MOST_CHANNELS}")
+    if wanted is None:
+        raise MdiError(
+            f"{there} channels; expected one, or to be told which: --channel N (from 1 on) for all recordings, or a "
+            f"line 'RECORDING FILE A' (the first; B the second) in reco2file_and_channel"
+        )
+    if wanted >= there:
+        raise MdiError(f"{there} channels; expected a channel {wanted + 1}, which is asked for")
+    return wanted
+
+
+def _unreadable(source: Source, stream: BinaryIO, error: Exception) -> MdiError:
+    what = " ".join(str(getattr(error, "error_string", error)).split()) or "no data"
+    stream.seek(source.offset or 0)
+    head = stream.read(1024)
+    shortened = head.startswith(b"NIST_1A") and b"shorten" in head
+    how = _conversion(source, "sph2pipe -f wav" if shortened else "ffmpeg -i")
+    return MdiError(f"{source.path or source.command}: no sound that can be read: {what}{'. ' if how else ''}{how}")
+
+
+def _conversion(source: Source, program: str = "ffmpeg -i") -> str:
+    """The command that makes something readable of a file; none of what is in an archive or a command's."""
+    if source.command is not None or source.offset is not None:
+        return ""
+    name = source.path.rpartition("/")[2]
+    new = f"{name.rpartition('.')[0] or name}.converted.wav"
+    options = f" -ar {SAMPLE_RATE}" if program.startswith("ffmpeg") else ""
+    return f"If it is sound, convert it: {program} {shlex.quote(source.path)}{options} {shlex.quote(new)}"
+
+
+class _Within:
+    """The WAV that begins here in an archive, as a file of its own."""
+
+    def __init__(self, archive: BinaryIO) -> None:
+        self.archive, self.begin = archive, archive.tell()
+        head = archive.read(12)
+        if head[:4] != b"RIFF" or head[8:] != b"WAVE":
+            raise MdiError(f"no WAV at byte {self.begin} of the archive; expected 'RIFF' there")
+        self.end = min(self.begin + 8 + int.from_bytes(head[4:8], "little"), archive.seek(0, 2))
+        archive.seek(self.begin)
+
+    def tell(self) -> int:
+        return self.archive.tell() - self.begin
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self.archive.seek((self.begin, self.archive.tell(), self.end)[whence] + offset) - self.begin
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self.end - self.archive.tell())
+        return self.archive.read(left if size < 0 else min(size, left))

@@ -1,0 +1,70 @@
+"""Numbers in the words of a language, as far as num2words knows it; and which language a vocabulary is of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from importlib.util import find_spec
+
+# 31, 1.000, 1,000.5: signs between digits belong to the number
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_THOUSANDS = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
+# Languages that write 1,000.5; all others 1.000,5.
+_DECIMAL_POINT = {"en", "he", "ja", "ko", "th"}
+# Numbers whose words tell languages apart.
+_TOLD_BY = (*range(2, 21), 30, 40, 50, 100)
+# A vocabulary of a language has at least this share of these words.
+_MOST = 0.9
+# What a word that is not there counts as.
+_RARE = 1e-9
+
+
+def available() -> bool:
+    return find_spec("num2words") is not None
+
+
+@cache
+def languages() -> list[str]:
+    """Codes of all that num2words knows."""
+    from num2words import CONVERTER_CLASSES
+
+    return sorted({name.split("_")[0] for name in CONVERTER_CLASSES} & set(CONVERTER_CLASSES))
+
+
+@lru_cache(1 << 14)
+def in_words(number: str, language: str) -> tuple[str, ...]:
+    """The words of a number; none where the language has none for it."""
+    from num2words import num2words
+
+    plain, (whole, *_) = number.replace(",", "."), number.replace(",", ".").split(".")
+    grouped = _THOUSANDS.fullmatch(number)
+    if grouped and (plain.count(".") > 1 or (grouped[1] == ",") == (language in _DECIMAL_POINT)):
+        plain = plain.replace(".", "")
+    digits = plain.replace(".", "")
+    alone = len(digits) > 15 or plain.count(".") > 1 or (len(whole) > 1 and whole[0] == "0")  # read digit by digit
+    try:
+        values = map(int, digits) if alone else [float(plain) if "." in plain else int(plain)]
+        said = " ".join(num2words(value, lang=language) for value in values)
+    except (NotImplementedError, OverflowError, ValueError, TypeError, IndexError, KeyError, AttributeError):
+        return ()  # num2words' languages are of many hands
+    return tuple(said.replace("-", " ").replace(",", " ").split())
+
+
+def language_of(known: Mapping[str, float], spell: Callable[[str], str]) -> str | None:
+    """The language whose numbers a vocabulary has, by the probabilities of their words; None where it has none's."""
+    if not available():
+        return None
+    best, found = -1.0, None
+    kana = any("ぁ" <= word[0] <= "ヿ" for word in known)  # Japanese numbers look Chinese
+    for language in languages():
+        words = [spell(word) for number in _TOLD_BY for word in in_words(str(number), language)]
+        here = [known.get(word, 0.0) for word in words]
+        if not words or (language == "ja" and not kana) or sum(value > 0.0 for value in here) < _MOST * len(words):
+            continue
+        score = 1.0
+        for value in here:
+            score *= max(value, _RARE) ** (1.0 / len(here))
+        if score > best:
+            best, found = score, language
+    return found

@@ -1,0 +1,122 @@
+"""Kaldi's lang directories with more words: tests/data/lang.tar.gz has what its own prepare_lang.sh and extend_lang.sh
+make of one lexicon with positions of phones, without them (_np), and without silence (_ns). Only fstaddselfloops, which
+is a program of Kaldi's, was replaced by a few lines of pywrapfst that do what it does."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from mdi.cli import main
+from mdi.errors import MdiError
+from mdi.speech.given import read_given
+from mdi.speech.lang import extend_lang, read_lang
+from mdi.speech.lexicon import read_lexicon
+
+fst = pytest.importorskip("pywrapfst")
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Path:
+    with tarfile.open(Path(__file__).parent / "data" / "lang.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+
+
+def check_same(theirs: Path, ours: Path) -> None:
+    """Files are the same bytes; FSTs have the same states with the same arcs, whatever OpenFst says of their
+    properties."""
+    assert files(ours) == files(theirs)
+    for name in files(theirs):
+        if name.suffix == ".fst":
+            one, other = (fst.Fst.read(str(folder / name)) for folder in (theirs, ours))
+            assert other.verify()
+            assert sorted(one.print().splitlines()) == sorted(other.print().splitlines()), name
+            assert other.properties(fst.O_LABEL_SORTED, True) == fst.O_LABEL_SORTED
+        else:
+            assert (ours / name).read_bytes() == (theirs / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("form", ["", "_np", "_ns"])
+@pytest.mark.parametrize("lexicon", ["full/lexiconp.txt", "new.txt"])
+def test_as_kaldi_extends_it(golden: Path, form: str, lexicon: str) -> None:
+    """Kaldi's script needs the whole lexicon; ours reads what it lacks off L.fst, with its probabilities."""
+    assert main(["lang", "extend", str(golden / f"lang{form}"), str(golden / lexicon), str(golden / "ours")]) == 0
+    check_same(golden / f"extended{form}", golden / "ours")
+
+
+@pytest.mark.parametrize("form", ["", "_np", "_ns"])
+def test_no_words_make_the_same_directory(golden: Path, form: str) -> None:
+    lang = read_lang(str(golden / f"lang{form}"))
+    assert extend_lang(lang, {}, str(golden / "ours")) == []
+    again = read_lang(str(golden / "ours"))
+    assert sorted(again.entries, key=str) == sorted(lang.entries, key=str)
+    assert again.silence == lang.silence
+    assert (golden / "ours" / "words.txt").read_bytes() == (golden / f"lang{form}" / "words.txt").read_bytes()
+
+
+def test_the_lexicon_of_a_directory(golden: Path) -> None:
+    wanted = read_lexicon(str(golden / "dict" / "lexiconp.txt"))
+    for form in ("", "_np", "_ns"):
+        found = read_lang(str(golden / f"lang{form}")).lexicon()
+        assert {word: sorted(said) for word, said in found.items()} == {
+            word: sorted(said) for word, said in wanted.items() if word not in ("!SIL", "<unk>")
+        }
+
+
+def test_words_that_sound_like_others(golden: Path) -> None:
+    (golden / "mine.txt").write_text("tubaa = tube a\nbad B EH T\n")
+    assert main(["lang", "extend", str(golden / "lang"), str(golden / "mine.txt"), str(golden / "ours")]) == 0
+    found = read_lang(str(golden / "ours"))
+    assert found.lexicon()["tubaa"] == [("T", "UW", "B", "AA")]
+    assert found.lexicon()["bad"] == [("B", "EH", "T")]  # as the user says
+    assert found.words.ids["tubaa"] == max(found.words.ids.values())
+
+
+def test_a_list_of_words_is_said_by_letters(golden: Path, capfd: pytest.CaptureFixture) -> None:
+    (golden / "list.txt").write_text("dab 3\nbad 2\nbe-bad\nшш\n31\n")
+    assert (
+        main(["lang", "extend", "--words", str(golden / "list.txt"), str(golden / "lang"), str(golden / "ours")]) == 0
+    )
+    assert "2 words are left out" in capfd.readouterr().err
+    assert read_lang(str(golden / "ours")).lexicon()["dab"]
+    rows = [line.split("\t") for line in (golden / "ours.new_words.tsv").read_text().splitlines()]
+    assert [row[:2] for row in rows] == [["word", "count"], ["dab", "3"], ["31", "1"], ["be-bad", "1"], ["шш", "1"]]
+    given = read_given(str(golden / "ours.new_words.tsv"), read_lang(str(golden / "lang")).lexicon())
+    assert given["шш"] == []
+    assert given["dab"]
+
+
+def test_what_is_wrong_is_said(golden: Path) -> None:
+    lang = str(golden / "lang")
+    with pytest.raises(MdiError, match=r"'new' is said with 'QQ', which .*phones\.txt lacks"):
+        extend_lang(read_lang(lang), {"new": [("B", "QQ")]}, str(golden / "ours"))
+    assert not (golden / "ours").exists()
+    for name in ("L.fst", "phones/disambig.txt"):
+        shutil.copytree(lang, golden / "broken", dirs_exist_ok=True)
+        (golden / "broken" / name).unlink()
+        with pytest.raises(MdiError, match=f"no '{name}'; expected a lang directory"):
+            read_lang(str(golden / "broken"))
+    shutil.copytree(lang, golden / "broken", dirs_exist_ok=True)
+    shutil.copyfile(golden / "lang" / "L_disambig.fst", golden / "broken" / "L.fst")
+    with pytest.raises(MdiError, match=r"not in the form of Kaldi's make_lexicon_fst\.py"):
+        read_lang(str(golden / "broken"))
+    (golden / "broken" / "phones" / "nonterminals.txt").write_text("#nonterm:name\n")
+    with pytest.raises(MdiError, match="for grammars"):
+        read_lang(str(golden / "broken"))
+
+
+def test_the_old_directory_is_kept(golden: Path, capfd: pytest.CaptureFixture) -> None:
+    lang, before = golden / "lang", {name: (golden / "lang" / name).read_bytes() for name in files(golden / "lang")}
+    assert main(["lang", "extend", str(lang), str(golden / "new.txt"), str(lang)]) == 1
+    assert "is the old lang directory" in capfd.readouterr().err
+    assert main(["lang", "extend", str(lang), str(golden / "ours")]) == 1
+    assert "expected LANG LEXICON OUT" in capfd.readouterr().err
+    assert {name: (lang / name).read_bytes() for name in files(lang)} == before

@@ -1,0 +1,251 @@
+"""Models over a larger vocabulary: against definitions spelled out in dictionaries, and by every way to one model."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import oracle
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from random_models import random_model, random_text, write_model
+
+import mdi
+from mdi import SolverSettings
+from mdi.adaptation.adapter import Adapter
+from mdi.cli import main
+from mdi.errors import MdiError
+from mdi.fst.symbols import SymbolTable
+from mdi.lm.counts import count_text, over_words
+from mdi.lm.identity import identity
+from mdi.lm.new_words import count_with_new_words, estimated, with_words
+from mdi.lm.normalise import worst_sum
+from mdi.lm.vocabulary import vocabulary
+
+DATA = Path(__file__).parent / "data"
+BACKGROUND = str(DATA / "kaldi" / "bg.kn.arpa.gz")
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+NEW = ["gnu", "yak"]
+TEXT = ["w000 yak w001", "gnu w000 yak", "w002 w003 gnu gnu", "w000 yak w001 w004", "w005 lone w006 w007 w008 w009"]
+
+
+def dictionary(model: mdi.NgramModel) -> oracle.Model:
+    """The model as tests know it: no code of mdi/ but its arrays."""
+    made: oracle.Model = {}
+    words = model.vocab.words
+    for k in range(1, model.order + 1):
+        for row, ids in enumerate(model.trie.ngrams(k, np.arange(model.trie.rows(k), dtype=np.int32)).tolist()):
+            bow = float(model.bow[k][model.trie.as_hist[k][row]]) if k < model.order else 1.0
+            made[tuple(words[i] for i in ids)] = float(model.p[k][row]), bow
+    return made
+
+
+def sums(model: oracle.Model, order: int) -> list[float]:
+    predicted = [word for word in oracle.vocabulary(model) if word != oracle.BOS]
+    return [math.fsum(oracle.prob(model, h, w) for w in predicted) for h in oracle.all_histories(model, order)]
+
+
+@settings(max_examples=60, deadline=None, phases=PHASES)
+@given(
+    st.integers(0, 2**32 - 1), st.integers(1, 4), st.booleans(), st.booleans(),
+    st.lists(st.floats(1e-5, 0.2), min_size=1, max_size=3), st.one_of(st.none(), st.floats(1e-5, 0.3)),
+)  # fmt: skip
+def test_a_larger_vocabulary(tmp_path_factory, seed, order, closed, unk, q, keeps):
+    """Every history of every length, spelled out, sums to one; p(w|h) of rows stays, and so does what backing off
+    shares out among the old words: new words take from all of them alike."""
+    rng = np.random.default_rng(seed)
+    spelled = random_model(rng, order, int(rng.integers(1, 4)), closed=closed, unk=unk)
+    model = mdi.read_arpa(write_model(spelled, tmp_path_factory.mktemp("m") / "m.arpa"), quiet=True)
+    words = [f"new{i}" for i in range(len(q))]
+    wide = with_words(model, words, q, keeps)
+    assert wide.vocab.words == [*model.vocab.words, *words]
+    assert wide.trie.counts[1:] == model.trie.counts[1:]
+    made, before = dictionary(wide), dictionary(model)
+    np.testing.assert_allclose(sums(made, order), 1.0, rtol=0, atol=1e-9)
+    np.testing.assert_allclose([made[w,][0] for w in words], q, rtol=1e-12)
+    histories = oracle.all_histories(made, order)
+    assert all(oracle.prob(made, h, w) > 0 for h in histories for w in words)
+    for h in (h for h in oracle.all_histories(before, order) if h):
+        rows = [w for w in oracle.vocabulary(before) if (*h, w) in before]
+        known = math.fsum(before[(*h, w)][0] for w in rows)
+        if known > 1 - 1e-6 or h not in before:  # a history that left nothing, where rows made room
+            continue
+        for w in rows:
+            if w != "<unk>":
+                assert made[(*h, w)][0] == pytest.approx(before[(*h, w)][0], rel=1e-12)
+    old = [w for w in oracle.vocabulary(before) if w not in ("<unk>", oracle.BOS)]
+    shares = [made[w,][0] / before[w,][0] for w in old]
+    np.testing.assert_allclose(shares, shares[0], rtol=1e-9)
+    if unk:
+        has, now = before["<unk>",][0], made["<unk>",][0]
+        assert now == pytest.approx(min(keeps, has) if keeps is not None else max(has - sum(q), has / 2), rel=1e-9)
+
+
+def test_no_words_and_wrong_ones():
+    model = mdi.read_arpa(BACKGROUND)
+    assert with_words(model, [], []) is model
+    for words, q, said in (
+        (["w000"], [0.1], "that the model has: 'w000'"),
+        (["a", "a"], [0.1, 0.1], "twice"),
+        (["a b"], [0.1], "without blanks"),
+        (["<s>"], [0.1], "no symbols"),
+        (["a"], [0.1, 0.2], "one for each"),
+        (["a"], [0.0], "between 0 and 1"),
+        (["a", "b"], [0.6, 0.6], "less than one"),
+    ):
+        with pytest.raises(MdiError, match=said):
+            with_words(model, words, q)
+
+
+def test_the_estimate():
+    """24 tokens with </s>: yak 3 times, gnu 3 times, lone once; too few words for an estimate of d, which is 1/2."""
+    model = mdi.read_arpa(BACKGROUND)
+    counts = count_with_new_words(TEXT, model.vocab, 3, "add")
+    new = estimated(counts, model)
+    assert new is not None
+    assert new.words == ["yak", "gnu", "lone"]
+    events = sum(len(line.split()) + 1 for line in TEXT)
+    np.testing.assert_allclose(new.p, np.array([2.5, 2.5, 0.5]) / events)
+    assert new.unk == pytest.approx(1.5 / events)
+    # once seen once: d from n_1 = 12 and n_2 = 3 is 12 / 18
+    text = [f"w000 once{i}" for i in range(12)] + [f"twice{i} w001 twice{i}" for i in range(3)]
+    found = estimated(count_with_new_words(text, model.vocab, 2, "add"), model)
+    assert found is not None
+    np.testing.assert_allclose(found.p[[0, -1]] * (12 * 3 + 3 * 4), [1 / 3, 4 / 3])
+
+
+@settings(max_examples=15, deadline=None, phases=PHASES)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.booleans())
+def test_the_adapted_model_is_the_optimum(tmp_path_factory, seed, order, unk):
+    """Brute force over the larger vocabulary: the marginals of all constraints, those of new words too, are the
+    in-domain frequencies."""
+    rng = np.random.default_rng(seed)
+    path = write_model(random_model(rng, order, 3, closed=True, unk=unk), tmp_path_factory.mktemp("m") / "m.arpa")
+    text = random_text(rng, 5, int(rng.integers(10, 40)))  # w3 and w4 are new
+    background = mdi.read_arpa(path, quiet=True)
+    lines = [" ".join(line) for line in text]
+    adapter = Adapter(background, lines, targets="smoothed")
+    adapted = adapter.adapt("2", sigma2=None, settings=SolverSettings(1e-7, 3000))
+    assert adapted.solution.converged
+    mass = oracle.text_histories(text, order)
+    ngrams = [tuple(ngram.split()) for ngram in adapted.problem.ngrams()]
+    written = oracle.Dense(dictionary(adapted.model), mass, ngrams, [0.0] * len(ngrams))
+    np.testing.assert_allclose(written.marginals(), adapted.problem.target, rtol=0, atol=2e-6)
+    wide = oracle.Dense(dictionary(adapter.background), mass, ngrams, adapted.lam.tolist())
+    assert adapted.kl == pytest.approx(wide.kl(), abs=1e-9)
+    assert adapter.new_words is None or {"w3", "w4"} >= set(adapter.new_words.words)
+
+
+@pytest.mark.parametrize(
+    ("new_words", "added", "oov"),
+    [
+        ("add", ["yak", "gnu", "lone"], 0), (2, ["yak", "gnu"], 1), ("3", ["yak", "gnu"], 1), (["gnu", "emu"],
+        ["gnu", "emu"], 4), ("map", [], 7), ("drop", [], 7),
+    ],
+)  # fmt: skip
+def test_which_words_are_added(new_words, added, oov):
+    background = mdi.read_arpa(BACKGROUND)
+    adapter = Adapter(background, TEXT, new_words=new_words)
+    assert adapter.background.vocab.words[len(background.vocab) :] == added
+    assert adapter.counts.stats.oov == oov
+    assert adapter.background.vocab.begins_with(background.vocab)
+    model = adapter.adapt().model
+    assert worst_sum(model)[0] < 1e-9
+    assert all(model.prob(word) > 0 for word in added)
+    if "yak" in added:
+        assert model.prob("yak", "gnu w000") > 2 * adapter.background.prob("yak", "gnu w000")
+
+
+def test_counts_over_other_words():
+    """Mapped, dropped or refused words: the same as if the text had been counted so."""
+    model = mdi.read_arpa(BACKGROUND)
+    every = count_text(TEXT, None, 3)
+    for oov in ("map", "drop"):
+        direct, moved = count_text(TEXT, model.vocab, 3, oov), over_words(every, model.vocab, oov)
+        assert moved.trie.counts == direct.trie.counts
+        assert all(np.array_equal(a, b) for a, b in zip(moved.count[1:], direct.count[1:], strict=True))
+        assert (moved.stats.oov, moved.stats.oov_examples) == (direct.stats.oov, direct.stats.oov_examples)
+    with pytest.raises(MdiError, match="'yak', 'gnu', 'lone'"):
+        over_words(every, model.vocab, "error")
+
+
+@pytest.mark.parametrize("option", ["error", "0", "no-such-file"])
+def test_refused(option, tmp_path, capsys):
+    (tmp_path / "text").write_text("\n".join(TEXT))
+    assert main(["adapt", "--new-words", option, BACKGROUND, str(tmp_path / "text"), str(tmp_path / "o.arpa")]) == 1
+    assert ("yak" if option == "error" else f"--new-words {option}; expected") in capsys.readouterr().err
+    assert not (tmp_path / "o.arpa").exists()
+
+
+def test_symbols_are_no_new_words():
+    background = mdi.read_arpa(str(DATA / "srilm" / "bg.kn.closed.arpa.gz"))
+    adapter = Adapter(background, ["w000 <unk> #0 yak w001", "<UNK> yak"])
+    assert adapter.new_words is not None
+    assert adapter.new_words.words == ["yak"]
+
+
+def test_a_delta_has_its_words(tmp_path):
+    """The model of a delta is the model of the adaptation, to the last bit, and so is that of its file."""
+    background = mdi.read_arpa(BACKGROUND)
+    before = identity(background)
+    adapter = Adapter(background, TEXT)
+    delta, adapted = adapter.delta(), adapter.adapt()
+    mdi.write_delta(delta, tmp_path / "d")
+    again = mdi.read_delta(tmp_path / "d")
+    assert again.background == before == identity(background)
+    for made in (delta, again):
+        assert made.apply(background) == adapted.model
+    assert again.new_words is not None
+    assert again.new_words.words == ["yak", "gnu", "lone"]
+    # goes on with other new words: what is known of the old ones is a start, and the result the same
+    more = [*TEXT, "emu w000 yak", "gnu emu"]
+    fresh, further = (
+        mdi.adapt(background, more, start=start, settings=SolverSettings(1e-9)) for start in (None, again)
+    )
+    assert further.solution.iterations <= fresh.solution.iterations
+    np.testing.assert_allclose(further.lam, fresh.lam, atol=1e-4)
+
+
+def test_a_delta_without_new_words_is_as_it_was(tmp_path):
+    background = mdi.read_arpa(BACKGROUND)
+    mdi.write_delta(Adapter(background, ["w000 w001"]).delta(), tmp_path / "d")
+    assert b'"version": 1,' in (tmp_path / "d").read_bytes()[:64]
+    assert mdi.read_delta(tmp_path / "d").new_words is None
+
+
+def test_tuned_over_the_larger_vocabulary():
+    background = mdi.read_arpa(BACKGROUND)
+    tuned = mdi.tune(background, TEXT * 3, ["w000 yak w001", "w002 gnu"], max_settings=2)
+    assert tuned.model.vocab.words[-3:] == ["yak", "gnu", "lone"]
+    assert tuned.development.oov == 0
+    assert worst_sum(tuned.model)[0] < 1e-9
+
+
+def test_a_table_grows_at_its_end():
+    table = SymbolTable("words.txt", {"<eps>": 0, "a": 1, "#0": 2, "<s>": 7, "</s>": 4})
+    wider = table.extended(["b", "a", "c", "b"])
+    assert wider.ids == {**table.ids, "b": 8, "c": 9}
+    assert table.extended(["a"]) is table
+
+
+def test_vocabularies():
+    one, other = vocabulary(["a", "bc", "d"]), vocabulary(["a", "b", "cd", "d"])
+    assert one.ids_of(other).tolist() == [0, -1, -1, 2]
+    assert other.ids_of(one).tolist() == [0, -1, 3]
+    wide = one.extended(["b", "e"])
+    assert one.ids_of(wide).tolist() == [0, 1, 2, -1, -1]
+    assert wide.begins_with(one)
+    assert not other.begins_with(one)
+    assert not one.begins_with(wide)
+
+
+def test_certificate(tmp_path):
+    (tmp_path / "text").write_text("\n".join(TEXT))
+    assert main(["adapt", BACKGROUND, str(tmp_path / "text"), str(tmp_path / "o.arpa")]) == 0
+    new = json.loads((tmp_path / "o.arpa.json").read_text())["new_words"]
+    assert (new["added"], list(new["words"])) == (3, ["yak", "gnu", "lone"])
+    assert new["mass"] == pytest.approx(sum(new["words"].values()))
+    assert mdi.load(tmp_path / "o.arpa").prob("yak", "w000") > 0.01
