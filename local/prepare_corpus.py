@@ -17,14 +17,16 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from isal import igzip
 
 from mdi.cli import boolean
 from mdi.errors import MdiError, examples, exit_code
-from mdi.files import read_ahead, read_chunks, read_lines, writing, writing_blocks
+from mdi.files import GZIP_LEVEL, read_ahead, read_chunks, read_lines, replacing, writing
 from mdi.lm.text import SPECIAL, Text
 from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, read_words, to_bytes
 from mdi.progress import Progress, say
 from mdi.speech.data import DataFolder, fields
+from mdi.threads import in_threads
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
 NOT_WORDS = {BOS, EOS, "<eps>", "#0"}
@@ -88,17 +90,23 @@ def check_utf8(path: str, block: bytes, number: int) -> None:
 
 def copy_text(source: str, target: Path, named: bool = False) -> None:
     """A text without <s> and </s>; `named` lines begin with an utterance, as in Kaldi's text."""
-    progress, empty = Progress(f"copying {source}", None, "lines"), True
-    with writing_blocks(str(target), 2) as put:
-        for number, block in whole_lines(source):
-            if named:
-                block = _NAME.sub(b"", block)
-            empty = empty and not block.strip()
-            put(lambda block: _MARKS.sub(b"", block) if b"s>" in block else block, block)
+
+    def work(lines: tuple[int, bytes]) -> tuple[int, bool, bytes]:
+        """(number of the first line, whether there are words, what is written: one gzip member a block)"""
+        number, block = lines
+        block = _NAME.sub(b"", block) if named else block
+        block = _MARKS.sub(b"", block) if b"s>" in block else block
+        packed = igzip.compress(block, GZIP_LEVEL, mtime=0) if target.suffix == ".gz" else block
+        return number, bool(block.strip()), packed
+
+    some = False
+    with replacing(str(target)) as stream, Progress(f"copying {source}", None, "lines") as progress:
+        for number, words, packed in in_threads(work, whole_lines(source)):
+            stream.write(packed)
+            some = some or words
             progress.update(number)
-        if empty:
+        if not some:
             raise MdiError(f"{source}: no words in it; expected one sentence per line")
-    progress.close()
 
 
 def count_words(path: Path) -> WordCounts:

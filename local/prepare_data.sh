@@ -60,7 +60,7 @@ downloads=$(dirname "$dir")/downloads vosk=false
 if [[ $backend == vosk ]]; then vosk=true; fi
 if [[ $tiny == true ]]; then
   here=$mdi_root/local/tiny
-  in_text=$here/train.txt.gz background_text=$here/background.txt.gz
+  in_text=$here/train.txt.gz background_text=$mdi_root/mdi/demo_texts/general.txt.gz
   data_dir=$here/dev,$here/eval lattice_dir=$data_dir words=$here/words.txt default_lm=$here/default.arpa.gz
 fi
 options=(--nj "$nj")

@@ -53,6 +53,17 @@ choose_one() {
   if [[ ${#found[@]} -eq 1 ]]; then printf -v "$1" '%s' "${found[0]}"; fi
 }
 
+# extend_lang: --new-words add: a lang folder beside the recipe's, with the words of the training text that it lacks,
+# which all models and graphs are made with
+extend_lang() {
+  [[ -n $recipe ]] || fail "--new-words add is for Kaldi recipes; mdi vosk adapt adds words to Vosk models" 2
+  need_files "$egs_dir/$lang/L.fst"
+  make_once "$egs_dir/${lang}_mdi" from "$egs_dir/$lang/words.txt" "$egs_dir/$lang/L.fst" "$egs_dir/$train_data/text" \
+    ${lexicon:+"$lexicon"} by "$steps/extend_lang.sh" --lexicon "$lexicon" "$egs_dir/$lang" "$egs_dir/$train_data/text" \
+    "$egs_dir/${lang}_mdi"
+  lang+=_mdi
+}
+
 # decodes_here: is there an acoustic model to decode with?
 decodes_here() { [[ $backend == kaldi && -n $model_dir && -e $egs_dir/$model_dir/final.mdl ]]; }
 

@@ -22,7 +22,7 @@ lacking_packages() {
   local modules=(mdi pandas tqdm matplotlib jinja2 tabulate)
   [[ $1 != *text* ]] || modules+=(num2words)
   [[ $1 != *speech* ]] || modules+=(kaldialign)
-  [[ $1 != *dialogue* && $1 != *prompts* ]] || modules+=(vosk soundfile scipy num2words kaldialign soxr)
+  [[ $1 != *dialogue* && $1 != *prompts* ]] || modules+=(vosk soundfile scipy num2words kaldialign)
   [[ $1 != *prompts* ]] || modules+=(G722)
   [[ $1 != *cluster* ]] || modules+=(distributed dask_jobqueue)
   command -v mdi > /dev/null || echo mdi

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from mdi.certificate import discard_certificate
-from mdi.errors import MdiError
+from mdi.errors import MdiError, examples
 from mdi.files import first_bytes, read_bytes, together, writing
 from mdi.fst.backoff_fst import BackoffFst, backoff_fst, read_backoff_fst
 from mdi.fst.const_arpa import begins_const_arpa, const_arpa, read_const_arpa, write_const_arpa
@@ -39,10 +39,8 @@ from mdi.fst.openfst import (
 from mdi.fst.symbols import (
     DISAMBIGUATION,
     EPSILON,
-    Dropped,
     SymbolTable,
     by_label,
-    check_dropped,
     read_symbols,
     symbols_inside,
 )  # fmt: skip
@@ -283,12 +281,23 @@ def _unknown(symbols: SymbolTable) -> int | None:
 
 
 def _check(dropped: int, model: NgramModel, label: Array, path: str, symbols: SymbolTable, max_dropped: float) -> None:
-    if dropped:
-        outside = label < 0
-        outside[[model.vocab.bos, model.vocab.eos]] = False
-        missing = [model.vocab.word(int(i)) for i in np.flatnonzero(outside)]
-        lost = Dropped(dropped, sum(model.trie.counts), float(model.p[1][outside].sum()), missing)
-        logger.warning(f"{check_dropped(lost, path, symbols, max_dropped)}; dropped")
+    """Says how many n-grams are dropped because a word is not in the table; refuses a model that loses too many."""
+    if not dropped:
+        return
+    outside = label < 0
+    outside[[model.vocab.bos, model.vocab.eos]] = False
+    missing = [model.vocab.word(int(i)) for i in np.flatnonzero(outside)]
+    total, mass = sum(model.trie.counts), float(model.p[1][outside].sum())
+    text = (
+        f"{dropped:,} of {total:,} n-grams ({100 * dropped / total:.2f}%, {100 * mass:.2f}% of the 1-gram"
+        f" mass) have a word outside {symbols.path}: {examples(missing)}"
+    )
+    if dropped / total > max_dropped:
+        raise MdiError(
+            f"{path}: {text}; at most {100 * max_dropped:g}% may be dropped. Is it the right words.txt, and in the "
+            f"same letter case? Otherwise raise --max-dropped"
+        )
+    logger.warning(f"{text}; dropped")
 
 
 def _write_vector(fst: VectorFst, path: str, back_off: int, symbols: Symbols | None, as_text: bool) -> None:

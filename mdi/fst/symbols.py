@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdi.errors import MdiError, examples
+from mdi.errors import MdiError
 from mdi.files import read_bytes
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, split_name
 from mdi.fst.openfst import Header, Symbols, is_fst, read_whole_header
@@ -73,33 +73,6 @@ class SymbolTable:
                 known = vocab.id(word)
                 table[i] = known if known >= 0 else vocab.unk
         return table
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """n-grams that are left out because a word is not in the table: how many of how many, the probability of the words
-    as 1-grams, and the words."""
-
-    dropped: int
-    total: int
-    mass_dropped: float
-    missing: list[str]
-
-
-def check_dropped(lost: Dropped, lm: str, symbols: SymbolTable, most: float) -> str:
-    """What to tell about the n-grams that were dropped; refuses a model that lost more than the share `most` of
-    them."""
-    share = lost.dropped / lost.total
-    text = (
-        f"{lost.dropped:,} of {lost.total:,} n-grams ({100 * share:.2f}%, {100 * lost.mass_dropped:.2f}% of the 1-gram"
-        f" mass) have a word outside {symbols.path}: {examples(lost.missing)}"
-    )
-    if share > most:
-        raise MdiError(
-            f"{lm}: {text}; at most {100 * most:g}% may be dropped. Is it the right words.txt, and in the same "
-            f"letter case? Otherwise raise --max-dropped"
-        )
-    return text
 
 
 class Labelled(NamedTuple):

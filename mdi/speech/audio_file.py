@@ -1,19 +1,23 @@
 """A recording as people have it, whatever its format, rate and channels: 16 kHz, one channel, 16 bits, block by block.
 
-Recordings come from anybody. libsndfile tells a format by a file's content and decodes it, nothing more; soxr makes
-16 kHz of other rates. In an archive nothing is opened that does not begin as WAV does.
+Recordings come from anybody. libsndfile tells a format by a file's content and decodes it, nothing more. In an
+archive nothing is opened that does not begin as WAV does.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from mdi.errors import MdiError
+from mdi.speech.resample import resampled
 from mdi.speech.rxfilename import Source, open_source
+
+if TYPE_CHECKING:
+    import soundfile
 
 SAMPLE_RATE = 16_000
 # Seconds: a header may promise any length, and a few bytes may unpack to hours of silence.
@@ -32,7 +36,6 @@ def read_audio(source: Source, allow_pipes: bool = False, channel: int | None = 
 def audio_blocks(source: Source, allow_pipes: bool = False, channel: int | None = None) -> Iterator[np.ndarray]:
     """The samples of a recording, or of one `channel` of it, counted from 0, some seconds at a time."""
     import soundfile
-    import soxr
 
     try:
         opened = open_source(source, allow_pipes)
@@ -49,23 +52,25 @@ def audio_blocks(source: Source, allow_pipes: bool = False, channel: int | None 
             rate, taken = sound.samplerate, _channel(sound.channels, channel)
             if not RATES[0] <= rate <= RATES[1]:
                 raise MdiError(f"{rate} Hz; expected {RATES[0]} to {RATES[1]} Hz. {_conversion(source)}")
-            resampler = soxr.ResampleStream(rate, SAMPLE_RATE, 1, dtype="float32")
-            most, total = LONGEST * rate, 0
-            while True:
-                try:
-                    block = sound.read(_BLOCK, dtype="float32", always_2d=True)[:, taken]
-                except Exception as error:
-                    raise _unreadable(source, stream, error) from error
-                total, ended = total + len(block), not len(block)
-                if total > most:
-                    raise MdiError(f"is longer than {LONGEST / 3600:g} hours; cut it into several recordings")
-                block = np.clip(np.nan_to_num(block, posinf=1, neginf=-1), -1, 1)
-                if rate != SAMPLE_RATE:
-                    block = resampler.resample_chunk(block, last=ended)
-                if len(block):
-                    yield np.clip(np.rint(block * _LOUDEST), -_LOUDEST, _LOUDEST - 1).astype(np.int16)
-                if ended:
-                    return
+            blocks = _blocks(source, stream, sound, taken)
+            for block in blocks if rate == SAMPLE_RATE else resampled(blocks, rate, SAMPLE_RATE):
+                yield np.clip(np.rint(block * _LOUDEST), -_LOUDEST, _LOUDEST - 1).astype(np.int16)
+
+
+def _blocks(source: Source, stream: BinaryIO, sound: soundfile.SoundFile, channel: int) -> Iterator[np.ndarray]:
+    """As they are in the file; between -1 and 1."""
+    total = 0
+    while True:
+        try:
+            block = sound.read(_BLOCK, dtype="float32", always_2d=True)[:, channel]
+        except Exception as error:
+            raise _unreadable(source, stream, error) from error
+        if not len(block):
+            return
+        total += len(block)
+        if total > LONGEST * sound.samplerate:
+            raise MdiError(f"is longer than {LONGEST / 3600:g} hours; cut it into several recordings")
+        yield np.clip(np.nan_to_num(block, posinf=1, neginf=-1), -1, 1)
 
 
 def promised_seconds(source: Source) -> float:
