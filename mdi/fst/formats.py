@@ -172,7 +172,7 @@ def _fst_header(path: str) -> Header | None:
         return None
 
 
-def check_form(path: str, format: str | None, words: str | None, back_off: str = DISAMBIGUATION) -> None:
+def check_form(path: str, format: str | None, words: str | SymbolTable | None, back_off: str = DISAMBIGUATION) -> None:
     """Refuses, before any work is done, a form that cannot be written with these words."""
     form = format or format_of(path)
     if form in ("carpa", ONLY_WRITTEN) and words is None:
@@ -197,21 +197,22 @@ def _single_precision(values: Array) -> Array:
 
 def write_lm(
     model: NgramModel | HasModel, path: str | os.PathLike, format: str | None = None,
-    words: str | os.PathLike | None = None, *,
+    words: str | os.PathLike | SymbolTable | None = None, *,
     keep: list[Array] | None = None, max_dropped: float = 0.2, back_off: str = DISAMBIGUATION,
     weight: GraphWeight = UNWEIGHTED,
 ) -> BackoffFst | VectorFst | None:  # fmt: skip
     """Writes a model in the form that `format` or the name of the file says (see format_of); `.gz` packs any of them.
 
-    Labels are those of `words` (words.txt, or an FST that holds its table); G.carpa needs it, the FSTs make a table and
-    hold it where it is not given. n-grams with a word outside it are dropped, a model that loses more than the share
-    `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see write_arpa. As
-    there, nothing is checked or certified: that is `mdi.save`. `back_off`: the symbol that back-off arcs of Kaldi's
-    G.fst read. `weight`: goes into the costs, for a graph that decodes; ARPA cannot have it. Returns the automaton,
-    where one was written.
+    Labels are those of `words` (words.txt, an FST that holds its table, or a table); G.carpa needs it, the FSTs make a
+    table and hold it where it is not given. n-grams with a word outside it are dropped, a model that loses more than
+    the share `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see
+    write_arpa. As there, nothing is checked or certified: that is `mdi.save`. `back_off`: the symbol that back-off arcs
+    of Kaldi's G.fst read. `weight`: goes into the costs, for a graph that decodes; ARPA cannot have it. Returns the
+    automaton, where one was written.
     """
     model = model if isinstance(model, NgramModel) else model.model
-    path, words = os.fspath(path), None if words is None else os.fspath(words)
+    path = os.fspath(path)
+    words = words if words is None or isinstance(words, SymbolTable) else os.fspath(words)
     form = format or format_of(path)
     if form not in (*FORMATS, ONLY_WRITTEN):
         raise MdiError(f"'{form}'; expected one of {', '.join(FORMATS)} and {ONLY_WRITTEN}")
@@ -227,8 +228,8 @@ def write_lm(
 
 
 def _write_numbered(
-    model: NgramModel, path: str, form: str, words: str | None, keep: list[Array] | None, max_dropped: float,
-    back_off: str, weight: GraphWeight,
+    model: NgramModel, path: str, form: str, words: str | SymbolTable | None, keep: list[Array] | None,
+    max_dropped: float, back_off: str, weight: GraphWeight,
 ) -> BackoffFst | VectorFst | None:  # fmt: skip
     """In a form that has numbers for words."""
     if keep is not None:
@@ -244,7 +245,7 @@ def _write_numbered(
         made = const_arpa(model, symbols, _unknown(symbols))
         _check(made.dropped, model, label, path, symbols, max_dropped)
         write_const_arpa(made, path)
-        logger.info(f"{path}: numbers of {words}, which whoever reads it needs too; costs have 32 bits")
+        logger.info(f"{path}: numbers of {symbols.path}, which whoever reads it needs too; costs have 32 bits")
         return None
     labelled = by_label(model, label, markers_first=form == "ngram")
     fst: BackoffFst | VectorFst

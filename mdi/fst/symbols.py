@@ -104,8 +104,10 @@ def symbols_inside(header: Header, path: str) -> SymbolTable | None:
     return SymbolTable(path, header.symbols.keys, split_name(header.symbols.name)[0])
 
 
-def read_symbols(path: str) -> SymbolTable:
-    """Kaldi's words.txt, or the table inside an FST such as Vosk's Gr.fst."""
+def read_symbols(path: str | SymbolTable) -> SymbolTable:
+    """Kaldi's words.txt, or the table inside an FST such as Vosk's Gr.fst; a table that is ready is itself."""
+    if isinstance(path, SymbolTable):
+        return path
     if is_fst(path):
         table = symbols_inside(read_whole_header(read_bytes(path), path), path)
         if table is None:

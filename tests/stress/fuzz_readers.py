@@ -45,7 +45,7 @@ def readers(folder: Path) -> dict[str, Reader]:
     (folder / "text").write_text("".join(f"{s}\n" for s in SENTENCES))
     (folder / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(WORDS)))
     found = _models(folder) | _speech(folder) | _sound(folder) | _records(folder) | _recipe(folder) | _folders(folder)
-    return found | _lexicons(folder)
+    return found | _lexicons(folder) | _recogniser(folder)
 
 
 def _seed(path: Path) -> list[bytes]:
@@ -320,6 +320,37 @@ def _sound(folder: Path) -> dict[str, Reader]:
     )
     found["sound-scp"] = Reader(_at(data / "wav.scp", table), _seed(data / "wav.scp"), hostile=lines)
     return found
+
+
+def _recogniser(folder: Path) -> dict[str, Reader]:
+    """A Vosk model's graph, transition model and phones, as far as they are read to add words."""
+    sys.path.append(str(ROOT / "tests"))
+    from toy_graph import Toy
+
+    from mdi.fst.lookahead import parse_lookahead, to_bytes
+    from mdi.speech.vosk.folder import VoskFolder
+    from mdi.speech.vosk.graft import add_words
+    from mdi.speech.vosk.recogniser_graph import read_graph
+
+    older = Toy(epsilons=True, pushed=True)
+    root = Toy().write(folder / "recogniser")
+    new = {"x": [("a", "b", "c")], "y": [("d",), ("a", "a", "d", "b")]}
+
+    def read() -> None:
+        graph = read_graph(VoskFolder(root))
+        graph.lexicon()
+        made = add_words(graph, new, max(graph.words) + 1)
+        parse_lookahead(to_bytes(made.fst), "what was made")  # whatever is taken for a graph, what comes out is one
+
+    def reader(name: str, *more: bytes) -> Reader:
+        place = root / name
+        return Reader(_at(place, read), [place.read_bytes(), *more])
+
+    return {
+        "HCLr.fst": reader("graph/HCLr.fst", older.graph()), "final.mdl": reader("am/final.mdl"),
+        "word_boundary.int": reader("graph/phones/word_boundary.int"), "phones.txt": reader("graph/phones.txt"),
+        "disambig_tid.int": reader("graph/disambig_tid.int"),
+    }  # fmt: skip
 
 
 def _folders(folder: Path) -> dict[str, Reader]:
