@@ -46,6 +46,8 @@ lattice_dir=""  # DIR[,DIR]: or lattices lat.N.gz of any Kaldi system for these 
 words=""  # their symbol table, and
 default_lm=""  # the model that they were made with, an ARPA file
 # Models, decoding and scoring:
+new_words=map  # words of the training text that a recipe's lang lacks: map to <unk>, or add: said by their letters,
+lexicon=""  # or as this file says: 'word phone ...' or 'word = known words'
 thresholds=2-2-2,5-3-2,6-4-3  # least counts of constraints, by order
 max_settings=32  # settings that the search for the best model tries
 backend=""  # vosk, mdi or kaldi, see local/conf/backends (vosk where speech is decoded, mdi where there are lattices)
@@ -75,6 +77,7 @@ fi
 [[ -z $own || ($demo != true && $tiny != true && -z $recorded && -z $recipe) ]] \
   || fail "--corpus $corpus has its own texts and speech; for those on the command line give another --corpus" 2
 [[ $language == en || $recorded == prompts ]] || fail "--language $language; only --corpus prompts speaks it" 2
+[[ $new_words == map || $new_words == add ]] || fail "--new-words $new_words; expected map or add" 2
 [[ $stage =~ ^[0-7]$ && $stop_stage =~ ^[0-7]$ ]] \
   || fail "--stage $stage --stop-stage $stop_stage; expected numbers from 0 to 7" 2
 if [[ $full == true ]]; then utterances=0; fi
@@ -97,6 +100,7 @@ if [[ $dry_run == false ]]; then
   [[ ${#problems[@]} -eq 0 ]] || exit 1
   install_packages "$(needed_extra)"
   lock_folder "exp/$corpus" "data/$corpus"
+  if [[ $new_words == add ]]; then extend_lang; fi
 fi
 
 # in braces: read as a whole before it begins, so that this file may change (git pull) while it runs

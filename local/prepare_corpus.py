@@ -17,14 +17,16 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from isal import igzip
 
 from mdi.cli import boolean
 from mdi.errors import MdiError, examples, exit_code
-from mdi.files import read_ahead, read_chunks, read_lines, writing, writing_blocks
+from mdi.files import GZIP_LEVEL, read_ahead, read_chunks, read_lines, replacing, writing
 from mdi.lm.text import SPECIAL, Text
 from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, read_words, to_bytes
 from mdi.progress import Progress, say
 from mdi.speech.data import DataFolder, fields
+from mdi.threads import in_threads
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
 NOT_WORDS = {BOS, EOS, "<eps>", "#0"}
@@ -88,17 +90,23 @@ def check_utf8(path: str, block: bytes, number: int) -> None:
 
 def copy_text(source: str, target: Path, named: bool = False) -> None:
     """A text without <s> and </s>; `named` lines begin with an utterance, as in Kaldi's text."""
-    progress, empty = Progress(f"copying {source}", None, "lines"), True
-    with writing_blocks(str(target), 2) as put:
-        for number, block in whole_lines(source):
-            if named:
-                block = _NAME.sub(b"", block)
-            empty = empty and not block.strip()
-            put(lambda block: _MARKS.sub(b"", block) if b"s>" in block else block, block)
+
+    def work(lines: tuple[int, bytes]) -> tuple[int, bool, bytes]:
+        """(number of the first line, whether there are words, what is written: one gzip member a block)"""
+        number, block = lines
+        block = _NAME.sub(b"", block) if named else block
+        block = _MARKS.sub(b"", block) if b"s>" in block else block
+        packed = igzip.compress(block, GZIP_LEVEL, mtime=0) if target.suffix == ".gz" else block
+        return number, bool(block.strip()), packed
+
+    some = False
+    with replacing(str(target)) as stream, Progress(f"copying {source}", None, "lines") as progress:
+        for number, words, packed in in_threads(work, whole_lines(source)):
+            stream.write(packed)
+            some = some or words
             progress.update(number)
-        if empty:
+        if not some:
             raise MdiError(f"{source}: no words in it; expected one sentence per line")
-    progress.close()
 
 
 def count_words(path: Path) -> WordCounts:
@@ -151,7 +159,7 @@ def prepare_background(args: argparse.Namespace, folder: Path) -> None:
     text, model = folder / "background.txt.gz", folder / "background.arpa.gz"
     (model if args.background_text else text).unlink(missing_ok=True)
     if not args.background_text:
-        link(args.background_lm or folder / "default.arpa.gz", model)
+        link(args.background_lm or folder / "own.arpa.gz", model)
     elif args.case:
         from normalize_text import normalize_files
 
@@ -269,8 +277,8 @@ def prepare(args: argparse.Namespace) -> None:
     write_lines(folder / "vocab.txt", vocabulary)
     write_lines(folder / "sets", [" ".join(sets)])
     for name, source in speech.items():
-        if args.in_data and name not in lattices:
-            continue  # a set of a recipe that is not decoded has its text, but no WER
+        if args.in_data and name not in lattices and (lattices or not args.decodes):
+            continue  # a set of a recipe that is not decoded, nor will be, has its text, but no WER
         prepare_speech(name, Path(source), lattices.get(name), folder)
     if args.words:
         link(args.words, folder / "words.txt")
@@ -304,6 +312,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     add("--words", metavar="words.txt", help="symbol table of the lattices")
     add("--vosk", type=boolean, default=False, metavar="true|false", help="a Vosk model decodes the speech (false)")
+    add("--decodes", type=boolean, default=False, metavar="true|false", help="a recipe will be decoded (false)")
     add("--vosk-model", metavar="DIR", help="its folder (downloaded)")
     add("--downloads", default="data/downloads", metavar="DIR", help="where that is kept (data/downloads)")
     add("--default-lm", metavar="ARPA", help="first-pass model")

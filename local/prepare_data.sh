@@ -43,6 +43,7 @@ train_data=""  # data folder with the in-domain text
 set_data=""  # data folders of the test sets, 'dev=data/dev eval=data/eval', the development set first
 lang=""  # lang folder with words.txt
 decode_dirs=""  # lattices of the test sets, 'dev=exp/.../decode_dev ...'
+decodes=false  # where there are none: its acoustic model will decode the test sets
 lang_from=run.sh  # its script that makes the lang folder
 data_from=run.sh  # that makes the data
 model_from=run.sh  # that makes the lattices
@@ -59,7 +60,7 @@ downloads=$(dirname "$dir")/downloads vosk=false
 if [[ $backend == vosk ]]; then vosk=true; fi
 if [[ $tiny == true ]]; then
   here=$mdi_root/local/tiny
-  in_text=$here/train.txt.gz background_text=$here/background.txt.gz
+  in_text=$here/train.txt.gz background_text=$mdi_root/mdi/demo_texts/general.txt.gz
   data_dir=$here/dev,$here/eval lattice_dir=$data_dir words=$here/words.txt default_lm=$here/default.arpa.gz
 fi
 options=(--nj "$nj")
@@ -102,7 +103,7 @@ else
       || lacks "$egs_dir/$train_data/text is not there; the recipe's $data_from makes it"
     [[ -e $egs_dir/$lang/words.txt ]] \
       || lacks "$egs_dir/$lang/words.txt is not there; the recipe's $lang_from makes it, or give --lang"
-    options+=(--in-data "$egs_dir/$train_data" --words "$egs_dir/$lang/words.txt")
+    options+=(--in-data "$egs_dir/$train_data" --decodes "$decodes" --words "$egs_dir/$lang/words.txt")
     decoded=false
     for pair in $set_data; do
       if [[ -e $egs_dir/${pair#*=}/text ]]; then

@@ -77,6 +77,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.adaptation.delta import write_delta as write_delta
     from mdi.adaptation.match import match as match
     from mdi.adaptation.settings import SolverSettings as SolverSettings
+    from mdi.adaptation.table import sweep_table as sweep_table
     from mdi.adaptation.tune import tune as tune
     from mdi.errors import ConvergenceWarning as ConvergenceWarning
     from mdi.errors import MdiError as MdiError
@@ -94,6 +95,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.lm.model import NgramModel as NgramModel
     from mdi.lm.prune import prune as prune
     from mdi.lm.train import train as train
+    from mdi.plotting import plot as plot
     from mdi.saving import save as save
     from mdi.speech.expected_counts import expected_counts as expected_counts
     from mdi.speech.rescore import rescore as rescore
@@ -117,11 +119,13 @@ _MODULE_OF = {
     "match": "mdi.adaptation.match",
     "mix": "mdi.lm.mix",
     "perplexity": "mdi.from_files",
+    "plot": "mdi.plotting",
     "prune": "mdi.lm.prune",
     "read_arpa": "mdi.lm.arpa",
     "read_delta": "mdi.adaptation.delta",
     "rescore": "mdi.speech.rescore",
     "save": "mdi.saving",
+    "sweep_table": "mdi.adaptation.table",
     "train": "mdi.lm.train",
     "tune": "mdi.adaptation.tune",
     "word_table": "mdi.from_files",

@@ -123,7 +123,7 @@ def search_chart(table: DataFrame, references: dict[str, float]) -> Figure:
     dots = [
         Dot(
             f"{row.min_counts}, {'no prior' if row.sigma2 == 'none' else f'sigma2 {row.sigma2}'}",
-            row.ppl_mixed, f"{row.ppl_mixed:.2f}", colour=BETTER if row.chosen == "*" else PLAIN,
+            row.ppl_mixed, f"{row.ppl_mixed:.2f}", colour=BETTER if row.chosen in ("*", True) else PLAIN,
         )
         for row in cast("Iterable[Any]", table.itertuples())
     ]  # fmt: skip

@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import atexit
 import contextlib
+import difflib
 import gc
 import importlib
 import os
+import re
 import signal
 import sys
 import warnings
-from collections.abc import Iterable
 from types import ModuleType
+from typing import NoReturn
 
 from mdi import __version__
 from mdi.errors import ConvergenceWarning, MdiError, OptionError
@@ -21,6 +23,7 @@ from mdi.progress import messages_shown
 
 # One module of mdi.commands per verb, imported when its verb is called: `mdi --help` is instant.
 VERBS = {
+    "demo": "a minute from nothing: two small texts, an adapted model, perplexity before and after",
     "vocab": "choose the words that models are built over",
     "train": "count text and estimate a back-off model (Kneser-Ney, Witten-Bell)",
     "counts": "expected counts of n-grams from lattices, n-best lists and hypotheses with confidences",
@@ -42,6 +45,7 @@ VERBS = {
     "score": "WER over LM weights and insertion penalties, confidence, significance, oracle",
     "check": "look a model over: format, closure, sums, what Kaldi would stumble on",
 }
+MOST_WANTED = ("adapt", "tune", "ppl", "vosk", "demo")
 # Their old names, for one release.
 OLD_VERBS = {"deltas": "list-deltas", "recordings": "adapt-recordings"}
 
@@ -50,28 +54,45 @@ EXTRA_OF = {"kaldialign": "speech", "num2words": "text", "soundfile": "vosk", "v
 EXTRA_OF |= dict.fromkeys(("dask", "distributed", "dask_jobqueue"), "cluster")
 
 
-def _parser(
-    prog: str, description: str | None, verbs: dict[str, str], old: Iterable[str] = ()
-) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=prog, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+class Parser(argparse.ArgumentParser):
+    """argparse, which asks "did you mean" where a verb or an option is misspelt."""
+
+    def error(self, message: str) -> NoReturn:
+        known = [*self._option_string_actions, *(str(c) for action in self._actions for c in action.choices or ())]
+        misspelt = re.findall(r"--[\w-]+|(?<=invalid choice: ')[^']+", message)
+        meant = [
+            close[0] for word in misspelt if word not in known and (close := difflib.get_close_matches(word, known, 1))
+        ]
+        if meant:
+            message = f"{message.split(' (choose from', 1)[0]}; did you mean {' '.join(meant)}?"
+        super().error(message)
+
+
+def _verb(prog: str, description: str | None, verbs: dict[str, str], old: dict[str, str], argv: list[str]) -> str:
+    """The verb that the arguments begin with, an old one by its new name."""
+    width = max(map(len, verbs)) + 2
+    listed = [f"  {verb:{width}}{text}" for verb, text in verbs.items()]
+    if most := [line for verb, line in zip(verbs, listed, strict=True) if verb in MOST_WANTED]:
+        rest = [line for line in listed if line not in most]
+        listed = ["what most people want:", *most, "", "all the rest:", *rest]
+    parser = Parser(
+        prog=prog, description=description, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join([*listed, "", f"{prog} verb --help lists the options of a verb."]),
+    )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"mdi {__version__}")
-    known = parser.add_subparsers(dest="verb", metavar="verb", required=True)
-    for verb, text in verbs.items():
-        known.add_parser(verb, help=text, add_help=False)
-    for verb in old:
-        known.add_parser(verb, add_help=False)
-    return parser
+    parser.add_argument("verb", metavar="verb", choices=[*verbs, *old], help="one of those below")
+    if not argv:
+        parser.print_help(sys.stderr)
+        raise SystemExit(2)
+    verb = parser.parse_args(argv[:1]).verb
+    if verb in old:
+        print(f"{prog} {verb}: is now {prog} {old[verb]}; the old name goes with the next release", file=sys.stderr)
+    return old.get(verb, verb)
 
 
 def _action(command: ModuleType, verb: str, argv: list[str]) -> tuple[ModuleType, str, list[str]]:
     """(the module of a verb's action, such as that of `mdi vosk adapt`; both names; the arguments that are left)"""
-    action = _parser(f"mdi {verb}", command.__doc__, command.ACTIONS, command.OLD_ACTIONS).parse_args(argv[:1]).verb
-    if action in command.OLD_ACTIONS:
-        new = command.OLD_ACTIONS[action]
-        print(f"mdi {verb} {action}: is now mdi {verb} {new}; the old name goes with the next release", file=sys.stderr)
-        action = new
+    action = _verb(f"mdi {verb}", command.__doc__, command.ACTIONS, command.OLD_ACTIONS, argv)
     module = importlib.import_module(f"mdi.commands.{verb}_{action.replace('-', '_')}")
     return module, f"{verb} {action}", argv[1:]
 
@@ -80,14 +101,11 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
     """Runs one command. Returns 0 when done, 1 for the user's data or a model that did not converge; argparse exits
     with 2. In a process of its own it starts sooner."""
     argv = sys.argv[1:] if argv is None else argv
-    verb = _parser("mdi", "MDI adaptation of n-gram language models.", VERBS, OLD_VERBS).parse_args(argv[:1]).verb
-    if verb in OLD_VERBS:
-        print(f"mdi {verb}: is now mdi {OLD_VERBS[verb]}; the old name goes with the next release", file=sys.stderr)
-        verb = OLD_VERBS[verb]
+    verb = _verb("mdi", "MDI adaptation of n-gram language models.", VERBS, OLD_VERBS, argv)
     command, argv = importlib.import_module(f"mdi.commands.{verb.replace('-', '_')}"), argv[1:]
     if hasattr(command, "ACTIONS"):
         command, verb, argv = _action(command, verb, argv)
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"mdi {verb}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     command.add_arguments(parser)

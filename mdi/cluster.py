@@ -45,7 +45,7 @@ class Runner(Protocol):
         ...
 
 
-class Here:
+class ThisProcess:
     """This process: nothing is sent anywhere."""
 
     workers = 1
@@ -69,7 +69,7 @@ def work(data: bytes, folder: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Sent:
     """A call that is under way, and for which worker it was meant."""
 
     future: Future
@@ -107,7 +107,7 @@ class OnDask:
             with contextlib.suppress(Exception):  # of a scheduler that has gone
                 self.client.cancel([one.future for one in asked if not one.future.done()])
 
-    def _result(self, asked: list[_Asked], at: int, function: Callable, calls: Sequence[tuple], label: str) -> Any:
+    def _result(self, asked: list[_Sent], at: int, function: Callable, calls: Sequence[tuple], label: str) -> Any:
         """That of one call, unless any fails before; an error if nobody has been there to work for long. Dask may
         forget a call whose worker has died, or a result that was still there: these calls are made again."""
         from distributed import wait
@@ -134,7 +134,7 @@ class OnDask:
                     self.addresses = alive
                     self._again(asked, [i for i in left if asked[i].place not in alive], function, calls)
 
-    def _again(self, asked: list[_Asked], lost: list[int], function: Callable, calls: Sequence[tuple]) -> None:
+    def _again(self, asked: list[_Sent], lost: list[int], function: Callable, calls: Sequence[tuple]) -> None:
         self.client.cancel([asked[i].future for i in lost])
         for i in lost:
             asked[i] = self._submit(i, function, calls[i])
@@ -145,9 +145,9 @@ class OnDask:
         except (OSError, TimeoutError) as error:
             raise _gone(label, error) from error
 
-    def _submit(self, i: int, function: Callable, call: tuple) -> _Asked:
+    def _submit(self, i: int, function: Callable, call: tuple) -> _Sent:
         key, at = f"{function.__name__}-{i}-{os.urandom(6).hex()}", self.addresses[i % len(self.addresses)]
-        return _Asked(self.client.submit(work, *call, key=key, pure=False, workers=[at], allow_other_workers=True), at)
+        return _Sent(self.client.submit(work, *call, key=key, pure=False, workers=[at], allow_other_workers=True), at)
 
 
 def _gone(label: str, error: BaseException) -> MdiError:
@@ -186,7 +186,7 @@ def connected(spec: str | None, memory: int | None = None, log: str | None = Non
     end. `memory`: bytes for each worker of local:N. `log`: file for what the workers have to say, in a folder that all
     of them see."""
     if spec is None:
-        yield Here()
+        yield ThisProcess()
         return
     kind, _, rest = spec.partition(":")
     if kind not in ("local", "tcp", "tls", "slurm", "sge"):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from mdi.errors import MdiError
 from mdi.files import read_bytes
 from mdi.fst.formats import load
 from mdi.lm import perplexity as of_models
 from mdi.lm.model import NgramModel
 from mdi.lm.perplexity import Perplexity, Sentence
 from mdi.lm.text import Sentences, TextLike, text_sources
-from mdi.lm.vocabulary import to_str
+from mdi.lm.vocabulary import UNKNOWN, to_str
 
 if TYPE_CHECKING:
     import pandas
@@ -23,6 +24,7 @@ def perplexity(
     text: TextLike,
     *,
     oov: str = "map",
+    words: Iterable[str] | None = None,
     each: Callable[[Sentence], None] | None = None,
 ) -> Perplexity:
     """Perplexity of a text under a model.
@@ -36,6 +38,8 @@ def perplexity(
     oov
         Words outside the vocabulary are scored as <unk> where the model has one ("map"), skipped ("drop"), or an error
         ("error").
+    words
+        Words whose perplexity is wanted by itself, too: `.ppl_listed` of `.listed` tokens.
     each
         Called with every sentence.
 
@@ -44,24 +48,50 @@ def perplexity(
     Perplexity
         `.ppl` and `.ppl1` as SRILM has them, `.ppl_without_oov` as KenLM has it, and what they were computed from.
     """
-    return of_models.perplexity(_loaded(model), text, oov=oov, each=each)
+    return of_models.perplexity(_loaded(model), text, oov=oov, words=words, each=each)
 
 
-def word_table(model: NgramModel | str | os.PathLike, text: TextLike, *, oov: str = "map") -> pandas.DataFrame:
-    """Every predicted word of a text, with its probability.
+def word_table(
+    model: NgramModel | str | os.PathLike | Mapping[str, NgramModel | str | os.PathLike],
+    text: TextLike,
+    *,
+    oov: str = "map",
+) -> pandas.DataFrame:
+    """Every predicted word of a text, with its probability under one model or under several, side by side.
 
     Parameters
     ----------
-    model, text, oov
+    model
+        A model, the file of one, or several by name: `{"own": a, "adapted": b}`.
+    text, oov
         As of `perplexity`.
 
     Returns
     -------
     pandas.DataFrame
         Sentence (from 0), position in it, word, order of the n-gram that gave its probability (0: outside the
-        vocabulary, and skipped), probability, log10 of it.
+        vocabulary, and skipped), probability, log10 of it. Of several models: sentence, position, word, the probability
+        under each model, and `gain`, log10 of the last one's over the first one's.
     """
-    return of_models.word_table(_loaded(model), text, oov=oov)
+    if not isinstance(model, Mapping):
+        return of_models.word_table(_loaded(model), text, oov=oov)
+    if not model:
+        raise MdiError("no models; expected some by name: {'own': a, 'adapted': b}")
+    text = _read_once(text)
+    tables = {name: of_models.word_table(_loaded(one), text, oov=oov) for name, one in model.items()}
+    first, *_, last = [*tables, *tables]
+    side_by_side = tables[first][["sentence", "position", "word"]].copy()
+    for name, table in tables.items():  # a word that one model lacks is <unk> there, and itself elsewhere
+        unknown = side_by_side["word"].isin(UNKNOWN)
+        side_by_side.loc[unknown, "word"] = table.loc[unknown, "word"]
+        side_by_side[name] = table["p"]
+    side_by_side["gain"] = tables[last]["log10_p"] - tables[first]["log10_p"]
+    return side_by_side
+
+
+def _read_once(text: TextLike) -> TextLike:
+    """A generator's sentences, kept for several models."""
+    return list(text) if isinstance(text, Iterator) else text
 
 
 def as_spoken(

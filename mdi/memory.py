@@ -28,16 +28,11 @@ def tame_allocator() -> None:
         library.mallopt(_M_ARENA_MAX, 2)
 
 
-def give_back() -> None:
-    """To be called where large arrays come next, or a step has left many small ones behind."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 @cache
 def let_go_of_compiler() -> None:
     """The compiler's code leaves memory, now and whenever it has loaded a kernel. It comes again when it is needed,
-    from the system's copy of the file, in about a millisecond."""
+    from the system's copy of the file, in about a millisecond. `mdi adapt` on 13M n-grams has a peak of 520 MB with
+    this and of 586 MB without."""
     from numba.core import event
     from numba.core.compiler_lock import global_compiler_lock
 

@@ -209,6 +209,36 @@ def test_tables(background: mdi.NgramModel) -> None:
     assert len(words) == found.words + found.sentences
 
 
+def test_words_under_two_models_side_by_side(background: mdi.NgramModel) -> None:
+    text = ["w1 w2 nonesuch", "w3"]
+    adapted = mdi.adapt(background, IN_DOMAIN).model
+    both = mdi.word_table({"own": background, "adapted": adapted}, (line for line in text))
+    assert list(both.columns) == ["sentence", "position", "word", "own", "adapted", "gain"]
+    for name, model in (("own", background), ("adapted", adapted)):
+        assert both[name].tolist() == mdi.word_table(model, text)["p"].tolist()
+    assert both["gain"].tolist() == pytest.approx(np.log10(both["adapted"] / both["own"]).tolist())
+    small = mdi.train(["w1 w2 w3"], order=1)  # it lacks no word that is shown, only one of the other model's
+    words = mdi.word_table({"small": small, "large": mdi.train(["w1 w2 nonesuch w3"], order=1)}, text)["word"]
+    assert words.tolist() == ["w1", "w2", "nonesuch", "</s>", "w3", "</s>"]
+    with pytest.raises(mdi.MdiError, match="no models"):
+        mdi.word_table({}, text)
+
+
+def test_pictures_of_a_search_a_sweep_and_a_comparison(background: mdi.NgramModel) -> None:
+    tuned = mdi.tune(background, IN_DOMAIN, DEVELOPMENT, max_settings=2)
+    shown = [label.get_text() for label in mdi.plot(tuned).axes[0].get_yticklabels()]
+    assert {"in-domain alone", "interpolation", "background alone"} < set(shown)
+    assert len(shown) == len(tuned.trials) + 3
+    sweep = mdi.sweep_table(mdi.Adapter(background, IN_DOMAIN).sweep(["2-2-2", "5-3-2"]), {"dev": DEVELOPMENT})
+    (line,) = mdi.plot(sweep).axes[0].lines
+    assert line.get_ydata().tolist() == sweep.sort_values("constraints")["dev"].tolist()
+    found = {"own": mdi.perplexity(background, DEVELOPMENT), "tuned": tuned.development}
+    dots = mdi.plot(found).axes[0].lines
+    assert [dot.get_xdata()[0] for dot in dots] == [one.ppl for one in found.values()]
+    with pytest.raises(mdi.MdiError, match="nothing to plot"):
+        mdi.plot(sweep.drop(columns="dev"))
+
+
 def test_a_sweep_as_a_table(background: mdi.NgramModel) -> None:
     from mdi.adaptation.table import sweep_table
 

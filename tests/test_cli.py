@@ -92,3 +92,24 @@ def test_any_locale_and_any_name(locale, tmp_path):
         done = run_mdi(*arguments, env=environment, encoding="utf-8", errors="replace")
         assert done.returncode == 0, done.stderr
     assert json.loads((folder / "m ü.arpa.json").read_text(encoding="utf-8"))["inputs"] == [str(text)]
+
+
+def test_without_arguments_it_says_what_most_people_want() -> None:
+    from mdi.cli import MOST_WANTED, VERBS
+
+    done = run_mdi()
+    assert done.returncode == 2
+    at = [done.stderr.index(f"\n  {verb} ") for verb in (*(v for v in VERBS if v in MOST_WANTED), "vocab")]
+    assert at == sorted(at)
+    assert all(f"\n  {verb} " in done.stderr for verb in VERBS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [(["adpt"], "adapt"), (["vosk", "decod"], "decode"), (["ppl", "--jsn", "true", "a", "b"], "--json"),
+     (["adapt", "--targets", "smothed", "a", "b", "c"], "smoothed")],
+)  # fmt: skip
+def test_what_is_misspelt_is_guessed(arguments: list[str], meant: str) -> None:
+    done = run_mdi(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"did you mean {meant}?\n")

@@ -5,6 +5,7 @@ is a program of Kaldi's, was replaced by a few lines of pywrapfst that do what i
 from __future__ import annotations
 
 import shutil
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -92,6 +93,21 @@ def test_a_list_of_words_is_said_by_letters(golden: Path, capfd: pytest.CaptureF
     given = read_given(str(golden / "ours.new_words.tsv"), read_lang(str(golden / "lang")).lexicon())
     assert given["шш"] == []
     assert given["dab"]
+
+
+def test_the_step_adds_the_words_of_a_text(golden: Path) -> None:
+    """What run.sh --new-words add does before anything else in a recipe."""
+    (golden / "text").write_text("utt1 bad dab be\nutt2 dab <noise> beb\nbade\n")
+    (golden / "mine.txt").write_text("beb = be bed\n")
+    step = Path(__file__).parent.parent / "steps" / "extend_lang.sh"
+    call = [step, "--lexicon", golden / "mine.txt", golden / "lang", golden / "text", golden / "lang_mdi"]
+    done = subprocess.run(call, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = read_lang(str(golden / "lang_mdi"))
+    assert set(found.words.ids) - set(read_lang(str(golden / "lang")).words.ids) == {"dab", "beb"}
+    assert found.lexicon()["beb"] == [("B", "EH", "B", "EH", "D")]
+    assert "1 words are left out: '<noise>: cannot be said" in done.stderr
+    assert (golden / "log" / "lang_mdi.log").exists()
 
 
 def test_what_is_wrong_is_said(golden: Path) -> None:

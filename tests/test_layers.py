@@ -17,7 +17,7 @@ ALLOWED = {
     "fst": {"lm", "kernels"},
     "adaptation": {"fst", "lm", "kernels"},  # a background may be a file of any form
     "speech": {"spoken", "fst", "lm", "kernels"},
-    "commands": {"speech", "spoken", "saving", "fst", "adaptation", "lm", "kernels", "cli"},
+    "commands": {"speech", "spoken", "saving", "from_files", "fst", "adaptation", "lm", "kernels", "cli"},
 }
 
 

@@ -181,7 +181,6 @@ def test_the_compiler_works_after_its_code_has_left_memory() -> None:
     assert idle
     assert not {f"{begin:x}-{end:x}" for begin, end in idle} & set(writable)
     memory.let_go_of_compiler()
-    memory.give_back()
     numba = importlib.import_module("numba")
     assert numba.njit(lambda x: x * x + 1)(3) == 10
     assert numba.njit(lambda x: x * x + 2)(3.0) == 11.0

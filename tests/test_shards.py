@@ -20,7 +20,7 @@ import mdi.lm.blocks
 from mdi import room
 from mdi.adaptation.adapter import Adapter
 from mdi.cli import main
-from mdi.cluster import Here
+from mdi.cluster import ThisProcess
 from mdi.errors import MdiError
 from mdi.lm.arpa import read_arpa, write_arpa
 from mdi.lm.blocks import stream_blocks
@@ -212,7 +212,7 @@ def test_training_in_shards_is_that_in_one_piece(seed, order, n, known, smoothin
             assert one == many
 
 
-class Stopping(Here):
+class Stopping(ThisProcess):
     """Fails at the first call of a function."""
 
     def __init__(self, function: str) -> None:
@@ -234,16 +234,16 @@ def test_a_job_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch: pyte
     read, read_text = [], mdi.lm.arpa._read_text
     monkeypatch.setattr(mdi.lm.arpa, "_read_text", lambda path: read.append(path) or read_text(path))
 
-    def attempt(name: str, runner: Here, shards: int | None) -> None:
+    def attempt(name: str, runner: ThisProcess, shards: int | None) -> None:
         with job_folder(str(tmp_path / name), {"same": "job"}) as place, at_work(Job(place, runner, n_shards=shards)):
             model = read_arpa(path, quiet=True)
             worst_sum(model)
             write_arpa(Adapter(model, text).adapt("1", sigma2=1.0, tolerance=1e-9), tmp_path / f"{name}.arpa")
 
-    attempt("through", Here(), 3)
+    attempt("through", ThisProcess(), 3)
     with pytest.raises(MdiError, match="stopped"):
         attempt("stopped", Stopping(where), 3)
-    attempt("stopped", Here(), None)
+    attempt("stopped", ThisProcess(), None)
     assert same_bytes(tmp_path / "through.arpa", tmp_path / "stopped.arpa")
     assert not (tmp_path / "stopped").exists()
     assert len(read) == 2
@@ -261,7 +261,7 @@ def test_training_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch) -
         mdi.lm.blocks, "stream_text", lambda *args: counted.append(args[0].name) or stream_text(*args)
     )  # fmt: skip
 
-    def attempt(runner: Here) -> None:
+    def attempt(runner: ThisProcess) -> None:
         runner.workers = 2  # type: ignore[misc]
         with job_folder(str(tmp_path / "job"), {"same": "job"}) as place:
             job = Job(place, runner, n_shards=3)
@@ -272,7 +272,7 @@ def test_training_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch) -
 
     with pytest.raises(MdiError, match="stopped"):
         attempt(Stopping(where))
-    attempt(Here())
+    attempt(ThisProcess())
     assert len(counted) == len(set(counted)) > 3
     assert same_bytes(tmp_path / "one.arpa", tmp_path / "many.arpa")
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mdi
+from mdi.cli import main
 from mdi.errors import MdiError
 from mdi.lm.text import Sentences
 from mdi.lm.vocabulary import vocabulary
@@ -57,7 +58,7 @@ def english() -> Speller:
         ("it is <b>well</b> [noise] <unk> 😀 ***", ["it is well [noise] <unk>"]),
         ("\ufeffput\u00a0the flow", ["put the flow"]),
         ("put  the\tflow xyz", ["put the flow xyz"]),
-        ("...", []),
+        ("... [...] [*]", []),
         ("the flow/service_on", ["the flow service on"]),
     ],
 )  # fmt: skip
@@ -225,6 +226,13 @@ def test_what_is_fine_is_the_file_itself(english, tmp_path):
     assert spoken_text(str(segmented), Speller(CHINESE)).text == str(segmented)
 
 
+def test_text_without_blanks_is_cut_whatever_signs_it_has():
+    made = spoken_text(Sentences("“今天天气很好”！\n我们去北京大学。\n".encode()), Speller(CHINESE))
+    assert isinstance(made.text, Sentences)
+    assert made.text.data.decode() == "今天 天气 很 好\n我们 去 北京大学\n"
+    assert spoken_text(made.text, Speller(CHINESE)).text is made.text
+
+
 def test_bytes_of_another_encoding_are_refused(english, tmp_path):
     path = tmp_path / "text"
     path.write_bytes("Ещё раз, put it on".encode("cp1251"))
@@ -244,6 +252,29 @@ def test_tokens_that_cannot_be_said_are_named(tmp_path):
     assert not any(sayable(word) for word in ("31°", "http://x.org"))
     assert "'31°' 1, 'http://x.org' 1" in made.report()[1]
     assert "--language" in made.report()[1]
+
+
+def test_verbs_take_prose(tmp_path, capsys):
+    """And text that is fine gives the same model, byte for byte."""
+    background, dev = tmp_path / "bg.arpa", tmp_path / "dev"
+    mdi.save(mdi.train(["put the flow on", "the flow is on", "is it on", "put it on"] * 3, order=2), background)
+    prose, fine = tmp_path / "prose", tmp_path / "fine"
+    prose.write_text("Put the FLOW on. It is on!\nIs it on?\n")
+    fine.write_text("put the flow on\nit is on\nis it on\n")
+    dev.write_text("Is the flow on?\n")
+    made = {}
+    for text in (prose, fine):
+        for how in ("auto", "none"):
+            out = tmp_path / f"{text.name}.{how}"
+            assert main(["adapt", "--normalise", how, str(background), str(text), str(out)]) == (
+                text == prose and how == "none"
+            )
+            made[out.name] = out.read_bytes() if out.exists() else b""
+    assert made["prose.auto"] == made["fine.auto"] == made["fine.none"]
+    assert "were changed" in capsys.readouterr().err
+    tuned = ["tune", "--normalise", "auto", "--max-settings", "2", str(background), str(prose), str(dev)]
+    assert main([*tuned, str(tmp_path / "tuned")]) == 0
+    assert f"{dev}: 2 of 4 words" in capsys.readouterr().err
 
 
 def test_from_python():

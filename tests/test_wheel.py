@@ -79,6 +79,7 @@ def test_every_verb_works_outside_the_clone(installed: tuple[Path, dict[str, str
     assert found.stdout.startswith(environment["PYTHONPATH"])
     assert (Path(environment["PYTHONPATH"]) / "mdi" / "py.typed").exists()
     background, text, dev = "bg.kn.arpa.gz", "in.txt.gz", "dev.txt"
+    assert "adapted.arpa.gz" in mdi("demo")
     mdi("vocab", text, "list.txt")
     mdi("train", "--vocab", "list.txt", text, "in.arpa.gz")
     mdi("adapt", "--min-counts", "5-3-2", background, text, "adapted.arpa.gz")

@@ -95,18 +95,18 @@ def cards(frame: pd.DataFrame, best: str) -> Iterator[dict]:
             same = abs(change) < 0.0005
             kind = "" if same else "better" if change < 0 else "worse"
             yield {"figure": "±0%" if same else f"{change:+.1%}", "text": text, "kind": kind}
-    heard = rows.loc[f"first.{best}"] if decodes_with_large(rows.index) and f"first.{best}" in rows.index else ours
-    if pd.notna(heard.wer):
-        first = ", first pass" * (heard is not ours)
-        yield {"figure": f"{heard.wer:.1f}%", "text": f"WER of {ours.test_set}{first}", "kind": ""}
+    shown = rows.loc[f"first.{best}"] if decodes_with_large(rows.index) and f"first.{best}" in rows.index else ours
+    if pd.notna(shown.wer):
+        first = ", first pass" * (shown is not ours)
+        yield {"figure": f"{shown.wer:.1f}%", "text": f"WER of {ours.test_set}{first}", "kind": ""}
     for baseline, name in WERS_AGAINST.items():
-        difference, p = heard[f"difference_{baseline}"], heard[f"p_{baseline}"]
+        difference, p = shown[f"difference_{baseline}"], shown[f"p_{baseline}"]
         if pd.notna(p):
             kind = "" if p >= SIGNIFICANT else "better" if difference < 0 else "worse"
             sure = "significant" if kind else "not significant"
-            text = f"WER of {ours.test_set} against {name} ({heard.wer - difference:.1f}%; {sure}, p = {p:.2g})"
+            text = f"WER of {ours.test_set} against {name} ({shown.wer - difference:.1f}%; {sure}, p = {p:.2g})"
             relative = (
-                f"{difference / (heard.wer - difference):+.1%}" if heard.wer > difference else f"{difference:+.1f}"
+                f"{difference / (shown.wer - difference):+.1%}" if shown.wer > difference else f"{difference:+.1f}"
             )
             yield {"figure": relative, "text": text, "kind": kind}
 

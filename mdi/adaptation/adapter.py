@@ -30,7 +30,6 @@ from mdi.lm.shards import Job, at_work, current
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
 from mdi.lm.trie import NONE, Array
-from mdi.memory import give_back
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -153,7 +152,6 @@ class Adapter:
         """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
         rounded to the precision of deltas, so that both ways to a model give the same one."""
         problem = self.pose(min_counts, sigma2 is not None, ground)
-        give_back()
         mu = None
         if isinstance(start, Adapted):
             mu = self._carried(start, problem)
@@ -239,7 +237,6 @@ class OneAdaptation(Adapter):
             raise MdiError("this adapter was made for one adaptation, which it has made; make a new one")
         adapted = super().adapt(*args, **options)
         adapted.problem.dual.forget_entries()
-        give_back()
         return replace(adapted, in_place=True)
 
 

@@ -16,7 +16,7 @@ ROUNDING = 1e-9
 
 IMPLIED = "implied by longer constraints (their targets use up its own)"
 NO_MASS_LEFT = "rarest words, given up so that words without a constraint keep some probability"
-IMPOSSIBLE = "impossible: no event of its own has a probability in the background"
+IMPOSSIBLE = "without effect: longer constraints cover it, or the background gives it probability 0 (harmless)"
 NO_TARGET = "without a target: the model that gives the targets has no probability for it"
 
 

@@ -21,7 +21,6 @@ from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive
 from mdi.lm.model import NgramModel, extend, extended, over_vocabulary
 from mdi.lm.trie import NONE, Array, Trie, closed, locate
 from mdi.lm.vocabulary import Vocabulary, join_vocabularies
-from mdi.memory import give_back
 
 # Marginals that rounding may have moved by more than this, as an L1 distance, are not certified.
 MAX_ROUNDING = 1e-6
@@ -120,7 +119,6 @@ class ExtendedBackground:
         self.chosen_rows = rows_in(self.ngrams, counts, chosen)
         self.known = locate(self.ngrams, background.trie)
         extend(background, self.ngrams)
-        give_back()
         mass = history.on(background.trie)
         self.rows = Constraints(rows_in(background.trie, counts, chosen))
         self.reached = selecting.reaches(self.rows, background.trie, mass)[0]
@@ -128,7 +126,6 @@ class ExtendedBackground:
 
     @cached_property
     def dual(self) -> Dual:
-        give_back()
         return Dual(self.model, self.mass, self.rows, self.threads, self.cuts)
 
     def dual_of(self, chosen: Constraints) -> Dual:

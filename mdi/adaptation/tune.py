@@ -308,6 +308,12 @@ class Tuned:
             table["lm_weight"], table["expected_errors"] = [c.lm_weight for c in choices], [c.expected for c in choices]
         return table
 
+    def references(self) -> dict[str, float]:
+        """Development perplexities to compare with, by name."""
+        names = [name.rsplit("/", 1)[-1] for name in self.in_domain] if len(self.in_domain) > 1 else ["in-domain"]
+        alone = {f"{name} alone": ppl for name, ppl in zip(names, self.in_domain.values(), strict=True)}
+        return alone | {"interpolation": self.interpolation, "background alone": self.background}
+
 
 def in_domain_models(
     counts: Counts, text: TextLike | None, order: int, development: Array, oov: str

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 
 from mdi.commands.inputs import read_history, read_in_domain, read_model, text_fields
 from mdi.commands.jobs import sharding
@@ -53,10 +54,10 @@ def _match(args: argparse.Namespace, started: float) -> int:
     small = read_model(small_path, args, closed=False)
     check_normalised(small_path, with_suffixes(small), args.renormalize)
     large = read_model(large_path, args)
-    counts = read_in_domain(args, texts, small.vocab, max(small.order, large.order))
+    counts = read_in_domain(args, list(map(Path, texts)), small.vocab, max(small.order, large.order))
     with watched(args) as report:
         adapted = match(
-            small, large, counts, history=read_history(args), threads=args.threads,
+            small, large, counts, new_words=args.new_words, history=read_history(args), threads=args.threads,
             settings=SolverSettings(args.tolerance, args.max_iters, report=report),
         )  # fmt: skip
     inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts}

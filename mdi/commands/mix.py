@@ -68,48 +68,16 @@ def run(args: argparse.Namespace) -> None:
     check_model_output(args.out, args, args.lms)
     weights = np.zeros(0) if texts else check_weights(_numbers(args.weights), len(names))
     with sharding(args, args.out, [*args.lms, *args.delta, *texts], args.memory):
-        _mix(args, _Mixed(args, names, started), weights)
+        _mix(args, names, weights, started)
 
 
-class _Mixed:
-    """What is said and written about a mixture."""
-
-    def __init__(self, args: argparse.Namespace, names: list[str], started: float) -> None:
-        self.args, self.names, self.started, self.texts = args, names, started, args.tune or []
-        self.fields: dict[str, Any] = {"command": "mix", "models": names}
-
-    def tune(self, models: Sequence[NgramModel], weights: Array) -> Array:
-        """The weights, from development text if there is any."""
-        if not self.texts:
-            return weights
-        self.ids, self.stats = _read_development(self.texts, models[0].vocab)
-        weights, tuning = _tune(models, self.ids)
-        self.fields["tuning"] = {"texts": self.texts, **tuning}
-        return weights
-
-    def score(self, model: NgramModel) -> None:
-        from mdi.lm.perplexity import perplexity_of
-
-        if self.texts:
-            result = perplexity_of(model, [self.ids], self.stats)
-            self.fields["development"] = result.as_dict()
-            logger.info(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
-
-    def about(self, weights: Array) -> dict[str, Any]:
-        """What the certificate says first."""
-        return {**self.fields, "weights": weights}
-
-    def report(self, weights: Array, counts: list[int]) -> None:
-
-        parts = ", ".join(f"{weight:.6f} {path}" for weight, path in zip(weights, self.names, strict=True))
-        logger.info(f"{self.args.out}: {' / '.join(f'{n:,}' for n in counts)} n-grams = {parts}")
-
-
-def _mix(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
+def _mix(args: argparse.Namespace, names: list[str], weights: Array, started: float) -> None:
+    """`weights`: none where development text is to choose them."""
     from mdi.adaptation.delta import apply_delta
     from mdi.lm.mix import mix_in_place, over_one_vocabulary
     from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import checked_sum, warn_unless_normalised
+    from mdi.lm.perplexity import perplexity_of
 
     models = []
     for path in args.lms:
@@ -118,15 +86,23 @@ def _mix(args: argparse.Namespace, mixed: _Mixed, weights: Array) -> None:
     if args.delta:
         first = with_suffixes(models[0])
         models += [apply_delta(first, delta, args.lms[0]) for delta in args.delta]
-    _describe(mixed.names, [model.order for model in models], [model.vocab for model in models])
+    _describe(names, [model.order for model in models], [model.vocab for model in models])
     models = over_one_vocabulary(models)
-    weights = mixed.tune(models, weights)
+    about: dict[str, Any] = {"command": "mix", "models": names}
+    if args.tune:
+        ids, stats = _read_development(args.tune, models[0].vocab)
+        weights, tuning = _tune(models, ids)
+        about["tuning"] = {"texts": args.tune, **tuning}
     model = mix_in_place(models, weights)
     del models
     checked_sum(model)
-    mixed.score(with_suffixes(model))
-    fields = save_model(model, args.out, args, args.lms, mixed.about(weights), mixed.started)
-    mixed.report(weights, fields["ngrams"])
+    if args.tune:
+        result = perplexity_of(with_suffixes(model), [ids], stats)
+        about["development"] = result.as_dict()
+        logger.info(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
+    fields = save_model(model, args.out, args, args.lms, {**about, "weights": weights}, started)
+    parts = ", ".join(f"{weight:.6f} {path}" for weight, path in zip(weights, names, strict=True))
+    logger.info(f"{args.out}: {' / '.join(f'{n:,}' for n in fields['ngrams'])} n-grams = {parts}")
 
 
 def _numbers(text: str) -> list[float]:

@@ -183,7 +183,4 @@ def _write_search(tuned: Tuned, out: str) -> None:
     if not charts.available():
         logger.info(f"no picture of the search, since matplotlib is not installed; to have it: {charts.HOW_TO_GET}")
         return
-    names = [name.rsplit("/", 1)[-1] for name in tuned.in_domain] if len(tuned.in_domain) > 1 else ["in-domain"]
-    references = {f"{name} alone": ppl for name, ppl in zip(names, tuned.in_domain.values(), strict=True)}
-    references |= {"interpolation": tuned.interpolation, "background alone": tuned.background}
-    charts.write_svg(charts.search_chart(table, references), f"{out}.search.svg")
+    charts.write_svg(charts.search_chart(table, tuned.references()), f"{out}.search.svg")

@@ -14,17 +14,12 @@ from mdi.errors import MdiError
 from mdi.files.locks import locked
 
 
-def remove_abandoned(prefix: str, parent: str | None = None) -> None:
-    """Removes the temporary folders of processes that are no longer there: see `scratch_folder`."""
-    for old in Path(parent or tempfile.gettempdir()).glob(f"{glob.escape(prefix)}????????.tmp"):
-        _remove_unlocked_folder(old)
-
-
 def scratch_folder(prefix: str, parent: str | None = None) -> tempfile.TemporaryDirectory:
     """A temporary folder, locked as long as this process is there: those of processes that were killed are not, and are
     removed here."""
     where = parent or tempfile.gettempdir()
-    remove_abandoned(prefix, where)
+    for old in Path(where).glob(f"{glob.escape(prefix)}????????.tmp"):
+        _remove_unlocked_folder(old)
     while True:
         # what cannot be removed now, the next run removes
         folder = tempfile.TemporaryDirectory(prefix=prefix, suffix=".tmp", dir=where, ignore_cleanup_errors=True)

@@ -10,8 +10,7 @@ import re
 import stat
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -237,29 +236,3 @@ def writing(path: str) -> Iterator[BinaryIO]:
                 yield cast(BinaryIO, stream)
         else:
             yield raw
-
-
-@contextlib.contextmanager
-def writing_blocks(path: str, threads: int) -> Iterator[Callable[..., None]]:
-    """Like `writing`, for blocks that threads make: put(make, ...) has make(...) called by one of them, which also
-    packs what comes back, maybe a buffer of its own, if the name ends in .gz (one gzip member a block). Blocks are
-    written in the order in which they were put."""
-    with replacing(path) as raw, ThreadPoolExecutor(threads) as pool:
-        jobs: deque = deque()
-
-        def work(make: Callable[..., bytes], *args: Any) -> bytes:
-            data = make(*args)
-            return igzip.compress(data, GZIP_LEVEL, mtime=0) if path.endswith(".gz") else bytes(data)
-
-        def put(make: Callable[..., bytes], *args: Any) -> None:
-            jobs.append(pool.submit(work, make, *args))
-            while len(jobs) > threads + 1:
-                raw.write(jobs.popleft().result())
-
-        try:
-            yield put
-            while jobs:
-                raw.write(jobs.popleft().result())
-        finally:
-            for job in jobs:
-                job.cancel()

@@ -139,6 +139,6 @@ def _silence(fst: Arcs) -> Silence | None:
     to_loop = range(int(fst.begin[2]), int(fst.begin[3]))
     if set(costs) != {1, 2} or len(arcs) != 2 or len(to_loop) != 1 or fst.dest[to_loop[0]] != 1:
         raise ValueError("it has no optional silence where it should be")
-    if abs(math.exp(-costs[1]) + math.exp(-costs[2]) - 1.0) > 1e-3:
+    if min(costs.values()) < 0.0 or not abs(math.exp(-costs[1]) + math.exp(-costs[2]) - 1.0) < 1e-3:
         raise ValueError(f"silence and none have the costs {costs[2]:.3g} and {costs[1]:.3g}")
     return Silence(int(fst.ilabel[to_loop[0]]), costs[2], costs[1])

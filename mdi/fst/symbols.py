@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdi.errors import MdiError, examples
-from mdi.files import read_bytes
+from mdi.errors import MdiError
+from mdi.files import read_bytes, writing
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, split_name
 from mdi.fst.openfst import Header, Symbols, is_fst, read_whole_header
 from mdi.lm.model import NgramModel, over_vocabulary
-from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, Vocabulary, read_word_file, vocabulary
+from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, Vocabulary, read_word_file, to_bytes, vocabulary
 
 EPSILON, DISAMBIGUATION = "<eps>", "#0"
 # That a word of a small table may have.
@@ -75,33 +75,6 @@ class SymbolTable:
         return table
 
 
-@dataclass(frozen=True)
-class Dropped:
-    """n-grams that are left out because a word is not in the table: how many of how many, the probability of the words
-    as 1-grams, and the words."""
-
-    dropped: int
-    total: int
-    mass_dropped: float
-    missing: list[str]
-
-
-def check_dropped(lost: Dropped, lm: str, symbols: SymbolTable, most: float) -> str:
-    """What to tell about the n-grams that were dropped; refuses a model that lost more than the share `most` of
-    them."""
-    share = lost.dropped / lost.total
-    text = (
-        f"{lost.dropped:,} of {lost.total:,} n-grams ({100 * share:.2f}%, {100 * lost.mass_dropped:.2f}% of the 1-gram"
-        f" mass) have a word outside {symbols.path}: {examples(lost.missing)}"
-    )
-    if share > most:
-        raise MdiError(
-            f"{lm}: {text}; at most {100 * most:g}% may be dropped. Is it the right words.txt, and in the same "
-            f"letter case? Otherwise raise --max-dropped"
-        )
-    return text
-
-
 class Labelled(NamedTuple):
     """A model whose words are sorted by their labels; those outside the table (-1) come last."""
 
@@ -131,8 +104,10 @@ def symbols_inside(header: Header, path: str) -> SymbolTable | None:
     return SymbolTable(path, header.symbols.keys, split_name(header.symbols.name)[0])
 
 
-def read_symbols(path: str) -> SymbolTable:
-    """Kaldi's words.txt, or the table inside an FST such as Vosk's Gr.fst."""
+def read_symbols(path: str | SymbolTable) -> SymbolTable:
+    """Kaldi's words.txt, or the table inside an FST such as Vosk's Gr.fst; a table that is ready is itself."""
+    if isinstance(path, SymbolTable):
+        return path
     if is_fst(path):
         table = symbols_inside(read_whole_header(read_bytes(path), path), path)
         if table is None:
@@ -148,6 +123,13 @@ def read_symbols(path: str) -> SymbolTable:
     if ids.get(EPSILON) != 0:
         raise MdiError(f"{path}: {EPSILON} is not 0; expected Kaldi's words.txt, which begins with '{EPSILON} 0'")
     return SymbolTable(path, ids)
+
+
+def write_symbols(symbols: SymbolTable, path: str) -> None:
+    """Kaldi's words.txt: a word and its number per line, by number."""
+    lines = sorted(symbols.ids.items(), key=lambda item: item[1])
+    with writing(path) as stream:
+        stream.write(b"".join(to_bytes(f"{word} {i}\n") for word, i in lines))
 
 
 def _check_numbers(ids: dict[str, int], path: str) -> None:

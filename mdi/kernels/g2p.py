@@ -9,13 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mdi.kernels.rescore import step
-from mdi.kernels.trie import bisect
+from mdi.kernels.trie import bisect, find_row
 from mdi.kernels.types import Array
 
 EMPTY = np.int64(-1)
 # Hypotheses of one position of a word: a power of two.
-ROOM = 4096
+ROOM = 2048
 
 
 class Pairs(NamedTuple):
@@ -214,6 +213,32 @@ def _add(a, b):
 
 
 @njit(cache=True, nogil=True)
+def _step(model, length, history, word):
+    """(cost of a word, length and history after it). The model has costs in place of p and bow."""
+    trie, cost = model.trie, 0.0
+    row = find_row(trie.begin[length + 1], trie.word[length + 1], history, word)
+    while row < 0 and length > 0:
+        cost += model.bow[length][history]
+        history = np.int64(trie.back[length][history])
+        length -= 1
+        row = find_row(trie.begin[length + 1], trie.word[length + 1], history, word)
+    if row < 0:
+        return np.inf, np.int64(0), np.int64(0)
+    length += 1
+    cost += model.p[length][row]
+    if length == model.order:
+        row = np.int64(trie.suffix[length][row])
+        length -= 1
+    history = np.int64(trie.as_hist[length][row])
+    # a history that nothing follows only backs off
+    while length > 0 and trie.begin[length + 1][history] == trie.begin[length + 1][history + 1]:
+        cost += model.bow[length][history]
+        history = np.int64(trie.back[length][history])
+        length -= 1
+    return cost, np.int64(length), history
+
+
+@njit(cache=True, nogil=True)
 def _best_first(score, most):
     order = np.argsort(-score)
     return order[:most]
@@ -256,7 +281,7 @@ def search(letters, units, model, beam, width, found):
     history are one: their probabilities are added."""
     n = letters.shape[0]
     agenda = _empty_agenda(n)
-    start = _hypothesis(agenda, 0, 1, np.int64(model.trie.as_hist[1][model.bos]), np.uint64(0))
+    start = _hypothesis(agenda, 0, np.int64(1), np.int64(model.trie.as_hist[1][model.bos]), np.uint64(0))
     agenda.score[0, start] = agenda.best[0, start] = agenda.top[0] = 0.0
     for i in range(n):
         for t in _best_first(agenda.score[i, : agenda.count[i]], beam):
@@ -270,7 +295,7 @@ def search(letters, units, model, beam, width, found):
                     continue
                 to = i + letters_used
                 for u in range(units.begin[group], units.begin[group + 1]):
-                    cost, length, history = step(model, agenda.length[i, t], agenda.history[i, t], units.word[u])
+                    cost, length, history = _step(model, agenda.length[i, t], agenda.history[i, t], units.word[u])
                     value = agenda.score[i, t] - cost
                     if value < agenda.top[to] - width:
                         continue
@@ -299,7 +324,7 @@ def _pronunciations(agenda, units, model, out):
     best = np.empty(count)
     found = 0
     for x in range(count):
-        cost, _, _ = step(model, agenda.length[n, x], agenda.history[n, x], model.eos)
+        cost, _, _ = _step(model, agenda.length[n, x], agenda.history[n, x], model.eos)
         y = 0
         while y < found and agenda.phones[n, whole[y]] != agenda.phones[n, x]:
             y += 1
@@ -329,9 +354,9 @@ def _pronunciations(agenda, units, model, out):
 def add_backward(found, count, word, model):
     """Adds to the scores the log probability of the units from right to left; word[u] is unit u in that model."""
     for i in range(count):
-        length, history = 1, np.int64(model.trie.as_hist[1][model.bos])
+        length, history = np.int64(1), np.int64(model.trie.as_hist[1][model.bos])
         for k in range(found.size[i] - 1, -1, -1):
-            cost, length, history = step(model, length, history, word[found.unit[i, k]])
+            cost, length, history = _step(model, length, history, word[found.unit[i, k]])
             found.score[i] -= cost
-        cost, length, history = step(model, length, history, model.eos)
+        cost, length, history = _step(model, length, history, model.eos)
         found.score[i] -= cost

@@ -102,7 +102,7 @@ def _shorten(model, j, h):
 
 
 @njit(cache=True, nogil=True)
-def step(model, j, h, w):
+def _step(model, j, h, w):
     """(cost of w after the history, length and history after it): the model's own score, Eq. 1 of the paper."""
     cost = 0.0
     row = _row(model, j, h, w)
@@ -290,7 +290,7 @@ def compose(lattice, word_of, model, cheapest, room, arc_room):
                     if not last:
                         cost, j, h = _back_off_everywhere(model, j, h, after.residual)
                 else:
-                    cost, j, h = step(model, j, h, w)
+                    cost, j, h = _step(model, j, h, w)
                 if s == 0:
                     cost += first_cost
                 if last:

@@ -44,7 +44,7 @@ from mdi.lm.trie import (
     with_histories,
 )
 from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, to_str
-from mdi.memory import give_back, let_go_of_compiler
+from mdi.memory import let_go_of_compiler
 from mdi.progress import Progress, get_logger
 from mdi.threads import THREADS
 
@@ -174,7 +174,6 @@ def _read_text(path: str) -> NgramModel:
                 )
             bow.append(scattered(row_bow, trie.as_hist[k]))
     file.expect_end()
-    give_back()
     return NgramModel(vocab, trie, p, bow)
 
 

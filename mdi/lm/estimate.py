@@ -232,15 +232,6 @@ def estimate(
     return estimate_from(statistics(counts, smoothing, min_counts), counts.vocab, smoothing, min_counts)
 
 
-def smoothing_of(
-    smoothing: str, discounts: list[Discount], least: Sequence[float], n_events: int, k: int
-) -> kernels.Smoothing:
-    """How the counts of order k become probabilities. `discounts`: of all orders, none for Witten-Bell."""
-    witten_bell = smoothing == "wb"
-    discount = np.zeros(4) if witten_bell else np.array([0.0, *discounts[k - 1].d])
-    return kernels.Smoothing(discount, least[k - 1], n_events, witten_bell, smoothing == "kn-interpolated")
-
-
 def _ngram_probs(stats: Statistics, k: int, smoothing: kernels.Smoothing, lower_p: Array) -> tuple[Array, Array]:
     """p and bow of order k, block by block. Those of the highest order take the place of its counts, which are most of
     all."""
@@ -264,7 +255,9 @@ def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_coun
     discounts = [] if smoothing == "wb" else [discount_of(n) for n in stats.counts_of_counts[1:]]
     n_events = trie.n_words - (vocab.bos >= 0)
     least = least_of(min_counts)
-    by_order = [smoothing_of(smoothing, discounts, least, n_events, k) for k in range(1, trie.order + 1)]
+    free = [np.array([0.0, *found.d]) for found in discounts] or [np.zeros(4)] * trie.order
+    how = n_events, smoothing == "wb", smoothing == "kn-interpolated"
+    by_order = [kernels.Smoothing(free[k], least[k], *how) for k in range(trie.order)]
     p1, left_over, sharing = kernels.unigram_probs(stats.count[1], stats.after[0], vocab.bos, by_order[0])
     p, bow = [NONE, p1], [np.ones(1)]
     for k in range(2, trie.order + 1):

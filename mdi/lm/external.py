@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from mdi.kernels import counts as kernels
 from mdi.kernels.trie import Branches, radix_sort
 from mdi.lm.trie import NONE, Array, Trie, add_order, ranked, unigram_trie, with_histories
 from mdi.progress import Progress
+
+if TYPE_CHECKING:
+    from mdi.lm.counts import CountStream
 
 # Tokens counted at once: the sort of few stays near the processor's cache.
 BLOCK = 1 << 20
@@ -223,26 +226,10 @@ class ExternalCounter:
         self.in_memory.clear()
 
 
-class Counted(Protocol):
-    """Counts of which the highest order comes in pieces: `MergedRuns`, or a `CountStream`."""
-
-    @property
-    def order(self) -> int: ...
-
-    @property
-    def trie(self) -> Trie: ...
-
-    @property
-    def count(self) -> list[Array]: ...
-
-    @property
-    def top(self) -> Callable[[], Iterator[Rows]]: ...
-
-
 NAMES = ("begin", "word", "count")
 
 
-def store(counts: Counted, prefix: str) -> SortedRun:
+def store(counts: MergedRuns | CountStream, prefix: str) -> SortedRun:
     """Writes counts to files whose names begin with `prefix`."""
     with open(f"{prefix}.1.count", "wb") as numbers:
         numbers.write(counts.count[1].astype(np.int32).data)

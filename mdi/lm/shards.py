@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from mdi import room
-from mdi.cluster import Here, Runner
+from mdi.cluster import Runner, ThisProcess
 from mdi.errors import MdiError
 from mdi.files import make_folder
 from mdi.lm.trie import Trie
@@ -44,7 +44,7 @@ class Job:
     demands and workers can share, unless told."""
 
     folder: str
-    runner: Runner = field(default_factory=Here)
+    runner: Runner = field(default_factory=ThisProcess)
     memory: int | None = None
     n_shards: int | None = None
 

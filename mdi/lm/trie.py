@@ -308,15 +308,6 @@ def with_order(trie: Trie, order: int) -> Trie:
     return trie
 
 
-def merge_order(trie: Trie, a: Trie, b: Trie, from_a: Array, from_b: Array) -> tuple[tuple[Array, Array], Array, Array]:
-    """The rows that come next in the union `trie` of a and b: ((begin, word), row in a or -1, row in b or -1)."""
-    j, k = trie.order, trie.order + 1
-    hist_a = kernels.map_histories(from_a, trie.as_hist[j], a.as_hist[j])
-    hist_b = kernels.map_histories(from_b, trie.as_hist[j], b.as_hist[j])
-    begin, word, rows_a, rows_b = kernels.merge_level(a.branches(k), hist_a, b.branches(k), hist_b)
-    return (begin, word), rows_a, rows_b
-
-
 def union(a: Trie, b: Trie) -> Union:
     """Merges order by order: what is in both is sorted the same way."""
     order = max(a.order, b.order)
@@ -324,10 +315,12 @@ def union(a: Trie, b: Trie) -> Union:
     words = np.arange(a.n_words, dtype=np.int32)
     trie = unigram_trie(a.n_words)
     from_a, from_b = [NONE, words], [NONE, words]
-    while trie.order < order:
+    for k in range(2, order + 1):
         trie = with_histories(trie)
-        level, rows_a, rows_b = merge_order(trie, a, b, from_a[-1], from_b[-1])
-        trie = add_order(trie, *level)
+        hist_a = kernels.map_histories(from_a[-1], trie.as_hist[k - 1], a.as_hist[k - 1])
+        hist_b = kernels.map_histories(from_b[-1], trie.as_hist[k - 1], b.as_hist[k - 1])
+        begin, word, rows_a, rows_b = kernels.merge_level(a.branches(k), hist_a, b.branches(k), hist_b)
+        trie = add_order(trie, begin, word)
         from_a.append(rows_a)
         from_b.append(rows_b)
     return Union(trie, from_a, from_b)

@@ -14,9 +14,10 @@ from mdi.speech.lexicon import Pronunciation
 
 LONGEST_AFFIX = 4
 # The least part of a word that is one by itself; before or after an apostrophe less will do.
-SHORTEST_STEM = 3
-# A rule is one if so many words follow it, and so much of those that could.
-LEAST_WORDS, LEAST_SHARE = 5, 0.8
+SHORTEST_STEM = 4
+# A rule is one if so many words follow it, and so much of those that could; of words with an apostrophe less will do.
+# Weaker rules are right less often than G2P, and so are beginnings without an apostrophe, such as un-.
+LEAST_WORDS, LEAST_SHARE, LEAST_APART = 5, 0.9, 0.7
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,10 @@ def _cuts(word: str) -> Iterator[tuple[str, str, bool]]:
     for size in range(1, min(LONGEST_AFFIX, len(word) - 1) + 1):
         for at, ending in ((len(word) - size, True), (size, False)):
             stem, affix = (word[:at], word[at:]) if ending else (word[at:], word[:at])
-            apart = affix[0 if ending else -1] in "'’" or stem[-1 if ending else 0] in "'’"
-            if len(stem) >= SHORTEST_STEM or (apart and len(stem.strip("'’"))):
+            if "'" in affix:
+                if stem.strip("'"):
+                    yield stem, affix, ending
+            elif ending and len(stem) >= SHORTEST_STEM:
                 yield stem, affix, ending
 
 
@@ -61,7 +64,8 @@ class Affixes:
         for key, ways in seen.items():
             ((best, count),) = ways.most_common(1)
             share = count / (ways.total() + 1)
-            if best is not None and count >= LEAST_WORDS and share >= LEAST_SHARE:
+            least = LEAST_APART if "'" in key[0] else LEAST_SHARE
+            if best is not None and count >= LEAST_WORDS and share >= least:
                 self.rules[key] = best, share
 
     def say(self, word: str) -> list[Said]:

@@ -24,6 +24,7 @@ from mdi.errors import MdiError, examples
 from mdi.files import read_lines, writing
 from mdi.kernels import g2p as kernels
 from mdi.kernels.g2p import Found, Pairs, Table, Units
+from mdi.kernels.model import ModelArrays
 from mdi.lm.model import NgramModel
 from mdi.lm.train import train
 from mdi.lm.trie import Array
@@ -119,6 +120,11 @@ class G2p:
         return self._model(True)
 
     @cached_property
+    def costs(self) -> tuple[ModelArrays, ModelArrays]:
+        """Of both models, in place of probabilities and weights: kernels only add."""
+        return _costs(self.forward), _costs(self.backward)
+
+    @cached_property
     def by_letters(self) -> Units:
         phone = {name: i for i, name in enumerate(self.phones)}
         n_letters = len(self.letters) + 1
@@ -148,7 +154,7 @@ class G2p:
 
     def pronounce(self, words: Sequence[str], n: int = 3) -> list[list[tuple[Pronunciation, float]]]:
         """The `n` best pronunciations of each word and their probabilities; none for a word that cannot be said."""
-        units, forward, backward = self.by_letters, self.forward.arrays(), self.backward.arrays()
+        units, (forward, backward) = self.by_letters, self.costs
         reverse = self.backward.vocab.ids([self.forward.vocab.words[i] for i in units.word.tolist()]).astype(np.int32)
         said: list[list[tuple[Pronunciation, float]]] = [[] for _ in words]
 
@@ -185,6 +191,13 @@ class G2p:
             names = np.array([str(i) for i in range(len(self.units))], object)[self.cut]
             for a, b in itertools.pairwise(self.begin.tolist()):
                 stream.write(f"{' '.join(names[a:b])}\n".encode())
+
+
+def _costs(model: NgramModel) -> ModelArrays:
+    arrays = model.arrays()
+    with np.errstate(divide="ignore"):
+        p, bow = (tuple(-np.log(part) for part in parts) for parts in (arrays.p, arrays.bow))
+    return arrays._replace(p=p, bow=bow)
 
 
 def _plain(letter: str) -> str:

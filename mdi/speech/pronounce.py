@@ -4,8 +4,8 @@
     known          the lexicon has it in another case
     numbers        read out, where there is somebody to read: 7th as seventh
     parts          words joined by - or _; known words with an ending or a beginning (mdi/speech/affixes.py); two known
-                   words in one, if G2P has the same idea
-    letters        U.S.A, FBI: where no word of the language has such letters in a row, or capitals are few
+                   words in one, if G2P says the same
+    letters        U.S.A, FBI, dvd: a few capitals, or no letter in it that nearly every word has one of
     g2p            by the lexicon's own spelling
 
 What cannot be said is left out, and the reason is told.
@@ -17,20 +17,26 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from mdi.errors import examples
 from mdi.speech.affixes import Affixes
-from mdi.speech.g2p import LONGEST_WORD, G2p
+from mdi.speech.g2p import LONGEST_WORD, NO_WORDS, G2p
 from mdi.speech.given import Given
 from mdi.speech.homophones import Homophones
 from mdi.speech.lexicon import MOST_JOINED, Lexicon, Pronunciation, joined, known_form
+from mdi.spoken import english
+from mdi.spoken.numbers import in_words, language_of
 
 # Up to so many pronunciations by G2P, of those that are at most this much less likely than the first.
 MOST, FACTOR = 3, 10.0
 # Capitals up to so many are read one by one (CIA), and what cannot be read as a word up to so many.
 SHORT_CAPITALS, LONGEST_LETTERS = 3, 6
-# Three letters in a row can be read if so many words of a hundred thousand have them.
+# Three letters in a row can be read if so many words of a hundred thousand have them; this is asked of capitals alone,
+# as names have odd letters too.
 READABLE = 3.0
+# Vowels are the letters, few of them, of which nearly every word has one.
+MOST_VOWELS, HAVE_VOWELS = 10, 0.99
 # Below it a pronunciation should be looked at.
 UNCERTAIN = 0.5
 
@@ -55,7 +61,8 @@ def pronounce(
     read_out: Callable[[str], Sequence[str]] | None = None,
 ) -> list[Pronounced]:
     """How each word is said, with the phones of the lexicon. `given`: what the user says of them, None or empty
-    pronunciations for what to leave out. `read_out`: numbers and such to words, [] where it cannot."""
+    pronunciations for what to leave out. `read_out`: numbers and such to words, [] where it cannot
+    (by the language that the lexicon has numbers of)."""
     return Speaker(lexicon, g2p, given or {}, read_out).say(list(words))
 
 
@@ -75,6 +82,7 @@ class Speaker:
         self.homophones = Homophones(self.lexicon)
         self.trigrams = Counter(t for word in self.lexicon for t in _trigrams(word.lower()))
         self.least = READABLE * len(self.lexicon) / 100_000
+        self.vowels = _vowels(self.lexicon)
         self.has_case = any(word[:1].islower() for word in self.lexicon)  # so capitals mean something
 
     def say(self, words: list[str]) -> list[Pronounced]:
@@ -98,12 +106,12 @@ class Speaker:
         """The word by other ways, or None where letters are all that is left."""
         if word in self.given:
             return self._as_given(word, self.given[word])
-        if problem := self._problem(word):
-            return Pronounced(word, (), problem, 0.0)
         if known := known_form(word, self.lexicon):
             return Pronounced(word, tuple(self.lexicon[known]), f"known: {known}", 1.0)
-        if re.search(r"\d", word):
+        if len(word) <= LONGEST_WORD and re.search(r"\d", word):
             return self._number(word)
+        if problem := self._problem(word):
+            return Pronounced(word, (), problem, 0.0)
         if made := self._parts(word):
             return made
         return self._letters(word)
@@ -118,6 +126,8 @@ class Speaker:
     def _problem(self, word: str) -> str:
         """Why a word cannot be said, if it cannot."""
         spelt = _sayable(word)
+        if word.startswith(NO_WORDS):
+            return f"cannot be said: '{word[0]}' begins no word"
         if not spelt:
             return "cannot be said: no letters in it"
         if len(spelt) > LONGEST_WORD:
@@ -128,7 +138,7 @@ class Speaker:
         return ""
 
     def _number(self, word: str) -> Pronounced:
-        said = list(self.read_out(word)) if self.read_out else []
+        said = list((self.read_out or self._read_out)(word))
         if not said or any(re.search(r"\d", part) for part in said):
             return Pronounced(word, (), "cannot be said: a number, which is not read out; write it in words", 0.0)
         parts = [self._without_g2p(part) for part in said]
@@ -136,6 +146,17 @@ class Speaker:
         if len(phones) < len(said):
             return Pronounced(word, (), f"cannot be said: '{' '.join(said)}' is not known", 0.0)
         return Pronounced(word, (sum(phones, ()),), f"number: {' '.join(said)}", 0.9)
+
+    @cached_property
+    def _language(self) -> str | None:
+        """That of the lexicon, by the numbers that it has."""
+        return language_of(dict.fromkeys(self.lexicon, 1.0), lambda word: known_form(word, self.lexicon) or word)
+
+    def _read_out(self, word: str) -> Sequence[str]:
+        """Numbers in the words of the language; 7th and its like in English alone."""
+        if self._language == "en":
+            return english.words(word)
+        return in_words(word, self._language) if self._language and word.isdecimal() else ()
 
     def _parts(self, word: str) -> Pronounced | None:
         pieces = _pieces(word)
@@ -157,7 +178,8 @@ class Speaker:
         dotted = re.fullmatch(r"(?:[^\W\d_]\.)+[^\W\d_]?\.?", word) is not None
         letters = [letter for letter in word if letter.isalpha()]
         capitals = self.has_case and all(letter.isupper() for letter in letters)
-        readable = self._readable("".join(letters).lower())
+        plain = "".join(letters).lower()
+        readable = self._has_vowels(plain) and (not capitals or self._readable(plain))
         is_read = readable and not (capitals and len(letters) <= SHORT_CAPITALS)
         if not dotted and (is_read or len(letters) > LONGEST_LETTERS):
             return None
@@ -177,13 +199,15 @@ class Speaker:
         """Whether words of the language have all its letters in such rows."""
         return all(self.trigrams[t] >= self.least for t in _trigrams(word))
 
+    def _has_vowels(self, word: str) -> bool:
+        return not self.vowels or not self.vowels.isdisjoint(word)
+
     def _by_g2p(self, word: str, guesses: list[tuple[Pronunciation, float]]) -> Pronounced:
         if not guesses:
             return Pronounced(word, (), "cannot be said: its letters are in no order that words have", 0.0)
-        for phones, _ in guesses:  # two known words in one
-            if parts := self._compound(_sayable(word).lower(), phones):
-                return Pronounced(word, (phones,), f"parts: {' '.join(parts)}", 0.9)
         likely = [said for said, p in guesses[:MOST] if p * FACTOR >= guesses[0][1]]
+        if parts := self._compound(_sayable(word).lower(), likely[0]):  # two known words in one
+            return Pronounced(word, tuple(likely), f"parts: {' '.join(parts)}", max(0.9, guesses[0][1]))
         return Pronounced(word, tuple(likely), "g2p", guesses[0][1])
 
     def _compound(self, word: str, phones: Pronunciation) -> tuple[str, str] | None:
@@ -213,6 +237,19 @@ def _chained(word: str, pieces: list[Pronounced]) -> Pronounced:
     first: Pronunciation = sum((piece.pronunciations[0] for piece in pieces), ())
     how = f"parts: {' '.join(piece.word for piece in pieces)}"
     return Pronounced(word, (first,), how, min(piece.certainty for piece in pieces))
+
+
+def _vowels(lexicon: Iterable[str]) -> set[str]:
+    """Letters of which nearly every word has one, each chosen for the most words that have none yet; none in a script
+    where it takes many."""
+    left = [set(word.lower()) for word in lexicon if word.isalpha() and len(word) > 1]
+    most, vowels = len(left), set[str]()
+    while len(left) > (1 - HAVE_VOWELS) * most:
+        if len(vowels) == MOST_VOWELS:
+            return set()
+        vowels.add(Counter(letter for word in left for letter in sorted(word)).most_common(1)[0][0])
+        left = [word for word in left if word.isdisjoint(vowels)]
+    return vowels
 
 
 def _trigrams(word: str) -> list[str]:

@@ -264,6 +264,7 @@ def comparison(folder: str, other: str, first: Errors, second: Errors, over: str
         f"Difference of the WERs: {second.rate - first.rate:+.2f}, p = {sign_flip_p(first, second):.4f} (paired "
         f"permutation test"
         f"{over}, two-sided)\nSet1 is {other}, Set2 is {folder}\n"
+        f"WERs as scored: Set1 {first.rate:.2f}, Set2 {second.rate:.2f}; above they are means of a bootstrap\n"
     )
 
 

@@ -44,7 +44,8 @@ def readers(folder: Path) -> dict[str, Reader]:
     """All of them, with seeds that are made here."""
     (folder / "text").write_text("".join(f"{s}\n" for s in SENTENCES))
     (folder / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(WORDS)))
-    return _models(folder) | _speech(folder) | _sound(folder) | _records(folder) | _recipe(folder) | _folders(folder)
+    found = _models(folder) | _speech(folder) | _sound(folder) | _records(folder) | _recipe(folder) | _folders(folder)
+    return found | _lexicons(folder) | _recogniser(folder)
 
 
 def _seed(path: Path) -> list[bytes]:
@@ -96,6 +97,9 @@ def _models(folder: Path) -> dict[str, Reader]:
     pywrapfst.convert(pywrapfst.Fst.read(str(folder / "G.fst")), "const").write(str(folder / "G.const.fst"))
     settings = ("--min-counts", "1", "--sigma2", "1")
     _run("adapt", *settings, "--delta", folder / "d.delta", "--constraints-out", folder / "tsv", lm, text)
+    (folder / "more").write_text(text.read_text() + "yak gnu\nyak\n")
+    _run("adapt", *settings, "--delta", folder / "n.delta", lm, folder / "more")  # with new words
+    deltas = [_unpacked_delta(part) for name in ("d.delta", "n.delta") for part in _seed(folder / name)]
     model = read_arpa(str(lm))
 
     def any_form(path: str) -> None:
@@ -121,12 +125,8 @@ def _models(folder: Path) -> dict[str, Reader]:
         "G.fst": Reader(any_form, _seed(folder / "G.fst") + _seed(folder / "x.mod") + _seed(folder / "G.const.fst")),
         "Gr.fst": Reader(any_form, _seed(folder / "Gr.fst")),
         "G.carpa": Reader(any_form, _seed(folder / "G.carpa")),
-        "delta": Reader(
-            lambda path: delta.read_delta(path).apply(model),
-            [_unpacked_delta(part) for part in _seed(folder / "d.delta")],
-            _packed_delta,
-        ),
-        "deltas": Reader(_listed, [_unpacked_delta(part) for part in _seed(folder / "d.delta")], _packed_delta),
+        "delta": Reader(lambda path: delta.read_delta(path).apply(model), deltas, _packed_delta),
+        "deltas": Reader(_listed, deltas, _packed_delta),
         "left": Reader(_left, _seed(folder / "left")),
         "constraints": Reader(read_lambda, _seed(folder / "tsv")),
     }
@@ -177,6 +177,26 @@ def _packed_delta(data: bytes) -> bytes:
 
 
 # ---- lattices, data folders, graphs
+
+
+def _lexicons(folder: Path) -> dict[str, Reader]:
+    """What says how words are said: lexicons, new_words.tsv, models of letters and phones, Kaldi's L.fst."""
+    from mdi.fst.lexicon_fst import Entry, Silence, lexicon_fst, read_entries
+    from mdi.fst.openfst import from_bytes, to_bytes
+    from mdi.speech.g2p import load_g2p, train_g2p
+    from mdi.speech.given import read_given
+    from mdi.speech.lexicon import Lexicon, read_lexicon
+
+    known = Lexicon({"bad": [("B", "AA", "D")], "bed": [("B", "EH", "D")], "dab": [("D", "AA", "B")]})
+    train_g2p(known).save(str(folder / "model.g2p"))
+    table = b"word\tcount\tpronunciations\tcertainty\thow\nbab\t3\tB AA B | = bad bed\t0.5\tg2p\nada\t1\t\t0\tno\n"
+    fst = to_bytes(lexicon_fst([Entry(1, (2, 3)), Entry(2, (2,), 0.5), Entry(1, (3,))], Silence(1, 0.693147, 0.693147)))
+    return {
+        "lexicon": Reader(read_lexicon, [b"bad B AA D\nbed B_B EH_I D_E\n", b"bad 1.0 B AA D\nbad 0.5 D\n"]),
+        "given": Reader(lambda path: read_given(path, known), [b"bab B AA B\ndabed = dab bed\n", table]),
+        "g2p": Reader(load_g2p, _seed(folder / "model.g2p")),
+        "L.fst": Reader(lambda path: read_entries(from_bytes(Path(path).read_bytes(), path), path), [fst]),
+    }
 
 
 def _speech(folder: Path) -> dict[str, Reader]:
@@ -299,6 +319,37 @@ def _sound(folder: Path) -> dict[str, Reader]:
     )
     found["sound-scp"] = Reader(_at(data / "wav.scp", table), _seed(data / "wav.scp"), hostile=lines)
     return found
+
+
+def _recogniser(folder: Path) -> dict[str, Reader]:
+    """A Vosk model's graph, transition model and phones, as far as they are read to add words."""
+    sys.path.append(str(ROOT / "tests"))
+    from toy_graph import Toy
+
+    from mdi.fst.lookahead import parse_lookahead, to_bytes
+    from mdi.speech.vosk.folder import VoskFolder
+    from mdi.speech.vosk.graft import add_words
+    from mdi.speech.vosk.recogniser_graph import read_graph
+
+    older = Toy(epsilons=True, pushed=True)
+    root = Toy().write(folder / "recogniser")
+    new = {"x": [("a", "b", "c")], "y": [("d",), ("a", "a", "d", "b")]}
+
+    def read() -> None:
+        graph = read_graph(VoskFolder(root))
+        graph.lexicon()
+        made = add_words(graph, new, max(graph.words) + 1)
+        parse_lookahead(to_bytes(made.fst), "what was made")  # whatever is taken for a graph, what comes out is one
+
+    def reader(name: str, *more: bytes) -> Reader:
+        place = root / name
+        return Reader(_at(place, read), [place.read_bytes(), *more])
+
+    return {
+        "HCLr.fst": reader("graph/HCLr.fst", older.graph()), "final.mdl": reader("am/final.mdl"),
+        "word_boundary.int": reader("graph/phones/word_boundary.int"), "phones.txt": reader("graph/phones.txt"),
+        "disambig_tid.int": reader("graph/disambig_tid.int"),
+    }  # fmt: skip
 
 
 def _folders(folder: Path) -> dict[str, Reader]:
@@ -499,6 +550,7 @@ def _recipe(folder: Path) -> dict[str, Reader]:
     from mdi.errors import MdiError
     from mdi.fst.formats import _unknown
     from mdi.fst.symbols import read_symbols
+    from mdi.spoken import Speller, spoken_text
 
     sets = folder / "sets"
     sets.mkdir()
@@ -523,6 +575,8 @@ def _recipe(folder: Path) -> dict[str, Reader]:
         for block in normalize_text._blocks([path]):
             normalize_text._normalize((block, "upper", True))
 
+    speller = Speller(["he", "paid", "it's", "café", "今天", "天气", "one", "thirty"], "en")
+    prose = ["“He” paid $3.50, it’s 31°.\nCAFÉ-he http://x.org 今天天气 [unk]\n".encode(), "café\n".encode("latin1")]
     conf = [b'# mine\nnj=2 order=3\nset_data="dev=a eval=b"\n', b"thresholds=2-2-2\ncmd+=x\n"]
     packed = [gzip.compress(data, mtime=0) for data in (*_seed(folder / "text"), *_seed(folder / "lm"))]
     found = {
@@ -533,6 +587,7 @@ def _recipe(folder: Path) -> dict[str, Reader]:
             [KALDI_FILES["segments"]],
         ),
         "normalize": Reader(normalized, [b"He paid $3.50 on 12/3/1999, didn't he?\nMr. Smith (aged 42) said: 1st!\n"]),
+        "spoken": Reader(lambda path: spoken_text(path, speller), [*prose, gzip.compress(prose[0], mtime=0)]),
         "corpus-text": Reader(lambda path: list(prepare_corpus.whole_lines(path)), _seed(folder / "text")),
         "corpus-words": Reader(prepare_corpus.words_of_model, _seed(folder / "lm")),
         "sets": Reader(_at(sets / "sets", valid), _seed(sets / "sets")),
