@@ -59,12 +59,10 @@ def _whole_scenes(scenes: Sequence[str], lines: dict[str, list[Line]], utterance
     return drawn
 
 
-def make_folds(
-    lines: Sequence[Line], for_training: Collection[str], n_folds: int, utterances: int, words: int, dev_share: float,
-    seed: int,
-) -> list[Fold]:  # fmt: skip
-    """`utterances` and `words`: at least so many in all tests together. `dev_share`: of a fold's drawn lines, as the
-    development set of the fold before."""
+def fold_scenes(
+    lines: Sequence[Line], for_training: Collection[str], n_folds: int, seed: int
+) -> tuple[list[list[str]], dict[str, list[Line]]]:
+    """(the scenes of each fold, by scene the lines that occur in no other fold, each once)"""
     by_scene = _by_scene(lines)
     order = sorted(set(by_scene) - set(for_training), key=lambda s: hashlib.sha256(f"{seed} {s}".encode()).digest())
     scenes: list[list[str]] = [[] for _ in range(n_folds)]
@@ -78,7 +76,7 @@ def make_folds(
     folds_with = defaultdict(set)
     for line in lines:
         folds_with[_text(line)].add(fold_of[line[0].scene])
-    fresh: dict[str, list[Line]] = {}  # by scene: lines of one fold alone, each once
+    fresh: dict[str, list[Line]] = {}
     met = set()
     for scene in order:
         for line in by_scene[scene]:
@@ -86,6 +84,16 @@ def make_folds(
             if len(folds_with[text]) == 1 and text not in met:
                 met.add(text)
                 fresh.setdefault(scene, []).append(line)
+    return scenes, fresh
+
+
+def make_folds(
+    lines: Sequence[Line], for_training: Collection[str], n_folds: int, utterances: int, words: int, dev_share: float,
+    seed: int,
+) -> list[Fold]:  # fmt: skip
+    """`utterances` and `words`: at least so many in all tests together. `dev_share`: of a fold's drawn lines, as the
+    development set of the fold before."""
+    scenes, fresh = fold_scenes(lines, for_training, n_folds, seed)
     drawn = [_whole_scenes(here, fresh, -(-utterances // n_folds), -(-words // n_folds)) for here in scenes]
     if sum(len(fresh[scene]) for here in drawn for scene in here) < utterances:
         raise MdiError(f"fewer than {utterances:,} utterances are fit for a test; ask for fewer")

@@ -94,6 +94,21 @@ def test_numbers_are_read_out_or_refused(speaker: Speaker) -> None:
 
 
 @pytest.mark.parametrize(
+    ("language", "numbers"), [("en", {"31": "thirty one", "7th": "seventh"}), ("fr", {"7": "sept"})]
+)
+def test_numbers_are_read_in_the_language_of_the_lexicon(speaker: Speaker, language: str, numbers: dict) -> None:
+    numerals = pytest.importorskip("mdi.spoken.numbers")
+    if not numerals.available():
+        pytest.skip("no num2words")
+    own = {word for n in range(100) for word in numerals.in_words(str(n), language)} | {"seventh"}
+    reading = Speaker(Lexicon({**LEXICON, **{word: [(f"P{word}",)] for word in own}}), speaker.g2p, {})
+    for number, said in numbers.items():
+        found = one(reading, number)
+        assert found.how == f"number: {said}"
+        assert found.pronunciations == (tuple(f"P{word}" for word in said.split()),)
+
+
+@pytest.mark.parametrize(
     ("word", "why"),
     [
         ("a" * 300, f"300 letters; words have at most {LONGEST_WORD}"),

@@ -226,6 +226,13 @@ def test_what_is_fine_is_the_file_itself(english, tmp_path):
     assert spoken_text(str(segmented), Speller(CHINESE)).text == str(segmented)
 
 
+def test_text_without_blanks_is_cut_whatever_signs_it_has():
+    made = spoken_text(Sentences("“今天天气很好”！\n我们去北京大学。\n".encode()), Speller(CHINESE))
+    assert isinstance(made.text, Sentences)
+    assert made.text.data.decode() == "今天 天气 很 好\n我们 去 北京大学\n"
+    assert spoken_text(made.text, Speller(CHINESE)).text is made.text
+
+
 def test_bytes_of_another_encoding_are_refused(english, tmp_path):
     path = tmp_path / "text"
     path.write_bytes("Ещё раз, put it on".encode("cp1251"))

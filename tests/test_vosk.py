@@ -80,7 +80,7 @@ def test_a_dynamic_graph_gets_another_model(dynamic, tmp_path, capsys):
     out = tmp_path / "out"
     made = files(out)
     assert files(dynamic) == before  # links, but the source is what it was
-    assert set(made) == {*before, CERTIFICATE, "unknown_words.txt"}
+    assert set(made) == {*before, CERTIFICATE, "new_words.tsv"}
     assert {name for name in before if made[name] != before[name]} == {"graph/Gr.fst"}
     assert (out / "am" / "final.mdl").samefile(dynamic / "am" / "final.mdl")
     # the same words with the same numbers; what was adapted is what mdi adapt makes
@@ -110,12 +110,18 @@ def test_development_text_tunes(dynamic, tmp_path, capsys):
 def test_unknown_words_are_listed_with_counts(dynamic, tmp_path, capsys):
     text = tmp_path / "text"
     known = gzip.decompress(Path(TEXT).read_bytes()).decode()
-    text.write_text(known + "almaxaquottl and floda\nfloda\n")
+    text.write_text(known + "almaxaquottl floda\nfloda\n")
     assert main(["vosk", "adapt", str(dynamic), str(text), str(tmp_path / "out")]) == 0
-    listed = (tmp_path / "out" / "unknown_words.txt").read_text()
-    assert "floda 2\n" in listed
-    assert "almaxaquottl 1\n" in listed
-    assert "pronunciations" in capsys.readouterr().err
+    rows = [row.split("\t") for row in (tmp_path / "out" / "new_words.tsv").read_text().splitlines()]
+    assert [row[:3] for row in rows[1:]] == [["floda", "2", ""], ["almaxaquottl", "1", ""]]
+    said = capsys.readouterr().err
+    assert "final.mdl: not in Kaldi's binary form" in said  # so the graph takes no words, which is no reason to stop
+    assert "New words are left out" in said
+    assert main(["vosk", "adapt", "--new-words", "2", str(dynamic), str(text), str(tmp_path / "asked")]) == 1
+    assert not (tmp_path / "asked").exists()
+    assert main(["vosk", "adapt", "--new-words", "none", str(dynamic), str(text), str(tmp_path / "none")]) == 0
+    assert files(tmp_path / "none")["graph/Gr.fst"] == files(tmp_path / "out")["graph/Gr.fst"]
+    capsys.readouterr()
     text.write_text("Floda AND Almaxaquottl\n")
     assert main(["vosk", "adapt", str(dynamic), str(text), str(tmp_path / "other")]) == 1
     assert "letter case" in capsys.readouterr().err
@@ -625,7 +631,7 @@ def test_it_goes_on_with_the_second_decoding(dynamic, tmp_path, capfd):
 def test_a_link_under_a_name_that_is_written_is_not_followed(dynamic, tmp_path):
     diary = tmp_path / "diary"
     diary.write_text("secret")
-    for name in ("unknown_words.txt", CERTIFICATE):
+    for name in ("new_words.tsv", CERTIFICATE):
         (dynamic / name).symlink_to(diary)
     large = str(DATA / "kaldi" / "bg.kn.arpa.gz")
     assert main(["vosk", "adapt", "--large", large, str(dynamic), TEXT, str(tmp_path / "out")]) == 0
@@ -641,9 +647,9 @@ def test_folders_share_no_file_that_is_written(dynamic, tmp_path):
     for source, word, out in ((dynamic, "floda", first), (first, "zilch", second)):
         text.write_text(f"{known}{word}\n")
         assert main(["vosk", "adapt", "--lattice-beam", "7", str(source), str(text), str(out)]) == 0
-    assert "floda" in (first / "unknown_words.txt").read_text()
-    assert "zilch" in (second / "unknown_words.txt").read_text()
-    assert "zilch" not in (first / "unknown_words.txt").read_text()
+    assert "floda" in (first / "new_words.tsv").read_text()
+    assert "zilch" in (second / "new_words.tsv").read_text()
+    assert "zilch" not in (first / "new_words.tsv").read_text()
     (second / "conf" / "model.conf").write_text("edited")
     assert (first / "conf" / "model.conf").read_text() == "--beam=10.0\n--lattice-beam=7\n"
     assert (dynamic / "conf" / "model.conf").read_text() == CONF
@@ -660,7 +666,7 @@ def test_only_what_libvosk_reads_is_taken_over(dynamic, tmp_path):
     assert main(["vosk", "adapt", str(dynamic), TEXT, str(tmp_path / "out")]) == 0
     assert set(files(tmp_path / "out")) == {
         "am/final.mdl", "conf/model.conf", "graph/Gr.fst", "graph/HCLr.fst", "graph/words.txt", CERTIFICATE,
-        "unknown_words.txt",
+        "new_words.tsv",
     }  # fmt: skip
     with changed(find_vosk_folder(str(dynamic)), 3.0) as made:
         assert {path.name for path in made.path.iterdir()} == {"am", "conf", "graph"}

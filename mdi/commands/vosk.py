@@ -1,7 +1,8 @@
-"""Vosk model folders: their language models adapted or replaced, and Kaldi data folders decoded with libvosk.
+"""Vosk model folders: language models adapted or replaced, words added, and Kaldi data folders decoded with libvosk.
 
 mdi vosk adapt [options] MODEL_DIR TEXT[.gz]... OUT_DIR     a folder for vosk.Model(), adapted to the text
 mdi vosk adapt --recordings DATA_DIR MODEL_DIR OUT_DIR      adapted to what it recognises itself
+mdi vosk add-words [options] MODEL_DIR LIST OUT_DIR         the same with more words, without any text
 mdi vosk replace-lm [options] MODEL_DIR LM OUT_DIR          the same with a model that is ready, in any form
 mdi vosk replace-lm --delta A.delta MODEL_DIR OUT_DIR       or with its own, as mdi adapt --delta has adapted it
 mdi vosk decode [options] MODEL_DIR DATA_DIR DIR            text, ctm and with --n-best also lattices of the data
@@ -10,6 +11,7 @@ mdi vosk decode [options] MODEL_DIR DATA_DIR DIR            text, ctm and with -
 # One module each, mdi/commands/vosk_ACTION.py.
 ACTIONS = {
     "adapt": "adapt the language models of a folder to text, or to recordings",
+    "add-words": "add words to a folder, without any text",
     "replace-lm": "put a language model that is ready into a folder",
     "decode": "decode a Kaldi data folder with libvosk",
 }

@@ -3,8 +3,12 @@
 A model with a dynamic graph (graph/Gr.fst) gets another Gr.fst, and what it has in rescore/ is adapted too. A static
 graph (HCLG.fst) cannot be changed: rescore/G.carpa is adapted, or made if --first-pass gives the model that the graph
 was made with. With --dev thresholds, prior and mixture weights are searched as by mdi tune; without it they are
---min-counts 1 --sigma2 1. OUT_DIR has a certificate, mdi.json, and the words of the text that the model cannot
-recognise, unknown_words.txt. Of MODEL_DIR it has what libvosk reads: large files as links, small ones as copies.
+--min-counts 1 --sigma2 1. OUT_DIR has a certificate, mdi.json. Of MODEL_DIR it has what libvosk reads: large files as
+links, small ones as copies.
+
+Words of the text that a model with a dynamic graph does not know are added to it, to its graph and its language models
+(--new-words). How they are said is worked out from the model's own lexicon and is in OUT_DIR/new_words.tsv: edit that,
+and give it back as --lexicon, where it is wrong.
 
 --recordings: no transcripts are needed. DATA_DIR is decoded, the model is adapted to expected counts of what was
 recognised (words with their confidences, or --n-best), beside TEXT if there is some, and DATA_DIR is decoded again.
@@ -32,10 +36,12 @@ from mdi.errors import MdiError, examples
 from mdi.progress import say, set_verbose
 
 if TYPE_CHECKING:
+    from mdi.adaptation.adapted import Adapted
     from mdi.lm.counts import Counts
     from mdi.lm.model import NgramModel
     from mdi.lm.text import Sentences
     from mdi.speech.vosk.folder import VoskFolder
+    from mdi.speech.vosk.new_words import NewWordsOfFolder
     from mdi.speech.vosk.results import Recognised
 
     Texts = list[Path | Sentences]
@@ -55,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sigma2", default="1", metavar="V[-V-V]", help="without --dev: variance of the prior, or none (1)")
     add_text_arguments(parser, "auto")
     folders.add_model_arguments(parser)
+    folders.add_new_word_arguments(parser, adds=True)
     folders.add_weight_arguments(parser)
     vosk_weight.add_argument(parser)
     add("--ppl", metavar="TEXT", action="append", default=[],
@@ -87,8 +94,11 @@ def run(args: argparse.Namespace) -> int:
     plan = folders.plan_of(source, args.large, args.first_pass)
     options = {
         name: getattr(args, name)
-        for name in ("min_counts", "sigma2", "max_settings", "count_weight", "n_best", "normalise", "language")
-    }
+        for name in (
+            "min_counts", "sigma2", "max_settings", "count_weight", "n_best", "normalise", "language", "new_words",
+            "lexicon",
+        )
+    }  # fmt: skip
     content = {"in_domain": texts, "development": args.dev, "recordings": args.recordings, "options": options}
     if not args.recordings:
         code = _adapt_folder(args, source, plan, texts, [], content, started)
@@ -134,7 +144,7 @@ def _adapt_folder(
     reported = args.ppl or ([args.dev or texts[0]] if texts else [])
     models: dict[str, NgramModel] = {}
     fields: dict[str, Any] = {}
-    unknown: list[tuple[str, int]] = []
+    new_words: NewWordsOfFolder | None = None
     said: dict[str, Path | Sentences] = {}
     converged = True
     for place, path in adapted_from.items():
@@ -143,9 +153,15 @@ def _adapt_folder(
         own = scaled_to_one(str(path), own)
         said = said or spoken_texts(args, [*texts, *reported, *filter(None, [args.dev])], own)
         sources = [said[text] for text in texts]
-        unknown = unknown or (_unknown_words(sources, own) if texts else [])
-        made, model_fields, good = _adapted(args, f"{args.out}/{place}", own, sources, said.get(args.dev), recognised)
+        if texts and new_words is None:
+            new_words = _new_words(args, source, sources)
+        added = list(new_words.added) if new_words else []
+        adapted, made, model_fields, good = _adapted(
+            args, f"{args.out}/{place}", own, sources, said.get(args.dev), recognised, added
+        )
         converged &= good
+        if adapted.new_words is not None:  # perplexities compare over one vocabulary
+            own = adapted.new_words.added_to(own)
         before = {text: perplexity(own, said[text]) for text in reported}
         after = {text: perplexity(made, said[text]) for text in reported}
         for text in reported:
@@ -162,10 +178,8 @@ def _adapt_folder(
         models[place], fields[place] = made, model_fields
     for place, other in unchanged.items():
         models[place] = models[str(other)] if str(other) in models else folders.read_for(str(other), source)
-    content |= {
-        "adapted": fields, "unknown_words": len(unknown), "unknown_tokens": sum(n for _, n in unknown),
-    }  # fmt: skip
-    folders.write_folder(args, "adapt", source, models, content, started, unknown)
+    content["adapted"] = fields
+    folders.write_folder(args, "adapt", source, models, content, started, new_words)
     return 0 if converged else 1
 
 
@@ -200,7 +214,9 @@ def _compare(args: argparse.Namespace) -> None:
     print(compare(str(after), [str(before)], data.text(), "strict"), end="")
 
 
-def _counts(args: argparse.Namespace, own: NgramModel, texts: Texts, recognised: list[Recognised]) -> Counts:
+def _counts(
+    args: argparse.Namespace, own: NgramModel, texts: Texts, recognised: list[Recognised], new_words: list[str]
+) -> Counts:
     """Of the texts, and expected ones of what was recognised."""
     from mdi.lm.counts import add_counts, count_text, scaled_counts
     from mdi.speech.expected_counts import graph_counts
@@ -211,29 +227,26 @@ def _counts(args: argparse.Namespace, own: NgramModel, texts: Texts, recognised:
     graphs = list(word_graphs(recognised, labels))
     if not graphs:
         raise MdiError(f"{args.recordings}: not a word was recognised; is there speech in it?")
-    expected = graph_counts(graphs, labels, own.vocab, own.order)
+    vocab = own.vocab.extended([word for word in new_words if word not in own])
+    expected = graph_counts(graphs, labels, vocab, own.order)
     say(f"recognised: {expected.stats.sentences:,} utterances, {expected.stats.words:,} words expected")
     own_counts = scaled_counts(expected, args.count_weight)
-    return add_counts(count_text(texts, own.vocab, own.order), own_counts) if texts else own_counts
+    return add_counts(count_text(texts, vocab, own.order), own_counts) if texts else own_counts
 
 
 def _adapted(
-    args: argparse.Namespace,
-    out: str,
-    own: NgramModel,
-    texts: Texts,
-    dev: Path | Sentences | None,
-    recognised: list[Recognised],
-) -> tuple[NgramModel, dict[str, Any], bool]:
-    """(the model, fields for the certificate, whether it converged)"""
+    args: argparse.Namespace, out: str, own: NgramModel, texts: Texts, dev: Path | Sentences | None,
+    recognised: list[Recognised], new_words: list[str],
+) -> tuple[Adapted, NgramModel, dict[str, Any], bool]:  # fmt: skip
+    """(the adaptation, the model, fields for the certificate, whether it converged)"""
     from mdi.adaptation.adapter import adapt
     from mdi.adaptation.tune import tune
     from mdi.saving import checked_fields, sum_fields
 
-    sources = _counts(args, own, texts, recognised) if recognised else texts
+    sources = _counts(args, own, texts, recognised, new_words) if recognised else texts
     if dev is not None:
         tuned = tune(
-            own, sources, dev, max_order=own.order, max_settings=args.max_settings, new_words="map",
+            own, sources, dev, max_order=own.order, max_settings=args.max_settings, new_words=new_words or "map",
             threads=args.threads,
         )  # fmt: skip
         fields = checked_fields(tuned.adapted, out)
@@ -246,34 +259,41 @@ def _adapted(
         parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
         say(f"chosen of {len(tuned.trials)} settings: {tuned.setting}; mixed: {parts}; plain interpolation would have "
             f"development perplexity {tuned.interpolation:.2f}, this one {tuned.development.ppl:.2f}")  # fmt: skip
-        return tuned.model, fields, report_result(tuned.adapted, out)
+        return tuned.adapted, tuned.model, fields, report_result(tuned.adapted, out)
     sigma2 = parse_variances(args.sigma2)
-    adapted = adapt(own, sources, args.min_counts, sigma2=sigma2, new_words="map", threads=args.threads)
+    adapted = adapt(own, sources, args.min_counts, sigma2=sigma2, new_words=new_words or "map", threads=args.threads)
     fields = checked_fields(adapted, out) | sum_fields(adapted.model, out, "ngram")
-    return adapted.model, fields, report_result(adapted, out)
+    return adapted, adapted.model, fields, report_result(adapted, out)
 
 
-def _unknown_words(texts: Texts, own: NgramModel) -> list[tuple[str, int]]:
-    """Words of the texts that the model lacks, with counts, the commonest first; and a line about them."""
+def _new_words(args: argparse.Namespace, source: VoskFolder, texts: Texts) -> NewWordsOfFolder:
+    """Words of the texts that the folder lacks, or of the list, with the graph that knows them."""
+    from mdi.lm.new_words import as_new_words, may_be_added
     from mdi.lm.word_counts import count_words
+    from mdi.speech.vosk.new_words import not_added
+    from mdi.spoken import sayable
 
-    counts = count_words(texts)
-    found = [(word, int(n)) for word, n in zip(counts.words, counts.count, strict=True) if own.vocab.id(word) < 0]
-    found.sort(key=lambda item: (-item[1], item[0]))
-    tokens = sum(n for _, n in found)
+    counts, known = count_words(texts), source.symbols().ids
+    unknown = {w: int(n) for w, n in zip(counts.words, counts.count, strict=True) if w not in known and may_be_added(w)}
+    unknown = dict(sorted(unknown.items(), key=lambda item: (-item[1], item[0])))
+    tokens = sum(unknown.values())
     if 2 * tokens > counts.total:
         raise MdiError(
             f"{tokens:,} of {counts.total:,} words of the text are unknown to the model, such as "
-            f"{examples([word for word, _ in found])}; expected most of them in it. Are text and model in the same "
+            f"{examples(list(unknown))}; expected most of them in it. Are text and model in the same "
             f"language and letter case, without punctuation, and are there no utterance names in the text?"
         )
-    if found:
-        listed = ", ".join(f"{word} {n}" for word, n in found[:20])
-        say(
-            f"{len(found):,} words of the text, {tokens:,} of {counts.total:,}, are unknown to the model, which cannot "
-            f"recognise them: {listed}{' ...' if len(found) > 20 else ''}. All are in unknown_words.txt. Where one can "
-            f"be spelt in words that it knows ('iron stein'), do so in the text; otherwise the graph must be made "
-            f"again with pronunciations for them (Vosk's documentation: adding words). The n-grams around them are "
-            f"left out"
-        )
-    return found
+    if unknown:
+        say(f"{len(unknown):,} words of the text, {tokens:,} of {counts.total:,}, are unknown to the model")
+    if args.new_words == "none":
+        return not_added(source, unknown, "not added: --new-words none")
+    choice = as_new_words(args.new_words)
+    if isinstance(choice, list):
+        wanted = {w: unknown.get(w, 0) for w in dict.fromkeys(choice) if w not in known and may_be_added(w)}
+        if there := [w for w in choice if w in known]:
+            say(f"{args.new_words}: {len(there):,} words are known already, such as {examples(there)}")
+    else:
+        least = choice if isinstance(choice, int) else 1
+        wanted = {w: n for w, n in unknown.items() if n >= least and (args.lexicon or sayable(w))}
+    required = args.new_words != "add" or args.lexicon is not None
+    return folders.learned(source, wanted, args.lexicon, required)

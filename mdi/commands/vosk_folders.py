@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdi.cli import boolean
-from mdi.errors import MdiError, OptionError, check_positive
+from mdi.errors import MdiError, OptionError, check_positive, examples
 from mdi.progress import say
 
 if TYPE_CHECKING:
     from mdi.fst.graph_weight import GraphWeight
     from mdi.lm.model import NgramModel
     from mdi.speech.vosk.folder import VoskFolder
+    from mdi.speech.vosk.new_words import NewWordsOfFolder
 
 Plan = tuple[dict[str, Path], dict[str, Path | str]]
 # Lattices of a smaller beam hold too few sequences for rescoring to choose from.
@@ -48,6 +49,81 @@ def weight_for(args: argparse.Namespace, source: VoskFolder) -> GraphWeight:
         raise MdiError(f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --lm-weight and "
                        f"--word-penalty are for folders with Gr.fst")  # fmt: skip
     return weight
+
+
+def add_new_word_arguments(parser: argparse.ArgumentParser, adds: bool = False) -> None:
+    """Of actions that add words to the graph; `adds`: those of a text."""
+    add = parser.add_argument_group("new words").add_argument
+    if adds:
+        add("--new-words", default="add", metavar="HOW",
+            help="words that the model does not know: add, none, a number (add those seen so often), or a file with "
+                 "the words to add (add)")  # fmt: skip
+    add("--lexicon", metavar="FILE",
+        help="how words are said: 'word phone phone ...', or 'word = known words that it sounds like', or an edited "
+             "new_words.tsv (the words' letters, by what the model's own lexicon says of spelling)")  # fmt: skip
+
+
+def learned(
+    source: VoskFolder, count: dict[str, int], lexicon: str | None, required: bool
+) -> NewWordsOfFolder:  # fmt: skip
+    """How the words are said, and the graph with them. A graph to which none can be added is an error only where they
+    are `required`."""
+    from mdi.speech.vosk.new_words import learn_words, not_added
+
+    if not count:
+        return not_added(source, {}, "")
+    try:
+        found = learn_words(source, count, lexicon)
+    except MdiError as error:
+        if required:
+            raise
+        say(f"{error}. New words are left out")
+        return not_added(source, count, "not added: the graph cannot take words")
+    listed = ", ".join(
+        f"{one.word} {count[one.word]} ({one.sounds_like[0] or ' '.join(one.pronunciations[0])}"
+        f"{'?' if one in found.uncertain else ''})"
+        for one in found.said[:20] if one.pronunciations
+    )  # fmt: skip
+    say(f"{len(found.added):,} new words, with their counts and what they sound like: {listed}"
+        f"{' ...' if len(found.added) > 20 else ''}")  # fmt: skip
+    if found.uncertain:
+        say(f"{len(found.uncertain):,} of them are uncertain (?), such as "
+            f"{examples([one.word for one in found.uncertain])}: correct them in new_words.tsv, and give it back with "
+            f"--lexicon")  # fmt: skip
+    if found.not_said:
+        say(f"{len(found.not_said):,} words are left out, such as "
+            f"{', '.join(f'{one.word} ({one.how})' for one in found.not_said[:3])}")  # fmt: skip
+    return found
+
+
+def lacking_words(source: VoskFolder, models: dict[str, NgramModel]) -> list[str]:
+    """Words of the models that the folder lacks."""
+    from mdi.lm.new_words import may_be_added
+
+    known = source.symbols().ids
+    words = dict.fromkeys(word for model in models.values() for word in model.vocab.words if word not in known)
+    return [word for word in words if may_be_added(word)]
+
+
+def refuse_new_words(source: VoskFolder, lacking: list[str]) -> None:
+    """Where they cannot be recognised: their n-grams would be missing in what decodes."""
+    if lacking:
+        raise MdiError(
+            f"{source.path}: lacks {len(lacking):,} words of the delta, such as {examples(lacking)}, which need a "
+            f"graph that knows them. Make a folder with one: mdi vosk replace-lm --delta A.delta MODEL_DIR OUT_DIR"
+        )
+
+
+def _with_new_words(models: dict[str, NgramModel], added: list[str]) -> dict[str, NgramModel]:
+    """All models with all of these words: where one lacks some, they are as likely as in one that has them."""
+    from mdi.lm.new_words import with_words
+
+    made = {}
+    for place, model in models.items():
+        lacking = [word for word in added if word not in model]
+        other = next((one for one in models.values() if all(word in one for word in lacking)), model)
+        made[place] = with_words(model, lacking, other.p[1][other.vocab.ids(lacking)]) if lacking else model
+    return made
 
 
 def add_delta_argument(parser: argparse.ArgumentParser) -> None:
@@ -168,12 +244,10 @@ def own_adapted(args: argparse.Namespace, source: VoskFolder, plan: Plan) -> dic
 
 def write_folder(
     args: argparse.Namespace, command: str, source: VoskFolder, models: dict[str, NgramModel], content: dict[str, Any],
-    started: float, unknown: list[tuple[str, int]] | None = None,
+    started: float, new_words: NewWordsOfFolder | None = None,
 ) -> None:  # fmt: skip
-    """The folder with these models in their places, and its certificate."""
+    """The folder with these models in their places, a graph with new words if there are some, and its certificate."""
     from mdi.certificate import write_certificate
-    from mdi.files import writing
-    from mdi.lm.vocabulary import to_bytes
     from mdi.speech.vosk.folder import exchange_lm, new_folder
 
     weight = weight_for(args, source)
@@ -181,14 +255,18 @@ def write_folder(
     beam = args.lattice_beam
     if beam is None and any(place.endswith("G.carpa") for place in models):
         beam = max(source.lattice_beam or 0.0, RESCORING_BEAM)
-    with new_folder(source, out, models, beam) as folder:
+    if new_words and new_words.added:
+        models = _with_new_words(models, list(new_words.added))
+    symbols = new_words.symbols if new_words else source.symbols()
+    graph = new_words.places(source) if new_words else []
+    with new_folder(source, out, [*models, *graph], beam) as folder:
         for place, model in models.items():
-            exchange_lm(source, folder.path / place, model, weight)
-        if unknown is not None:
-            with writing(str(folder.path / "unknown_words.txt")) as stream:
-                stream.write(to_bytes("".join(f"{word} {n}\n" for word, n in unknown)))
+            exchange_lm(symbols, folder.path / place, model, weight)
+        if new_words:
+            new_words.write(folder, source)
+            content["new_words"] = new_words.as_dict()
         content |= {
-            "command": f"vosk {command}", "model": args.model, "exchanged": sorted(models),
+            "command": f"vosk {command}", "model": args.model, "exchanged": sorted([*models, *graph]),
             "large": args.large, "first_pass": args.first_pass, "lattice_beam": beam,
             "lm_weight": weight.lm_weight, "word_penalty": weight.word_penalty,
         }  # fmt: skip
@@ -197,4 +275,5 @@ def write_folder(
         say(f"{out}: lattice beam {beam:g} instead of {source.lattice_beam or 'the default'}")
     if weight:
         say(f"{out}: {weight} are in the graph's costs, which are to decode with and no probabilities")
-    say(f"{out}: a Vosk model with another {', '.join(sorted(models))}; load it as any other: vosk.Model('{out}')")
+    exchanged = ", ".join(content["exchanged"])
+    say(f"{out}: a Vosk model with another {exchanged}; load it as any other: vosk.Model('{out}')")

@@ -2,6 +2,8 @@
 
 A model with a dynamic graph (graph/Gr.fst) gets LM as its Gr.fst, and in rescore/ where it rescores. With --delta,
 which takes files of mdi adapt --delta, LM is adapted first; without LM the model of the folder that the file is for.
+Words that the folder lacks are added to its graph where a delta brings them (see mdi vosk adapt), or with --new-words
+add; otherwise the n-grams of LM that have them are dropped.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("lm", metavar="LM", nargs="?", help="in any form; with --delta it may be left out")
     parser.add_argument("out", metavar="OUT_DIR", help="the new folder")
     folders.add_model_arguments(parser)
+    folders.add_new_word_arguments(parser)
+    parser.add_argument("--new-words", choices=("add", "none"),
+                        help="words that the folder lacks (add those of a delta, none of LM's)")  # fmt: skip
     folders.add_weight_arguments(parser)
     vosk_weight.add_argument(parser)
     folders.add_decoding_arguments(parser)
@@ -50,7 +55,16 @@ def run(args: argparse.Namespace) -> None:
         for place, path in unchanged.items():
             models[place] = models[str(path)] if str(path) in models else folders.read_for(str(path), source)
     lms = [] if args.lm is None else [args.lm]
-    folders.write_folder(args, "replace-lm", source, models, {"lm": lms, "deltas": args.delta}, started)
+    content = {"lm": lms, "deltas": args.delta}
+    lacking = folders.lacking_words(source, models)
+    new_words = None
+    if args.new_words == "add" or (args.new_words is None and args.delta):
+        new_words = folders.learned(source, dict.fromkeys(lacking, 0), args.lexicon, required=True) if lacking else None
+        for place, path in adapted.items() if lacking else ():  # a model that rescores must know them too
+            models.setdefault(place, source.read(path))
+    elif args.delta:
+        folders.refuse_new_words(source, lacking)
+    folders.write_folder(args, "replace-lm", source, models, content, started, new_words)
     if args.dev_recordings:
         vosk_weight.choose_weight(args)
 

@@ -110,9 +110,10 @@ def _write(folder: VoskFolder, out: Path, weight: GraphWeight, more: dict[str, A
 
     places = [path for path in (folder.first_pass, folder.first_pass_in_lattices, folder.rescoring) if path.exists()]
     models = {str(path.relative_to(folder.path)): folder.read(path) for path in places}
+    symbols = folder.symbols()
     with new_folder(folder, out, models, None) as made:
         for place, model in models.items():
-            exchange_lm(folder, made.path / place, model, weight)
+            exchange_lm(symbols, made.path / place, model, weight)
         known = read_json(folder.path / CERTIFICATE)
         known |= {"lm_weight": weight.lm_weight, "word_penalty": weight.word_penalty, **more}
         write_certificate(str(made.path / "mdi"), known, known.get("seconds", 0.0) + time.monotonic() - started)
@@ -127,8 +128,7 @@ def _give(
     with scratch_folder(f".{folder.path.name}.", str(folder.path.parent)) as scratch:
         made = Path(scratch) / "model"
         _write(folder, made, weight, more, started)
-        for beside in ("unknown_words.txt", "new_words.tsv"):
-            if (folder.path / beside).exists():
-                (made / beside).write_bytes((folder.path / beside).read_bytes())
+        if (words := folder.path / "new_words.tsv").exists():
+            (made / words.name).write_bytes(words.read_bytes())
         exchange_folder(str(made), str(folder.path))
     say(f"{args.out}: {weight}")

@@ -145,7 +145,7 @@ def _check(arcs: Arcs, final_label: int) -> None:
     same = np.diff(arcs.source) == 0
     if (np.diff(arcs.olabel.astype(np.int64))[same] < 0).any():
         raise ValueError("arcs out of order")
-    if np.isnan(arcs.weight).any() or np.isnan(arcs.final).any():
+    if not np.isfinite(arcs.weight).all() or np.isnan(arcs.final).any():
         raise ValueError("a weight that is no number")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-# What an arc that is passed over costs beside its error, so that of equal alignments the one with matches wins.
+# What a word that is passed over costs beside its error, so that of equal alignments the one with matches wins.
 DELTA = 1e-5
 
 
@@ -14,7 +14,7 @@ def _aligned(before, word, reference, out, back):
     """out[q]: the expected errors of all that leads through an arc, aligned with the first q words of the reference,
     from those before the arc; back[q] says which way: 1 word against word, 2 the arc's word against nothing, 3 nothing
     against the reference's word."""
-    skipped = (1.0 if word != 0 else 0.0) + DELTA
+    skipped = 1.0 + DELTA if word != 0 else 0.0
     out[0] = before[0] + skipped
     for q in range(1, out.shape[0]):
         r = reference[q - 1]

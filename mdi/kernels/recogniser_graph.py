@@ -9,12 +9,12 @@ TOO_LONG, TOO_MANY, TWO_WORDS, NO_WORD = -1, -2, -3, -4
 
 
 @njit(cache=True, nogil=True)
-def read_out(graph, start, ends, phone, most, out):
+def read_out(graph, start, ends, most, out):
     """All paths from a word boundary, `start`, to where a word ends that say a word: (how many, how many phones in
-    all), or (what is wrong, the state). `graph`: begin, ilabel, olabel, weight, dest. `phone`: by input label, 0 for
-    what is no phone, -1 for loops, which are left out. Fills `out`, where it has room: word, cost, end state, begin of
+    all), or (what is wrong, the state). `graph`: begin, phone, olabel, weight, dest; the phone is 0 for what is none
+    and -1 for loops, which are left out. Fills `out`, where it has room: word, cost, end state, begin of
     its phones and the phones."""
-    begin, ilabel, olabel, weight, dest = graph
+    begin, phone, olabel, weight, dest = graph
     words, costs, last, first, phones = out
     depth_of = np.int64(most)
     state, cursor = np.empty(depth_of, np.int64), np.empty(depth_of, np.int64)
@@ -29,7 +29,7 @@ def read_out(graph, start, ends, phone, most, out):
             continue
         a = cursor[depth]
         cursor[depth] += 1
-        p = phone[ilabel[a]]
+        p = phone[a]
         # #0 is between words; before the first phone only what has no label may be passed
         if p < 0 or (p == 0 and n_phones[depth] == 0 and (olabel[a] > 0 or dest[a] == s)):
             continue

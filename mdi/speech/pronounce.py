@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from mdi.errors import examples
 from mdi.speech.affixes import Affixes
@@ -24,6 +25,8 @@ from mdi.speech.g2p import LONGEST_WORD, NO_WORDS, G2p
 from mdi.speech.given import Given
 from mdi.speech.homophones import Homophones
 from mdi.speech.lexicon import MOST_JOINED, Lexicon, Pronunciation, joined, known_form
+from mdi.spoken import english
+from mdi.spoken.numbers import in_words, language_of
 
 # Up to so many pronunciations by G2P, of those that are at most this much less likely than the first.
 MOST, FACTOR = 3, 10.0
@@ -58,7 +61,8 @@ def pronounce(
     read_out: Callable[[str], Sequence[str]] | None = None,
 ) -> list[Pronounced]:
     """How each word is said, with the phones of the lexicon. `given`: what the user says of them, None or empty
-    pronunciations for what to leave out. `read_out`: numbers and such to words, [] where it cannot."""
+    pronunciations for what to leave out. `read_out`: numbers and such to words, [] where it cannot
+    (by the language that the lexicon has numbers of)."""
     return Speaker(lexicon, g2p, given or {}, read_out).say(list(words))
 
 
@@ -102,12 +106,12 @@ class Speaker:
         """The word by other ways, or None where letters are all that is left."""
         if word in self.given:
             return self._as_given(word, self.given[word])
-        if problem := self._problem(word):
-            return Pronounced(word, (), problem, 0.0)
         if known := known_form(word, self.lexicon):
             return Pronounced(word, tuple(self.lexicon[known]), f"known: {known}", 1.0)
-        if re.search(r"\d", word):
+        if len(word) <= LONGEST_WORD and re.search(r"\d", word):
             return self._number(word)
+        if problem := self._problem(word):
+            return Pronounced(word, (), problem, 0.0)
         if made := self._parts(word):
             return made
         return self._letters(word)
@@ -134,7 +138,7 @@ class Speaker:
         return ""
 
     def _number(self, word: str) -> Pronounced:
-        said = list(self.read_out(word)) if self.read_out else []
+        said = list((self.read_out or self._read_out)(word))
         if not said or any(re.search(r"\d", part) for part in said):
             return Pronounced(word, (), "cannot be said: a number, which is not read out; write it in words", 0.0)
         parts = [self._without_g2p(part) for part in said]
@@ -142,6 +146,17 @@ class Speaker:
         if len(phones) < len(said):
             return Pronounced(word, (), f"cannot be said: '{' '.join(said)}' is not known", 0.0)
         return Pronounced(word, (sum(phones, ()),), f"number: {' '.join(said)}", 0.9)
+
+    @cached_property
+    def _language(self) -> str | None:
+        """That of the lexicon, by the numbers that it has."""
+        return language_of(dict.fromkeys(self.lexicon, 1.0), lambda word: known_form(word, self.lexicon) or word)
+
+    def _read_out(self, word: str) -> Sequence[str]:
+        """Numbers in the words of the language; 7th and its like in English alone."""
+        if self._language == "en":
+            return english.words(word)
+        return in_words(word, self._language) if self._language and word.isdecimal() else ()
 
     def _parts(self, word: str) -> Pronounced | None:
         pieces = _pieces(word)

@@ -89,7 +89,7 @@ def spoken_text(source: str | Sentences, speller: Speller) -> Spoken:
     if any(_BYTES.search(word) for word in before) and not any(_BYTES.search(word) for word in speller.known):
         source, encoding = _from_latin(source, speller), "Windows-1252 (Latin-1)"
         before = _counted(source)
-    written = Counter({word: n for word, n in before.items() if unspaced(word)})
+    written = Counter({word: n for word, n in before.items() if any(map(unspaced, word))})
     if sum(n for word, n in written.items() if word in speller.known) >= _KNOWN_WHERE_CUT * written.total():
         speller = speller.uncut()
     changed = {}

@@ -45,7 +45,7 @@ def readers(folder: Path) -> dict[str, Reader]:
     (folder / "text").write_text("".join(f"{s}\n" for s in SENTENCES))
     (folder / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(WORDS)))
     found = _models(folder) | _speech(folder) | _sound(folder) | _records(folder) | _recipe(folder) | _folders(folder)
-    return found | _lexicons(folder)
+    return found | _lexicons(folder) | _recogniser(folder)
 
 
 def _seed(path: Path) -> list[bytes]:
@@ -322,6 +322,37 @@ def _sound(folder: Path) -> dict[str, Reader]:
     return found
 
 
+def _recogniser(folder: Path) -> dict[str, Reader]:
+    """A Vosk model's graph, transition model and phones, as far as they are read to add words."""
+    sys.path.append(str(ROOT / "tests"))
+    from toy_graph import Toy
+
+    from mdi.fst.lookahead import parse_lookahead, to_bytes
+    from mdi.speech.vosk.folder import VoskFolder
+    from mdi.speech.vosk.graft import add_words
+    from mdi.speech.vosk.recogniser_graph import read_graph
+
+    older = Toy(epsilons=True, pushed=True)
+    root = Toy().write(folder / "recogniser")
+    new = {"x": [("a", "b", "c")], "y": [("d",), ("a", "a", "d", "b")]}
+
+    def read() -> None:
+        graph = read_graph(VoskFolder(root))
+        graph.lexicon()
+        made = add_words(graph, new, max(graph.words) + 1)
+        parse_lookahead(to_bytes(made.fst), "what was made")  # whatever is taken for a graph, what comes out is one
+
+    def reader(name: str, *more: bytes) -> Reader:
+        place = root / name
+        return Reader(_at(place, read), [place.read_bytes(), *more])
+
+    return {
+        "HCLr.fst": reader("graph/HCLr.fst", older.graph()), "final.mdl": reader("am/final.mdl"),
+        "word_boundary.int": reader("graph/phones/word_boundary.int"), "phones.txt": reader("graph/phones.txt"),
+        "disambig_tid.int": reader("graph/disambig_tid.int"),
+    }  # fmt: skip
+
+
 def _folders(folder: Path) -> dict[str, Reader]:
     """A Vosk model's folder with links, pipes and folders in the place of its files. An input says what to put where:
     'link PLACE TARGET', 'pipe PLACE', 'folder PLACE', 'file PLACE CONTENT'."""
@@ -520,6 +551,7 @@ def _recipe(folder: Path) -> dict[str, Reader]:
     from mdi.errors import MdiError
     from mdi.fst.formats import _unknown
     from mdi.fst.symbols import read_symbols
+    from mdi.spoken import Speller, spoken_text
 
     sets = folder / "sets"
     sets.mkdir()
@@ -544,6 +576,8 @@ def _recipe(folder: Path) -> dict[str, Reader]:
         for block in normalize_text._blocks([path]):
             normalize_text._normalize((block, "upper", True))
 
+    speller = Speller(["he", "paid", "it's", "café", "今天", "天气", "one", "thirty"], "en")
+    prose = ["“He” paid $3.50, it’s 31°.\nCAFÉ-he http://x.org 今天天气 [unk]\n".encode(), "café\n".encode("latin1")]
     conf = [b'# mine\nnj=2 order=3\nset_data="dev=a eval=b"\n', b"thresholds=2-2-2\ncmd+=x\n"]
     packed = [gzip.compress(data, mtime=0) for data in (*_seed(folder / "text"), *_seed(folder / "lm"))]
     found = {
@@ -554,6 +588,7 @@ def _recipe(folder: Path) -> dict[str, Reader]:
             [KALDI_FILES["segments"]],
         ),
         "normalize": Reader(normalized, [b"He paid $3.50 on 12/3/1999, didn't he?\nMr. Smith (aged 42) said: 1st!\n"]),
+        "spoken": Reader(lambda path: spoken_text(path, speller), [*prose, gzip.compress(prose[0], mtime=0)]),
         "corpus-text": Reader(lambda path: list(prepare_corpus.whole_lines(path)), _seed(folder / "text")),
         "corpus-words": Reader(prepare_corpus.words_of_model, _seed(folder / "lm")),
         "sets": Reader(_at(sets / "sets", valid), _seed(sets / "sets")),

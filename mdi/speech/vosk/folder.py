@@ -44,7 +44,7 @@ _READ_BY_LIBVOSK = (
     "rescore/G.carpa", "rescore/G.fst", "rnnlm/word_feats.txt", "rnnlm/feat_embedding.final.mat",
     "rnnlm/special_symbol_opts.conf", "rnnlm/final.raw",
 )  # fmt: skip
-_GRAPH = ("HCLG.fst", "HCLr.fst", "Gr.fst", "disambig_tid.int", "words.txt")
+_GRAPH = ("HCLG.fst", "HCLr.fst", "Gr.fst", "disambig_tid.int", "words.txt", "phones.txt")  # the last is for us
 _CONF = ("mfcc.conf", "fbank.conf", "pitch.conf")
 NEWER = (
     *_READ_BY_LIBVOSK, "am/final.mdl", "am/global_cmvn.stats", "conf/model.conf", *(f"conf/{name}" for name in _CONF),
@@ -258,12 +258,14 @@ def _link_or_copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def exchange_lm(source: VoskFolder, path: Path, model: NgramModel, weight: GraphWeight = UNWEIGHTED) -> None:
+def exchange_lm(
+    symbols: SymbolTable, path: Path, model: NgramModel, weight: GraphWeight = UNWEIGHTED
+) -> None:  # fmt: skip
     """Writes a model to its place in a new folder, in the form that libvosk reads there. Words keep the numbers that
-    they have in the folder that it is made from."""
+    they have in the folder that it is made from: `symbols`, which may have more."""
     form = {"Gr.fst": "ngram", "G.fst": "fst", "G.carpa": "carpa"}[path.name]
     path.parent.mkdir(exist_ok=True)
-    write_lm(model, str(path), form, str(source.words), weight=weight)
+    write_lm(model, str(path), form, symbols, weight=weight)
 
 
 def _option(name: str) -> re.Pattern[str]:
@@ -298,5 +300,5 @@ def changed(
         made = VoskFolder(Path(scratch) / "model")
         _take_over(source, made, models or (), settings, lambda path, target: target.symlink_to(path))
         for place, model in (models or {}).items():
-            exchange_lm(source, made.path / place, model, source.weight)
+            exchange_lm(source.symbols(), made.path / place, model, source.weight)
         yield made

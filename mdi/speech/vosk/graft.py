@@ -287,9 +287,9 @@ def _old_tails(graph: RecogniserGraph, leave: float, end: float) -> tuple[list[t
     """Old states with a loop and one more arc, which says no word, on the way to a word's end, with the costs of new
     ones: (transition-id that leads to it, state that it leads to), and the state."""
     arcs, size = graph.fst.arcs, graph.fst.arcs.n_states
-    goes = graph.phone_of[arcs.ilabel] >= 0
+    goes = graph.phone >= 0
     only = np.bincount(arcs.source[goes], minlength=size) == 1
-    may = goes & only[arcs.source] & (arcs.olabel == 0) & (graph.phone_of[arcs.ilabel] > 0)
+    may = goes & only[arcs.source] & (arcs.olabel == 0) & (graph.phone > 0)
     may &= (graph.entered_by[arcs.source] > 0) & ~graph.ends[arcs.source]
     source, dest, weight = arcs.source[may], arcs.dest[may], arcs.weight[may, 0]
     closing = graph.ends[dest] & graph.allows_silence[dest]
@@ -347,7 +347,7 @@ class _Ends:
             finish += self.leave
         else:  # it has another loop: the same ways on from here
             on = np.arange(arcs.begin[model], arcs.begin[model + 1])
-            on = on[graph.phone_of[arcs.ilabel[on]] >= 0]
+            on = on[graph.phone[on] >= 0]
             parts.add(made, arcs.ilabel[on], arcs.olabel[on], arcs.weight[on, 0], arcs.dest[on])
             if graph.boundary[model]:
                 parts.final[int(made[0])] = float(arcs.final[model, 0])

@@ -66,19 +66,16 @@ class RecogniserGraph:
         return np.isfinite(self.fst.arcs.final[:, 0])
 
     @cached_property
-    def phone_of(self) -> Array:
-        """By input label: the phone that begins, 0 for none (epsilon, disambiguation), -1 for a loop."""
-        size = max(int(self.fst.arcs.ilabel.max(initial=0)), self.transitions.n) + 1
-        phone = np.zeros(size, np.int32)
-        phone[: self.transitions.n + 1] = np.where(self.transitions.is_loop, -1, self.transitions.phone)
-        return phone
+    def phone(self) -> Array:
+        """By arc: the phone that begins, 0 for none (epsilon, disambiguation), -1 for a loop."""
+        return _phones_of_arcs(self.fst, self.transitions)
 
     @cached_property
     def entered_by(self) -> Array:
         """By state: the transition-id that leads into it, 0 if none does."""
         arcs = self.fst.arcs
         tid = np.zeros(arcs.n_states, np.int32)
-        speaks = self.phone_of[arcs.ilabel] > 0
+        speaks = self.phone > 0
         tid[arcs.dest[speaks]] = arcs.ilabel[speaks]
         return tid
 
@@ -86,7 +83,7 @@ class RecogniserGraph:
     def _quiet(self) -> Array:
         """bool, by arc: it reads nothing that speaks and says no word (epsilons, disambiguation symbols)."""
         arcs = self.fst.arcs
-        return (self.phone_of[arcs.ilabel] == 0) & (arcs.olabel == 0) & (arcs.source != arcs.dest)
+        return (self.phone == 0) & (arcs.olabel == 0) & (arcs.source != arcs.dest)
 
     @cached_property
     def origin(self) -> int:
@@ -106,7 +103,7 @@ class RecogniserGraph:
         """bool, by state: boundaries, and states from which only these arcs, and some quiet ones, lead to such."""
         arcs = self.fst.arcs
         n, source = arcs.n_states, arcs.source
-        own = (source == arcs.dest) | (self.phone_of[arcs.ilabel] < 0)
+        own = (source == arcs.dest) | (self.phone < 0)
         some = np.zeros(n, bool)
         some[source[self._quiet]] = True
         good = self.boundary
@@ -122,11 +119,11 @@ class RecogniserGraph:
     def _silence(self) -> Array:
         """bool, by arc: it says no word, and its phone leads from the start or a boundary to a boundary without one."""
         arcs = self.fst.arcs
-        no_word = (self.phone_of[arcs.ilabel] > 0) & (arcs.olabel == 0)
+        no_word = (self.phone > 0) & (arcs.olabel == 0)
         between = self.boundary.copy()
         between[arcs.start] = True
         found = no_word & between[arcs.source] & self._only(np.zeros(arcs.n_arcs, bool))[arcs.dest]
-        return no_word & np.isin(self.phone_of[arcs.ilabel], self.phone_of[arcs.ilabel[found]])
+        return no_word & np.isin(self.phone, self.phone[found])
 
     @cached_property
     def ends(self) -> Array:
@@ -161,14 +158,14 @@ class RecogniserGraph:
     def said(self) -> SaidWords:
         """Every pronunciation in the graph, as it is read from the start."""
         arcs = self.fst.arcs
-        graph = (arcs.begin, arcs.ilabel, arcs.olabel, arcs.weight[:, 0], arcs.dest)
+        graph = (arcs.begin, self.phone, arcs.olabel, arcs.weight[:, 0], arcs.dest)
 
         def run(n: int, total: int) -> tuple[int, int, tuple[Array, ...]]:
             room = (
                 np.empty(n, np.int32), np.empty(n), np.empty(n, np.int64), np.empty(n + 1, np.int64),
                 np.empty(total, np.int32),
             )  # fmt: skip
-            found, size = kernels.read_out(graph, self.origin, self.ends, self.phone_of, _LONGEST_WORD, room)
+            found, size = kernels.read_out(graph, self.origin, self.ends, _LONGEST_WORD, room)
             return int(found), int(size), room
 
         n, total, _ = run(0, 0)
@@ -238,6 +235,12 @@ def read_graph(folder: VoskFolder) -> RecogniserGraph:
     return RecogniserGraph(path, fst, transitions, phones, folder.symbols().words, left, pair, loop_cost)
 
 
+def _phones_of_arcs(fst: LookaheadFst, transitions: TransitionModel) -> Array:
+    known = fst.arcs.ilabel <= transitions.n
+    tid = np.where(known, fst.arcs.ilabel, 0)
+    return np.where(transitions.is_loop[tid], -1, transitions.phone[tid]).astype(np.int32)
+
+
 def _check_topology(path: str, transitions: TransitionModel) -> None:
     emitting = transitions.emitting[transitions.emitting > 0]
     forward = ~transitions.is_loop[1:]
@@ -265,10 +268,9 @@ def _check_disambiguation(folder: VoskFolder, fst: LookaheadFst, transitions: Tr
 
 def _check_loops(path: str, fst: LookaheadFst, transitions: TransitionModel) -> float:
     """A state that is entered by a transition-id has its loop, and no other; what a loop costs."""
-    arcs, n = fst.arcs, transitions.n
-    source, known = arcs.source, arcs.ilabel <= n
-    loops = known & transitions.is_loop[np.where(known, arcs.ilabel, 0)]
-    speaks = known & (arcs.ilabel > 0) & ~loops
+    arcs = fst.arcs
+    source, phone = arcs.source, _phones_of_arcs(fst, transitions)
+    loops, speaks = phone < 0, phone > 0
     if (source[loops] != arcs.dest[loops]).any():
         raise _refused(path, "loops of phones are spread over several states", "each on one state")
     loop_at = np.zeros(arcs.n_states, np.int32)
@@ -286,10 +288,8 @@ def _check_loops(path: str, fst: LookaheadFst, transitions: TransitionModel) -> 
 def _left_phones(path: str, fst: LookaheadFst, transitions: TransitionModel) -> tuple[Array, Array]:
     """Pairs (state, left phone): of the phone that leads into it, or by way of epsilons and disambiguation symbols."""
     arcs = fst.arcs
-    speaks = (arcs.ilabel > 0) & (arcs.ilabel <= transitions.n)
-    loop = np.zeros(arcs.n_arcs, bool)
-    loop[speaks] = transitions.is_loop[arcs.ilabel[speaks]]
-    goes, passes = speaks & ~loop, ~speaks
+    spoken = _phones_of_arcs(fst, transitions)
+    goes, passes = spoken > 0, spoken == 0
     width = len(transitions.emitting)
     entered = arcs.dest[goes].astype(np.int64) * width + transitions.phone[arcs.ilabel[goes]]
     pairs = np.unique(np.append(entered, arcs.start * width))
@@ -310,8 +310,7 @@ def _left_phones(path: str, fst: LookaheadFst, transitions: TransitionModel) -> 
 def _pairs(path: str, fst: LookaheadFst, transitions: TransitionModel, left: tuple[Array, Array]) -> Array:
     arcs, width = fst.arcs, len(transitions.emitting)
     state, phone = left
-    speaks = (arcs.ilabel > 0) & (arcs.ilabel <= transitions.n)
-    speaks[speaks] = ~transitions.is_loop[arcs.ilabel[speaks]]
+    speaks = _phones_of_arcs(fst, transitions) > 0
     source, tid = arcs.source[speaks], arcs.ilabel[speaks]
     begin = np.searchsorted(state, source)
     size = np.searchsorted(state, source, side="right") - begin

@@ -26,6 +26,8 @@ from mdi.files import read_chunks
 from mdi.lm.trie import Array
 
 _NUMBER = np.dtype([("size", "u1"), ("value", "<i4")])
+# No language has more phones, with their positions, tones and accents.
+_MOST_PHONES = 5000
 # The head ends long before this; the acoustic model after it is not read.
 _HEAD = 1 << 24
 _LONGEST_TOKEN = 40
@@ -112,6 +114,8 @@ def _parse(head: _Head) -> TransitionModel:
     rows = head.numbers(columns * head.number()).reshape(-1, columns)
     head.token(kind.replace("<", "</"))
     head.token("<LogProbs>")
+    if len(topology_of) > _MOST_PHONES:
+        raise ValueError(f"{len(topology_of):,} phones announced")
     if not len(phones) or phones.min() < 1 or phones.max() >= len(topology_of):
         raise ValueError("phones that have no topology")
     if not np.isin(rows[:, 0], phones).all():

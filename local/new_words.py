@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""New words of a recogniser, by cross-validation over scenes of recorded dialogue: are they recognised?
+
+Every line with a word that the Vosk model does not know is recognised once, and as many lines without one, by a model
+that is adapted to the lines of other scenes: with `mdi vosk adapt` as it is (new), and with --new-words none (old). No
+test line is in that text.
+
+DIR/fold.K/{train.txt.gz,speech}     the text, and a data folder of the test lines
+DIR/fold.K/{old,new}, .../decoded    the models, and what they recognise
+DIR/result.tsv                       errors by utterance; the summary is printed
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import game_dialogue
+import vosk_model
+from folds import fold_scenes
+from prepare_corpus import write_lines
+from recorded_speech import Line, recognisable, write_data_folder
+
+from mdi.errors import exit_code
+from mdi.fst.symbols import read_symbols
+from mdi.progress import say
+from mdi.speech.data import read_text
+from mdi.speech.vosk.folder import VoskFolder
+from mdi.speech.wer import compute_wer, confidence, sign_flip_p
+
+MODELS = {"old": ["--new-words", "none"], "new": []}
+
+
+@dataclass(frozen=True)
+class Fold:
+    train: list[Line]
+    test: list[Line]
+
+
+def make_folds(lines: list[Line], for_training: list[str], known: set[str], n_folds: int, seed: int) -> list[Fold]:
+    scenes, fresh = fold_scenes(lines, for_training, n_folds, seed)
+    folds = []
+    for here in scenes:
+        mine = [line for scene in here for line in fresh.get(scene, [])]
+        new = [line for line in mine if any(word not in known for word in line[1])]
+        others = [line for line in mine if all(word in known for word in line[1])]
+        others.sort(key=lambda line: hashlib.sha256(f"{seed} {line[0].name}".encode()).digest())
+        train = [line for line in lines if line[0].scene not in here]
+        folds.append(Fold(train, new + others[: len(new)]))
+    return folds
+
+
+def run(folder: Path, fold: Fold, model: str, options: list[str]) -> None:
+    """What is up to date is not made again."""
+    if not (folder / "speech" / "text").exists():
+        write_lines(folder / "train.txt.gz", [" ".join(words) for _, words in fold.train])
+        write_data_folder(folder / "speech", fold.test)
+    for name, more in MODELS.items():
+        made = folder / name
+        if not (made / "mdi.json").exists():
+            _mdi("vosk", "adapt", *more, *options, model, folder / "train.txt.gz", made)
+        if not (folder / f"{name}.decoded" / "text").exists():
+            _mdi("vosk", "decode", made, folder / "speech", folder / f"{name}.decoded")
+
+
+def _mdi(*arguments: object) -> None:
+    subprocess.run([sys.executable, "-m", "mdi", *map(str, arguments)], check=True)  # noqa: S603 - ours, no shell
+
+
+def summary(folder: Path, n_folds: int, known: set[str]) -> None:
+    references: dict[str, list[str]] = {}
+    heard: dict[str, dict[str, list[str]]] = {name: {} for name in MODELS}
+    in_text: dict[str, set[str]] = {}  # by utterance: words that its model was given
+    for k in range(1, n_folds + 1):
+        here = folder / f"fold.{k}"
+        texts = read_text(here / "speech" / "text")
+        references |= texts
+        given = {row.split("\t")[0] for row in (here / "new" / "new_words.tsv").read_text().splitlines()[1:]}
+        in_text |= dict.fromkeys(texts, given)
+        for name in MODELS:
+            heard[name] |= read_text(here / f"{name}.decoded" / "text")
+    has_new = {u: any(word not in known for word in words) for u, words in references.items()}
+    with write_rows(folder / "result.tsv") as rows:
+        for name, found in heard.items():
+            for u, words in references.items():
+                rows.append("\t".join((name, u, " ".join(words), " ".join(found.get(u, [])))))
+    print(f"{sum(has_new.values()):,} utterances with new words, {len(has_new) - sum(has_new.values()):,} without")
+    print("| | new words right, of those in the text | of all | false among its new words | WER with | without |")
+    print("|---|---|---|---|---|---|")
+    errors = {}
+    for name, found in heard.items():
+        right = may = total = output = 0
+        for u, words in references.items():
+            said = Counter(word for word in words if word not in known)
+            got = Counter(word for word in found.get(u, []) if word not in known)
+            total += sum(said.values())
+            may += sum(n for word, n in said.items() if word in in_text[u])
+            right += sum((said & got).values())
+            output += sum(got.values())
+        rates = []
+        for wanted in (True, False):
+            part = {u: w for u, w in references.items() if has_new[u] is wanted}
+            errors[name, wanted] = compute_wer(part, {u: found.get(u, []) for u in part})
+            low_high = confidence(errors[name, wanted])[0]
+            rates.append(f"{errors[name, wanted].rate:.2f} ({low_high.low:.1f}-{low_high.high:.1f})")
+        print(f"| {name} | {right} of {may} ({100 * right / max(1, may):.1f}%) | {100 * right / max(1, total):.1f}% of "
+              f"{total} | {output - right} of {output} ({100 * (output - right) / max(1, output):.1f}%) | "
+              f"{' | '.join(rates)} |")  # fmt: skip
+    for wanted in (True, False):
+        p = sign_flip_p(errors["new", wanted], errors["old", wanted])
+        print(f"{'with' if wanted else 'without'} new words: p = {p:.4f}")
+
+
+class write_rows:
+    """Lines that are written when all are there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.rows = path, list[str]()
+
+    def __enter__(self) -> list[str]:
+        return self.rows
+
+    def __exit__(self, *error: object) -> None:
+        write_lines(self.path, self.rows)
+
+
+def study(args: argparse.Namespace) -> None:
+    folder, downloads = Path(args.out), Path(args.downloads)
+    model = vosk_model.find_model(args.vosk_model, downloads)
+    known = set(read_symbols(str(VoskFolder(Path(model)).words)).ids)
+    recordings = game_dialogue.recordings(args.game, downloads)
+    lines = recognisable(recordings.utterances, known)
+    folds = make_folds(lines, list(recordings.for_training), known, args.folds, args.seed)
+    say(f"{sum(len(fold.test) for fold in folds):,} lines to recognise in {args.folds} folds")
+    for k, fold in enumerate(folds, 1):
+        (folder / f"fold.{k}").mkdir(parents=True, exist_ok=True)
+        run(folder / f"fold.{k}", fold, str(model), args.options.split())
+    summary(folder, args.folds, known)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("out", metavar="DIR")
+    add("--vosk-model", metavar="DIR", help="folder of a Vosk model (downloaded)")
+    add("--game", metavar="FILE", help="queen.1c, or Debian's package of it (downloaded with apt-get)")
+    add("--downloads", default="data/downloads", metavar="DIR", help="what was downloaded, kept (data/downloads)")
+    add("--folds", type=int, default=5, metavar="N", help="(5)")
+    add("--options", default="", metavar="TEXT", help="more options for both models' mdi vosk adapt")
+    add("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
+    args = parser.parse_args(argv)
+    return exit_code("local/new_words.py", lambda: study(args))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""Adds words to a Vosk model, without any text of the domain: to its graph and its language models.
+
+LIST has a word on each line. How they are said is worked out from the model's own lexicon, or given with --lexicon;
+OUT_DIR/new_words.tsv says how, and can be edited and given back as --lexicon. With text in which the words occur, use
+mdi vosk adapt: it knows how likely they are, and after which words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from mdi.commands import vosk_folders as folders
+from mdi.errors import MdiError, OptionError, examples
+from mdi.progress import say, set_verbose
+
+# What a word gets without text that says how likely it is; all together at most MOST.
+PROBABILITY, MOST = 1e-4, 0.1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL_DIR", help="folder of a Vosk model with a dynamic graph (HCLr.fst)")
+    add("list", metavar="LIST", help="the words, one on each line, or an edited new_words.tsv")
+    add("out", metavar="OUT_DIR", help="the new folder")
+    add("--probability", type=float, default=PROBABILITY, metavar="P",
+        help=f"of each word, wherever it comes; together they get at most {MOST:g} ({PROBABILITY:g})")  # fmt: skip
+    folders.add_model_arguments(parser)
+    folders.add_new_word_arguments(parser)
+    folders.add_weight_arguments(parser)
+    folders.add_beam_argument(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    from mdi.lm.new_words import may_be_added, with_words
+    from mdi.lm.normalise import scaled_to_one
+    from mdi.speech.vosk.folder import check_new_folder, find_vosk_folder
+
+    started = time.monotonic()
+    set_verbose(False)
+    folders.check_options(args)
+    if not 0.0 < args.probability < 1.0:
+        raise OptionError("probability", args.probability, "a probability, between 0 and 1")
+    source = find_vosk_folder(args.model)
+    folders.weight_for(args, source)
+    check_new_folder(Path(args.out), source)
+    adapted, unchanged = folders.plan_of(source, args.large, args.first_pass)
+    words, args.lexicon = _words(args)
+    known = source.symbols().ids
+    if there := [word for word in words if word in known]:
+        say(f"{args.list}: {len(there):,} of {len(words):,} words are known already, such as {examples(there)}")
+    wanted = {word: 0 for word in words if word not in known and may_be_added(word)}
+    new_words = folders.learned(source, wanted, args.lexicon, required=True)
+    added = list(new_words.added)
+    if wanted and not added:
+        raise MdiError(f"{args.list}: none of its words can be said; expected some that can. Say how: --lexicon")
+    p = min(args.probability, MOST / max(1, len(added)))
+    models = {}
+    for place, path in adapted.items():
+        own = source.read(path) if source.path in path.parents else folders.read_for(str(path), source)
+        own = scaled_to_one(str(path), own)
+        lacking = [word for word in added if word not in own]
+        models[place] = with_words(own, lacking, [p] * len(lacking)) if lacking else own
+    for place, other in unchanged.items():
+        models[place] = models[str(other)] if str(other) in models else folders.read_for(str(other), source)
+    content = {"list": args.list, "lexicon": args.lexicon, "probability": p}
+    if not added:  # nothing is changed, and so nothing is written anew
+        models = {}
+    folders.write_folder(args, "add-words", source, models, content, started, new_words)
+
+
+def _words(args: argparse.Namespace) -> tuple[list[str], str | None]:
+    """(the words, the file that says how they are said): new_words.tsv is both."""
+    from mdi.lm.vocabulary import read_words
+    from mdi.speech.given import COLUMNS
+    from mdi.speech.lexicon import text_lines
+
+    lines = [text for _, text in text_lines(args.list)]
+    if lines and tuple(lines[0].split("\t")[:2]) == COLUMNS[:2]:
+        return [line.split("\t")[0] for line in lines[1:]], args.lexicon or args.list
+    return read_words(args.list), args.lexicon

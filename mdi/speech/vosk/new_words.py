@@ -1,0 +1,101 @@
+"""New words for a Vosk folder: how they are said, the graph that knows them, and the larger table of words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mdi.errors import MdiError
+from mdi.files import writing
+from mdi.fst.lookahead import write_lookahead
+from mdi.fst.symbols import SymbolTable
+from mdi.lm.vocabulary import to_bytes
+from mdi.speech.g2p import train_g2p
+from mdi.speech.given import read_given, write_new_words
+from mdi.speech.lexicon import Lexicon
+from mdi.speech.pronounce import UNCERTAIN, Pronounced, pronounce
+from mdi.speech.vosk.folder import VoskFolder
+from mdi.speech.vosk.graft import Grafted, add_words, by_sound
+from mdi.speech.vosk.recogniser_graph import RecogniserGraph, read_graph
+
+
+@dataclass(frozen=True)
+class NewWordsOfFolder:
+    """`said`: all words that were asked for; those without pronunciations cannot be added. `count`: in the text."""
+
+    said: list[Pronounced]
+    count: Mapping[str, int]
+    symbols: SymbolTable
+    grafted: Grafted | None = None  # None: nothing is added
+    path: str = field(default="graph/HCLr.fst")
+
+    @property
+    def added(self) -> dict[str, int]:
+        """The words and their numbers."""
+        return self.grafted.labels if self.grafted else {}
+
+    @property
+    def uncertain(self) -> list[Pronounced]:
+        return [one for one in self.said if one.pronunciations and one.certainty < UNCERTAIN]
+
+    @property
+    def not_said(self) -> list[Pronounced]:
+        return [one for one in self.said if not one.pronunciations]
+
+    def places(self, source: VoskFolder) -> list[str]:
+        """Files of the folder that are written anew."""
+        if not self.added:
+            return []
+        table = source.graph / "words.txt"
+        paths = [source.graph / "HCLr.fst", *([table] if table.exists() else [])]
+        return [str(path.relative_to(source.path)) for path in paths]
+
+    def write(self, folder: VoskFolder, source: VoskFolder) -> None:
+        """The graph, words.txt where the source has one, and new_words.tsv."""
+        for place in self.places(source):
+            if place.endswith("words.txt"):
+                with writing(str(folder.path / place)) as stream:
+                    stream.write(to_bytes("".join(f"{word} {i}\n" for word, i in self.symbols.ids.items())))
+            elif self.grafted:
+                write_lookahead(self.grafted.fst, str(folder.path / place))
+        write_new_words(str(folder.path / "new_words.tsv"), self.said, self.count)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the certificate."""
+        return {
+            "added": self.added, "uncertain": [one.word for one in self.uncertain],
+            "not_said": {one.word: one.how for one in self.not_said},
+            "pronunciations": sum(len(one.pronunciations) for one in self.said),
+            "guessed_contexts": sum(self.grafted.guessed.values()) if self.grafted else 0,
+        }  # fmt: skip
+
+
+def not_added(source: VoskFolder, count: Mapping[str, int], why: str) -> NewWordsOfFolder:
+    """The same where no word can be, or is to be, added."""
+    return NewWordsOfFolder([Pronounced(word, (), why, 0.0) for word in count], count, source.symbols())
+
+
+def learn_words(source: VoskFolder, count: Mapping[str, int], lexicon_file: str | None = None) -> NewWordsOfFolder:
+    """The words, all of which the folder lacks, by what its own lexicon says of spelling; `lexicon_file`: what the user
+    says of them. MdiError where the graph is one to which words cannot be added."""
+    graph = read_graph(source)
+    lexicon = Lexicon(graph.lexicon())
+    given = read_given(lexicon_file, lexicon) if lexicon_file else {}
+    said = pronounce(list(count), lexicon, train_g2p(lexicon), given)
+    return grafted_words(source, graph, said, count)
+
+
+def grafted_words(
+    source: VoskFolder, graph: RecogniserGraph, said: Sequence[Pronounced], count: Mapping[str, int]
+) -> NewWordsOfFolder:
+    ways = by_sound({one.word: one.pronunciations for one in said if one.pronunciations})
+    symbols = source.symbols()
+    if known := [word for word in ways if word in symbols.ids]:
+        raise MdiError(f"the word '{known[0]}' is in {source.words}; expected words that the model lacks")
+    larger = symbols.extended(ways)
+    first = max(symbols.ids.values()) + 1
+    grafted = add_words(graph, ways, first) if ways else None
+    if grafted and any(larger.ids[word] != label for word, label in grafted.labels.items()):
+        raise AssertionError("labels and table disagree")
+    return NewWordsOfFolder(list(said), count, larger, grafted)

@@ -1,0 +1,225 @@
+"""mdi vosk adapt and add-words with words that the model does not know: on a small folder, and on a real one, where
+MDI_VOSK_MODEL names it, through libvosk."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_graph import FULL, Toy
+
+from mdi.cli import main
+from mdi.fst.formats import read_lm
+from mdi.fst.lookahead import read_lookahead
+from mdi.fst.symbols import read_symbols
+from mdi.lm.normalise import worst_sum
+from mdi.speech.vosk.folder import CERTIFICATE, VoskFolder
+from mdi.speech.vosk.recogniser_graph import read_graph
+
+REAL = os.environ.get("MDI_VOSK_MODEL", "")
+WORDS = [word for word in FULL if word.isalpha()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Toy(FULL).write(tmp_path / "model")
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(4)
+    lines = [" ".join(rng.choice(WORDS, 5)) for _ in range(30)]
+    path = tmp_path / "text"
+    path.write_text("\n".join([*lines, "ab dabba cab", "dabba", "ba acdc dabba", "ab http://x 31 ab"]) + "\n")
+    return path
+
+
+def rows(folder: Path) -> dict[str, list[str]]:
+    lines = (folder / "new_words.tsv").read_text().splitlines()
+    return {fields[0]: fields for fields in (line.split("\t") for line in lines[1:])}
+
+
+def same_files(one: Path, two: Path, names: list[str]) -> bool:
+    return all((one / name).read_bytes() == (two / name).read_bytes() for name in names)
+
+
+def test_words_of_the_text_are_added_to_the_graph_and_the_model(folder, text, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["vosk", "adapt", str(folder), str(text), str(out)]) == 0
+    said = capsys.readouterr().err
+    assert "2 new words" in said
+    before, after = read_symbols(str(folder / "graph/Gr.fst")).ids, read_symbols(str(out / "graph/Gr.fst")).ids
+    assert {word: after[word] for word in before} == before
+    new = {word: number for word, number in after.items() if word not in before}
+    assert set(new) == {"dabba", "acdc"}
+    assert min(new.values()) > max(before.values())
+    graph = read_graph(VoskFolder(out))
+    lexicon, table = graph.lexicon(), rows(out)
+    assert table["dabba"][1] == "3"
+    for word in new:
+        assert set(lexicon[word]) == {tuple(way.split()) for way in table[word][2].split(" | ")}
+    model = read_lm(str(out / "graph/Gr.fst"))
+    assert worst_sum(model)[0] < 1e-5
+    assert model.p[1][model.vocab.id("dabba")] > 3 * model.p[1][model.vocab.id("acdc")] / 2 > 0
+    certificate = json.loads((out / CERTIFICATE).read_text())
+    assert certificate["new_words"]["added"] == new
+    assert certificate["exchanged"] == ["graph/Gr.fst", "graph/HCLr.fst"]
+    assert not (out / "graph" / "words.txt").exists()  # as in the model
+
+
+def test_which_words(folder, text, tmp_path, capsys):
+    def added(*options: str) -> set[str]:
+        out = tmp_path / "out"
+        assert main(["vosk", "adapt", *options, str(folder), str(text), str(out)]) == 0
+        return {word for word in read_symbols(str(out / "graph/Gr.fst")).ids if word not in known}
+
+    known = read_symbols(str(folder / "graph/Gr.fst")).ids
+    assert added("--new-words", "2") == {"dabba"}
+    assert added("--new-words", "none") == set()
+    assert same_files(folder, tmp_path / "out", ["graph/HCLr.fst"])
+    (tmp_path / "list").write_text("acdc\nccbb\nab\n")
+    assert added("--new-words", str(tmp_path / "list")) == {"acdc", "ccbb"}
+    assert "known already, such as 'ab'" in capsys.readouterr().err
+    model = read_lm(str(tmp_path / "out/graph/Gr.fst"))
+    assert model.p[1][model.vocab.id("ccbb")] > 0  # though the text has it not
+    assert main(["vosk", "adapt", "--new-words", "nothing", str(folder), str(text), str(tmp_path / "x")]) == 1
+    assert "--new-words nothing; expected" in capsys.readouterr().err
+
+
+def test_pronunciations_that_are_given_and_corrected(folder, text, tmp_path, capsys):
+    lexicon, out = tmp_path / "lexicon", tmp_path / "out"
+    lexicon.write_text("dabba d d d d\ndabba = dab a\n")
+    assert main(["vosk", "adapt", "--lexicon", str(lexicon), str(folder), str(text), str(out)]) == 0
+    assert set(read_graph(VoskFolder(out)).lexicon()["dabba"]) == {("d", "d", "d", "d"), ("d", "a", "b", "a")}
+    # new_words.tsv, edited and given back
+    table = (out / "new_words.tsv").read_text()
+    lexicon.write_text(table.replace(rows(out)["acdc"][2], "a a a a", 1))
+    assert main(["vosk", "adapt", "--lexicon", str(lexicon), str(folder), str(text), str(out)]) == 0
+    assert read_graph(VoskFolder(out)).lexicon()["acdc"] == [("a", "a", "a", "a")]
+    for wrong, message in (("dabba d q d\n", "lexicon:1: no word is said with the phones 'q'"),
+                           ("dabba = nobody\n", "lexicon:1: sounds like 'nobody'")):  # fmt: skip
+        lexicon.write_text(wrong)
+        before = (out / CERTIFICATE).read_bytes()
+        assert main(["vosk", "adapt", "--lexicon", str(lexicon), str(folder), str(text), str(out)]) == 1
+        assert message in capsys.readouterr().err
+        assert (out / CERTIFICATE).read_bytes() == before
+
+
+def test_words_without_text(folder, tmp_path, capsys):
+    out, listed = tmp_path / "out", tmp_path / "list"
+    listed.write_text("dabba\nacdc\nab\n")
+    assert main(["vosk", "add-words", "--probability", "0.001", str(folder), str(listed), str(out)]) == 0
+    assert "known already, such as 'ab'" in capsys.readouterr().err
+    model, old = read_lm(str(out / "graph/Gr.fst")), read_lm(str(folder / "graph/Gr.fst"))
+    assert model.p[1][model.vocab.ids(["dabba", "acdc"])] == pytest.approx([0.001, 0.001], rel=1e-5)
+    assert model.p[1][model.vocab.id("ab")] == pytest.approx(0.998 * old.p[1][old.vocab.id("ab")], rel=1e-5)
+    assert worst_sum(model)[0] < 1e-5
+    assert {"dabba", "acdc"} < read_graph(VoskFolder(out)).lexicon().keys()
+    # what it says of them can be edited and given again, as the list
+    table = tmp_path / "table"
+    table.write_text((out / "new_words.tsv").read_text().replace(rows(out)["dabba"][2], "b b b b", 1))
+    assert main(["vosk", "add-words", str(folder), str(table), str(tmp_path / "again")]) == 0
+    assert read_graph(VoskFolder(tmp_path / "again")).lexicon()["dabba"] == [("b", "b", "b", "b")]
+
+
+def test_no_new_word_changes_nothing(folder, tmp_path):
+    out, listed = tmp_path / "out", tmp_path / "list"
+    listed.write_text("ab\nba\n")
+    assert main(["vosk", "add-words", str(folder), str(listed), str(out)]) == 0
+    assert same_files(folder, out, ["graph/HCLr.fst", "graph/Gr.fst", "am/final.mdl"])
+
+
+def test_words_that_cannot_be_said_are_left_out_and_listed(folder, tmp_path, capsys):
+    out, listed = tmp_path / "out", tmp_path / "list"
+    listed.write_text(f"dabba\n{'ab' * 150}\n7th\nxyz\n")
+    assert main(["vosk", "add-words", str(folder), str(listed), str(out)]) == 0
+    assert set(json.loads((out / CERTIFICATE).read_text())["new_words"]["not_said"]) == {"ab" * 150, "7th", "xyz"}
+    assert [rows(out)[word][2] for word in ("7th", "xyz")] == ["", ""]
+    listed.write_text("7th\n")
+    assert main(["vosk", "add-words", str(folder), str(listed), str(tmp_path / "none")]) == 1
+    assert "none of its words can be said" in capsys.readouterr().err
+
+
+def test_rescoring_models_get_the_words_too(folder, text, tmp_path):
+    """What rescores, G.carpa, would otherwise throw new words out of the lattices; words.txt is extended beside it."""
+    table = read_symbols(str(folder / "graph/Gr.fst"))
+    (folder / "graph/words.txt").write_text("".join(f"{word} {i}\n" for word, i in table.ids.items()))
+    (folder / "rescore").mkdir()
+    for name in ("G.fst", "G.carpa"):
+        assert main(["convert", "--words", str(folder / "graph/words.txt"), str(folder / "graph/Gr.fst"),
+                     str(folder / "rescore" / name)]) == 0  # fmt: skip
+    out = tmp_path / "out"
+    assert main(["vosk", "adapt", str(folder), str(text), str(out)]) == 0
+    words = out / "graph/words.txt"
+    assert read_symbols(str(words)).ids == read_symbols(str(out / "graph/Gr.fst")).ids
+    for name in ("G.fst", "G.carpa"):
+        model = read_lm(str(out / "rescore" / name), str(words))
+        assert model.p[1][model.vocab.id("dabba")] > 0
+    assert main(["vosk", "add-words", str(folder), str(_listed(tmp_path)), str(tmp_path / "more")]) == 0
+    model = read_lm(str(tmp_path / "more/rescore/G.carpa"), str(tmp_path / "more/graph/words.txt"))
+    assert model.p[1][model.vocab.id("dabba")] > 0
+
+
+def _listed(folder: Path) -> Path:
+    (folder / "list").write_text("dabba\n")
+    return folder / "list"
+
+
+def test_deltas_bring_their_words(folder, text, tmp_path, capsys):
+    delta, out = tmp_path / "a.delta", tmp_path / "out"
+    text.write_text("\n".join(line for line in text.read_text().splitlines() if "http" not in line) + "\n")
+    assert main(["adapt", "--delta", str(delta), str(folder / "graph/Gr.fst"), str(text)]) == 0
+    assert main(["vosk", "replace-lm", "--delta", str(delta), str(folder), str(out)]) == 0
+    assert {"dabba", "acdc"} < read_graph(VoskFolder(out)).lexicon().keys()
+    assert main(["vosk", "adapt", str(folder), str(text), str(tmp_path / "direct")]) == 0
+    one, two = (read_lm(str(path / "graph/Gr.fst")) for path in (out, tmp_path / "direct"))
+    for word in ("dabba", "ab"):
+        assert one.p[1][one.vocab.id(word)] == pytest.approx(two.p[1][two.vocab.id(word)], rel=1e-4)
+    capsys.readouterr()
+    command = ["vosk", "replace-lm", "--new-words", "none", "--delta", str(delta), str(folder)]
+    assert main([*command, str(tmp_path / "none")]) == 1
+    assert "lacks 2 words of the delta" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not REAL, reason="MDI_VOSK_MODEL names no folder of a Vosk model")
+@pytest.mark.slow
+def test_libvosk_hears_added_words(tmp_path):
+    """Words that are known under another name, and so are surely said: freely, with a grammar, and with times. Speech
+    is synthetic, by espeak-ng, where it is installed."""
+    import shutil
+    import subprocess
+    import sys
+
+    if shutil.which("espeak-ng") is None:
+        pytest.skip("no espeak-ng to speak")
+    listed, lexicon, out = tmp_path / "list", tmp_path / "lexicon", tmp_path / "out"
+    listed.write_text("zamboodle\nqwerniff\n")
+    lexicon.write_text("zamboodle = zam boodle\nqwerniff = kern if\n")
+    assert main(["vosk", "add-words", "--lexicon", str(lexicon), REAL, str(listed), str(out)]) == 0
+    assert read_lookahead(str(out / "graph/HCLr.fst")).arcs.n_states > 1000
+    sound = tmp_path / "sound.wav"
+    subprocess.run(
+        ["espeak-ng", "-v", "en-us", "-s", "130", "-w", str(sound), "the zamboodle is a machine"], check=True
+    )
+    program = """
+import json, sys, vosk, wave
+vosk.SetLogLevel(-1)
+model, sound = vosk.Model(sys.argv[1]), wave.open(sys.argv[2])
+data = sound.readframes(sound.getnframes())
+for grammar in ([], [json.dumps(["the zamboodle is a machine", "qwerniff", "[unk]"])]):
+    recogniser = vosk.KaldiRecognizer(model, sound.getframerate(), *grammar)
+    recogniser.SetWords(True)
+    recogniser.AcceptWaveform(data)
+    print(recogniser.FinalResult().replace(chr(10), " "))
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(out), str(sound)], capture_output=True, text=True)
+    free, grammar = (json.loads(line) for line in done.stdout.splitlines())
+    assert grammar["text"] == "the zamboodle is a machine"
+    assert "zamboodle" in free["text"].split()
+    times = [(word["start"], word["end"]) for word in grammar["result"]]
+    assert all(start < end for start, end in times)
+    assert all(before[1] <= after[0] + 1e-6 for before, after in itertools.pairwise(times))
