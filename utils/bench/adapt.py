@@ -3,7 +3,7 @@
 with KenLM; and `mdi adapt` with a delta as its result.
 
     utils/bench/adapt.py [--ngrams 14.2e6] [--order 3] [--repeat 3] [--gzip] [--kenlm-python PYTHON]
-                         [--results RESULTS.md] FOLDER
+                         [--results utils/bench/RESULTS.md] FOLDER
 
 FOLDER keeps the generated model (as text and, with --gzip, packed) and text between runs. KenLM is its PyPI module,
 taken from this Python or from the one given; without it the ratio is left out. Runs alternate and the fastest of each

@@ -2,7 +2,7 @@
 """Peak memory of the verbs on a synthetic model, in bytes per n-gram, and their processor time, beside KenLM's load.
 
     utils/bench/memory.py [--ngrams 13e6] [--order 3] [--gzip] [--verbs adapt,mix,...] [--against FOLDER]
-                    [--kenlm-python PYTHON] [--results RESULTS.md] FOLDER
+                    [--kenlm-python PYTHON] [--results utils/bench/RESULTS.md] FOLDER
 
 FOLDER keeps what is generated between runs: the model, text of a domain, a model of that text for `mix`, words.txt, and
 a lattice. Bytes per n-gram are those of the verb's own model (of `mix`: the union) beyond a base of 110 MB, which is

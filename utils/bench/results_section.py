@@ -1,4 +1,4 @@
-"""One section of RESULTS.md, between markers of its own: a benchmark run again replaces what it wrote before, nothing
+"""One section of utils/bench/RESULTS.md, between markers of its own: a benchmark run again replaces what it wrote before, nothing
 else."""
 
 from __future__ import annotations
