@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from mdi.kernels.memory import pick
 from mdi.kernels.trie import bisect, find_row
 from mdi.kernels.types import Array
 
@@ -216,24 +217,24 @@ def _add(a, b):
 def _step(model, length, history, word):
     """(cost of a word, length and history after it). The model has costs in place of p and bow."""
     trie, cost = model.trie, 0.0
-    row = find_row(trie.begin[length + 1], trie.word[length + 1], history, word)
+    row = find_row(pick(trie.begin, length + 1), pick(trie.word, length + 1), history, word)
     while row < 0 and length > 0:
-        cost += model.bow[length][history]
-        history = np.int64(trie.back[length][history])
+        cost += pick(model.bow, length)[history]
+        history = np.int64(pick(trie.back, length)[history])
         length -= 1
-        row = find_row(trie.begin[length + 1], trie.word[length + 1], history, word)
+        row = find_row(pick(trie.begin, length + 1), pick(trie.word, length + 1), history, word)
     if row < 0:
         return np.inf, np.int64(0), np.int64(0)
     length += 1
-    cost += model.p[length][row]
+    cost += pick(model.p, length)[row]
     if length == model.order:
-        row = np.int64(trie.suffix[length][row])
+        row = np.int64(pick(trie.suffix, length)[row])
         length -= 1
-    history = np.int64(trie.as_hist[length][row])
+    history = np.int64(pick(trie.as_hist, length)[row])
     # a history that nothing follows only backs off
-    while length > 0 and trie.begin[length + 1][history] == trie.begin[length + 1][history + 1]:
-        cost += model.bow[length][history]
-        history = np.int64(trie.back[length][history])
+    while length > 0 and pick(trie.begin, length + 1)[history] == pick(trie.begin, length + 1)[history + 1]:
+        cost += pick(model.bow, length)[history]
+        history = np.int64(pick(trie.back, length)[history])
         length -= 1
     return cost, np.int64(length), history
 
