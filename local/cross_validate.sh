@@ -21,7 +21,7 @@ utterances=2500  # of all test sets together, at least
 folds=5  # so many
 large_text=""  # TEXT[,TEXT]: general text for the larger model (none)
 # LM weight in the graph: what n-best lists ask for (1.35 to 1.55) is too much for the folder's beam of 10, see RESULTS.md
-first_passes="tune@1.25 interpolated@1.25 own@1.25 words-large@1.25 words@1.25 tune@1 interpolated@1 prior@1.25"  # MODEL@WEIGHT
+first_passes=tune@1.25,interpolated@1.25,own@1.25,words-large@1.25,words@1.25,tune@1,interpolated@1,prior@1.25  # MODEL@WEIGHT
 nj=1  # threads that decode
 parse_options "$@"
 [[ ${#arguments[@]} -eq 0 ]] || fail "'${arguments[0]}' is no option; see --help" 2
@@ -125,7 +125,7 @@ first_pass() {
   fi
 
   if at_stage 4 "first passes"; then
-    for pass in $first_passes; do
+    for pass in ${first_passes//,/ }; do
       for fold in "${numbers[@]}"; do first_pass "${pass%@*}" "${pass#*@}" "$fold"; done
       python3 "$mdi_root/local/cross_validate.py" score "$data" "$exp/fold.{}/decode/${pass/@/.}" "$exp/scores" "first.${pass/@/.}"
     done

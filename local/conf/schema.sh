@@ -39,6 +39,10 @@ min_lmwt=7  # smallest LM weight that scoring tries on the development set
 max_lmwt=17  # largest
 word_ins_penalty=0.0,0.5,1.0  # word-insertion penalties that it tries
 lattice_beam=6  # beam of the lattices
+channel=""  # of recordings with several channels, counted from 1, where reco2file_and_channel does not say it
+max_overshoot=0.5  # seconds: segments that end less than so much after their recording are cut there
+new_words=map  # words of the training text that a recipe's lang lacks: map to <unk>, or add: said by their letters
+lexicon=""  # or as this file says: 'word phone ...' or 'word = known words'
 
 # A back end (local/conf/backends):
 decode_step=""  # script of steps/ that decodes a data folder; '' where lattices come with the data

@@ -441,7 +441,7 @@ def _sclite() -> bytes:
 def _records(folder: Path) -> dict[str, Reader]:
     from mdi.commands.check import _certificate
     from mdi.lm.shards import job_folder
-    from mdi.record import go_on
+    from mdi.record import go_on, write_record
     from mdi.speech.score import best_point
     from mdi.speech.vosk.folder import LATTICE_BEAM, VoskFolder, with_option
     from mdi.speech.vosk.results import read_results
@@ -487,7 +487,7 @@ def _records(folder: Path) -> dict[str, Reader]:
     (job / "job.json").write_text(json.dumps(about, sort_keys=True))
     record = folder / "record.json"
     settings = {"model": {"am/final.mdl": [12, 34]}, "beam": 13.0, "n_best": 0}
-    record.write_text(json.dumps(settings))
+    write_record(record, settings)
     decoded = folder / "decoded"
     decoded.mkdir()
     answers = [{"result": [{"word": "a", "start": 0.5, "end": 1, "conf": 0.5}], "text": "a"}]

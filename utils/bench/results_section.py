@@ -1,5 +1,5 @@
-"""One section of utils/bench/RESULTS.md, between markers of its own: a benchmark run again replaces what it wrote before, nothing
-else."""
+"""One section of utils/bench/RESULTS.md, between markers of its own: a benchmark run again replaces what it wrote
+before, nothing else."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 """Seconds per iteration against the number of n-grams and of constraints: the paper's Figure 1, with its peers in the
 same run.
 
-    utils/bench/scale.py [--ngrams 1e6,3e6,10e6,30e6] [--figure utils/figures/scale] [--results utils/bench/RESULTS.md] FOLDER
+    utils/bench/scale.py [--ngrams 1e6,3e6,10e6,30e6] [--figure utils/figures/scale]
+                         [--results utils/bench/RESULTS.md] FOLDER
 
 FOLDER keeps the synthetic models (ARPA files, see make_synthetic_lm.py) between runs. Needs the package's extra
 `report`.
