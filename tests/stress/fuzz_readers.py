@@ -492,7 +492,10 @@ def _records(folder: Path) -> dict[str, Reader]:
     decoded.mkdir()
     answers = [{"result": [{"word": "a", "start": 0.5, "end": 1, "conf": 0.5}], "text": "a"}]
     answers.append({"alternatives": [{"text": "a b", "confidence": 3.5, "result": answers[0]["result"]}]})
-    rows = [{"utterance": f"u{i}", "seconds": 1.5, "before": 0.5 * i, "answer": one} for i, one in enumerate(answers)]
+    rows = [
+        {"utterance": f"u{i}", "seconds": 1.5, "sound": ["a.wav", 12, 34], "overshoot": 0.0, "answers": [one]}
+        for i, one in enumerate(answers)
+    ]
     (decoded / "results.1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (decoded / ".lat.1.part").write_bytes(b"")
     vosk = folder / "vosk"
