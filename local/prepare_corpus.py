@@ -159,7 +159,7 @@ def prepare_background(args: argparse.Namespace, folder: Path) -> None:
     text, model = folder / "background.txt.gz", folder / "background.arpa.gz"
     (model if args.background_text else text).unlink(missing_ok=True)
     if not args.background_text:
-        link(args.background_lm or folder / "default.arpa.gz", model)
+        link(args.background_lm or folder / "own.arpa.gz", model)
     elif args.case:
         from normalize_text import normalize_files
 
@@ -277,8 +277,8 @@ def prepare(args: argparse.Namespace) -> None:
     write_lines(folder / "vocab.txt", vocabulary)
     write_lines(folder / "sets", [" ".join(sets)])
     for name, source in speech.items():
-        if args.in_data and name not in lattices:
-            continue  # a set of a recipe that is not decoded has its text, but no WER
+        if args.in_data and name not in lattices and (lattices or not args.decodes):
+            continue  # a set of a recipe that is not decoded, nor will be, has its text, but no WER
         prepare_speech(name, Path(source), lattices.get(name), folder)
     if args.words:
         link(args.words, folder / "words.txt")
@@ -312,6 +312,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     add("--words", metavar="words.txt", help="symbol table of the lattices")
     add("--vosk", type=boolean, default=False, metavar="true|false", help="a Vosk model decodes the speech (false)")
+    add("--decodes", type=boolean, default=False, metavar="true|false", help="a recipe will be decoded (false)")
     add("--vosk-model", metavar="DIR", help="its folder (downloaded)")
     add("--downloads", default="data/downloads", metavar="DIR", help="where that is kept (data/downloads)")
     add("--default-lm", metavar="ARPA", help="first-pass model")

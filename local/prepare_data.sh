@@ -43,6 +43,7 @@ train_data=""  # data folder with the in-domain text
 set_data=""  # data folders of the test sets, 'dev=data/dev eval=data/eval', the development set first
 lang=""  # lang folder with words.txt
 decode_dirs=""  # lattices of the test sets, 'dev=exp/.../decode_dev ...'
+decodes=false  # where there are none: its acoustic model will decode the test sets
 lang_from=run.sh  # its script that makes the lang folder
 data_from=run.sh  # that makes the data
 model_from=run.sh  # that makes the lattices
@@ -102,7 +103,7 @@ else
       || lacks "$egs_dir/$train_data/text is not there; the recipe's $data_from makes it"
     [[ -e $egs_dir/$lang/words.txt ]] \
       || lacks "$egs_dir/$lang/words.txt is not there; the recipe's $lang_from makes it, or give --lang"
-    options+=(--in-data "$egs_dir/$train_data" --words "$egs_dir/$lang/words.txt")
+    options+=(--in-data "$egs_dir/$train_data" --decodes "$decodes" --words "$egs_dir/$lang/words.txt")
     decoded=false
     for pair in $set_data; do
       if [[ -e $egs_dir/${pair#*=}/text ]]; then

@@ -37,7 +37,7 @@ def prepare(args: argparse.Namespace) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     write_lines(folder / "vocab.txt", vosk_model.use_model(model, folder))
-    link(folder / "default.arpa.gz", folder / "background.arpa.gz")
+    link(folder / "own.arpa.gz", folder / "background.arpa.gz")
     write_sets(folder, read(given, downloads), str(folder / "words.txt"), args.spoken, args.train_spoken, args.seed)
 
 

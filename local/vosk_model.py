@@ -74,9 +74,10 @@ def find_model(given: str | None, downloads: Path, language: str = "en") -> Path
 
 
 def use_model(path: Path, folder: Path) -> list[str]:
-    """Puts the recogniser into a data folder: vosk-model (a link), its language model as default.arpa.gz, its words and
-    their numbers as words.txt. Returns the words."""
+    """Puts the recogniser into a data folder: vosk-model (a link), its language model as default.arpa.gz, the same as
+    one to adapt, which sums to one, as own.arpa.gz, its words and their numbers as words.txt. Returns the words."""
     from mdi.fst.formats import write_lm
+    from mdi.lm.normalise import scaled_to_one
     from mdi.speech.vosk.folder import find_vosk_folder
 
     model = find_vosk_folder(str(path))
@@ -84,6 +85,12 @@ def use_model(path: Path, folder: Path) -> list[str]:
         raise MdiError(f"{path}: a static graph; expected one with HCLr.fst and Gr.fst, such as {NAMES['en']}")
     own = model.read(model.first_pass)
     write_lm(own, str(folder / "default.arpa.gz"))
+    summing = scaled_to_one(str(model.first_pass), own)
+    if summing is own:
+        link(folder / "default.arpa.gz", folder / "own.arpa.gz")
+    else:
+        (folder / "own.arpa.gz").unlink(missing_ok=True)  # a link to the other one, perhaps
+        write_lm(summing, str(folder / "own.arpa.gz"))
     link(model.path, folder / "vosk-model")
     write_lines(folder / "words.txt", [f"{word} {i}" for i, word in sorted(model.symbols().words.items())])
     return [word for word in own.vocab.words if word not in (BOS, EOS)]

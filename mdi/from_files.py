@@ -24,6 +24,7 @@ def perplexity(
     text: TextLike,
     *,
     oov: str = "map",
+    words: Iterable[str] | None = None,
     each: Callable[[Sentence], None] | None = None,
 ) -> Perplexity:
     """Perplexity of a text under a model.
@@ -37,6 +38,8 @@ def perplexity(
     oov
         Words outside the vocabulary are scored as <unk> where the model has one ("map"), skipped ("drop"), or an error
         ("error").
+    words
+        Words whose perplexity is wanted by itself, too: `.ppl_listed` of `.listed` tokens.
     each
         Called with every sentence.
 
@@ -45,7 +48,7 @@ def perplexity(
     Perplexity
         `.ppl` and `.ppl1` as SRILM has them, `.ppl_without_oov` as KenLM has it, and what they were computed from.
     """
-    return of_models.perplexity(_loaded(model), text, oov=oov, each=each)
+    return of_models.perplexity(_loaded(model), text, oov=oov, words=words, each=each)
 
 
 def word_table(

@@ -23,6 +23,7 @@ from mdi.progress import get_logger
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.tune import Tuned
+    from mdi.lm.new_words import NewWords
 
 logger = get_logger(__name__)
 
@@ -35,11 +36,13 @@ def save(
     path: str | os.PathLike,
     *,
     words: str | os.PathLike | None = None,
+    words_out: str | os.PathLike | None = None,
     format: str | None = None,
     about: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
     keep: list[Array] | None = None,
     started: float | None = None,
+    new_words: NewWords | None = None,
 ) -> dict[str, Any]:
     """Checks a model, writes it in the form that the name says, and a certificate, PATH.json, beside it.
 
@@ -55,6 +58,9 @@ def save(
     words
         Kaldi's words.txt, or an FST that holds its table: the numbers of words. G.carpa needs it; FSTs hold a table of
         their own where it is not given.
+    words_out
+        Where that table is written with the words of the model that it lacks behind its own, such as new words. A table
+        inside a file has new words in any case.
     format
         "arpa", "fst", "opengrm", "ngram" or "carpa" instead of what the name says.
     about, more
@@ -63,6 +69,8 @@ def save(
         Flags by order of the rows to be written, where not all are; the others must be what backing off gives.
     started
         When the work on the model began (`time.monotonic`): the certificate says how long it took.
+    new_words
+        Words that a bare model was given; of what `adapt` and `tune` give they are known.
 
     Returns
     -------
@@ -84,6 +92,7 @@ def save(
     path, started = os.fspath(path), time.monotonic() if started is None else started
     about = {"command": "mdi.save"} if about is None else about
     fields: dict[str, Any] = {}
+    new = getattr(getattr(model, "adapted", model), "new_words", new_words)
     if isinstance(model, NgramModel):
         whole, why, kept = model, "", keep
     elif isinstance(model, Adapted):
@@ -98,7 +107,7 @@ def save(
     fields |= sum_fields(whole, path, format, why, keep)
     fields = {**about, **fields, **(more or {})}
     with together():
-        write_lm(whole, path, format, words, keep=kept)
+        write_lm(whole, path, format, words, keep=kept, new_words=new.words if new else (), words_out=words_out)
         write_certificate(path, fields, time.monotonic() - started)
     return fields
 

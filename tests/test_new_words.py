@@ -18,8 +18,8 @@ from mdi import SolverSettings
 from mdi.adaptation.adapter import Adapter
 from mdi.cli import main
 from mdi.errors import MdiError
-from mdi.fst.symbols import SymbolTable
-from mdi.lm.counts import count_text, over_words
+from mdi.fst.symbols import SymbolTable, read_symbols
+from mdi.lm.counts import count_text, over_words, write_counts
 from mdi.lm.identity import identity
 from mdi.lm.new_words import count_with_new_words, estimated, with_words
 from mdi.lm.normalise import worst_sum
@@ -101,20 +101,24 @@ def test_no_words_and_wrong_ones():
 
 
 def test_the_estimate():
-    """24 tokens with </s>: yak 3 times, gnu 3 times, lone once; too few words for an estimate of d, which is 1/2."""
+    """n = 7 of 25 tokens are new words, of T = 3 types: yak 3 times, gnu 3 times, lone once. On average over the text's
+    histories, spelled out, the background then expects c / (n + T) n / N of each."""
     model = mdi.read_arpa(BACKGROUND)
-    counts = count_with_new_words(TEXT, model.vocab, 3, "add")
-    new = estimated(counts, model)
+    new = estimated(count_with_new_words(TEXT, model.vocab, 3, "add"), model)
     assert new is not None
     assert new.words == ["yak", "gnu", "lone"]
-    events = sum(len(line.split()) + 1 for line in TEXT)
-    np.testing.assert_allclose(new.p, np.array([2.5, 2.5, 0.5]) / events)
-    assert new.unk == pytest.approx(1.5 / events)
-    # once seen once: d from n_1 = 12 and n_2 = 3 is 12 / 18
-    text = [f"w000 once{i}" for i in range(12)] + [f"twice{i} w001 twice{i}" for i in range(3)]
-    found = estimated(count_with_new_words(text, model.vocab, 2, "add"), model)
-    assert found is not None
-    np.testing.assert_allclose(found.p[[0, -1]] * (12 * 3 + 3 * 4), [1 / 3, 4 / 3])
+    assert new.unk == pytest.approx(3 / 10 * 7 / 25)
+    spelled, histories = dictionary(model), oracle.text_histories([line.split() for line in TEXT], 3)
+    backs_off = sum(mass * product_of_weights(spelled, h) for h, mass in histories.items())
+    np.testing.assert_allclose(new.p * backs_off, np.array([3, 3, 1]) / 10 * 7 / 25)
+    # words of a list that were not seen share what is still to come
+    listed = estimated(count_with_new_words(TEXT, model.vocab, 3, ["gnu", "emu", "cow"]), model)
+    assert listed is not None
+    assert listed.p[1] == listed.p[2] == pytest.approx(listed.p[0] / 3 / 2)
+
+
+def product_of_weights(model: oracle.Model, history: oracle.Ngram) -> float:
+    return math.prod(model[h][1] for i in range(len(history)) if (h := history[i:]) in model)
 
 
 @settings(max_examples=15, deadline=None, phases=PHASES)
@@ -249,3 +253,125 @@ def test_certificate(tmp_path):
     assert (new["added"], list(new["words"])) == (3, ["yak", "gnu", "lone"])
     assert new["mass"] == pytest.approx(sum(new["words"].values()))
     assert mdi.load(tmp_path / "o.arpa").prob("yak", "w000") > 0.01
+
+
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory) -> Path:
+    """A folder with in-domain text, whose delta and model by `mdi adapt` are there too."""
+    folder = tmp_path_factory.mktemp("domain")
+    (folder / "text").write_text("\n".join(TEXT))
+    assert main(["adapt", "--delta", str(folder / "d.delta"), BACKGROUND, str(folder / "text")]) == 0
+    assert main(["adapt", BACKGROUND, str(folder / "text"), str(folder / "a.arpa")]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("options", [["--memory", "400M"], ["--shards", "3"], ["--cluster", "local:2"]], ids=" ".join)
+def test_the_same_bytes_in_shards(domain, tmp_path, options):
+    assert main(["adapt", *options, BACKGROUND, str(domain / "text"), str(tmp_path / "a.arpa")]) == 0
+    assert (tmp_path / "a.arpa").read_bytes() == (domain / "a.arpa").read_bytes()
+
+
+def test_the_same_bytes_from_a_delta(domain, tmp_path):
+    """`apply` gives what `adapt` gives, and so does whoever takes --delta."""
+    assert main(["apply", BACKGROUND, str(domain / "d.delta"), str(tmp_path / "a.arpa")]) == 0
+    assert (tmp_path / "a.arpa").read_bytes() == (domain / "a.arpa").read_bytes()
+    made, applied = (json.loads((folder / "a.arpa.json").read_text()) for folder in (domain, tmp_path))
+    assert applied["new_words"] == made["new_words"]
+    assert main(["convert", "--delta", str(domain / "d.delta"), BACKGROUND, str(tmp_path / "b.arpa")]) == 0
+    assert (tmp_path / "b.arpa").read_bytes() == (domain / "a.arpa").read_bytes()
+
+
+def test_the_same_from_counts_and_lattices(domain, tmp_path):
+    """Text, its counts as a file, and what was recognised, one sentence each."""
+    write_counts(count_text(domain / "text", None, 3), str(tmp_path / "counts"))
+    ways = (["--counts", str(tmp_path / "counts")], ["--lattices", str(domain / "text"), "--lattice-format", "text"])
+    for way in ways:
+        assert main(["adapt", *way, BACKGROUND, str(tmp_path / "a.arpa")]) == 0
+        found, direct = mdi.load(tmp_path / "a.arpa"), mdi.load(domain / "a.arpa")
+        assert sorted(found.vocab.words) == sorted(direct.vocab.words)
+        for words in ("w000 yak w001", "gnu lone"):
+            assert found.log_prob(words, "<s>") == pytest.approx(direct.log_prob(words, "<s>"), rel=1e-4)
+    assert main(["adapt", *ways[0], BACKGROUND, str(domain / "text"), str(tmp_path / "a.arpa")]) == 0  # both at once
+    assert "lone" in mdi.load(tmp_path / "a.arpa")
+
+
+WORDS = str(DATA / "kaldi" / "words.txt")
+
+
+def table_of(path: Path | str) -> dict[str, int]:
+    return {word: int(number) for word, number in map(str.split, Path(path).read_text().splitlines())}
+
+
+@pytest.mark.parametrize("name", ["G.fst", "G.carpa", "a.arpa"])
+def test_numbers_of_new_words(domain, tmp_path, name, capsys):
+    """words.txt grows at its end, and what is written can be read with it. Without a place for the table forms that
+    have numbers alone are refused before anything is solved."""
+    call = ["adapt", "--words", WORDS, BACKGROUND, str(domain / "text"), str(tmp_path / name)]
+    out = str(tmp_path / "words.txt")
+    if name != "a.arpa":
+        assert main(call) == 1
+        assert "no numbers for 3 new words, 'yak', 'gnu', 'lone'; say where" in capsys.readouterr().err
+        assert not (tmp_path / name).exists()
+    assert main([call[0], "--words-out", out, *call[1:]]) == 0
+    before, after = table_of(WORDS), table_of(out)
+    last = max(before.values())
+    assert after == {**before, "yak": last + 1, "gnu": last + 2, "lone": last + 3}
+    assert list(after.values()) == sorted(after.values())
+    found, made = mdi.load(tmp_path / name, out), mdi.load(domain / "a.arpa")
+    for words in ("w000 yak w001", "gnu w000 yak", "lone w006"):
+        assert found.log_prob(words, "<s>") == pytest.approx(made.log_prob(words, "<s>"), rel=1e-5)
+    assert main(["adapt", "--words", out, *call[3:]]) == 0  # a table that has them
+    assert mdi.load(tmp_path / name, out).prob("yak", "w000") == found.prob("yak", "w000")
+    again = [str(domain / "a.arpa"), str(tmp_path / f"again.{name}")]
+    assert main(["convert", "--words", WORDS, "--words-out", f"{out}.2", *again]) == 0
+    assert Path(out).read_bytes() == Path(f"{out}.2").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["Gr.fst", "a.opengrm.fst"])
+def test_a_table_inside_grows(domain, tmp_path, name):
+    """As in Vosk's Gr.fst: old words keep their numbers."""
+    background, made, delta = str(tmp_path / f"Gr.{name}"), str(tmp_path / f"Gr.new.{name}"), str(tmp_path / "d")
+    assert main(["convert", "--words", WORDS, "--format", "ngram", BACKGROUND, background]) == 0
+    form = "ngram" if name == "Gr.fst" else "opengrm"
+    assert main(["adapt", "--format", form, background, str(domain / "text"), made]) == 0
+    assert main(["adapt", "--delta", delta, background, str(domain / "text")]) == 0
+    for way in (
+        ["apply", "--format", form, background, delta],
+        ["convert", "--format", form, "--delta", delta, background],
+    ):
+        assert main([*way, str(tmp_path / "other")]) == 0
+        assert (tmp_path / "other").read_bytes() == Path(made).read_bytes()
+    old, new = (read_symbols(path).ids for path in (background, made))
+    last = max(old.values())
+    assert new == {**old, "yak": last + 1, "gnu": last + 2, "lone": last + 3}
+    assert mdi.load(made).prob("yak", "w000") > 0.01
+
+
+def test_perplexity_of_a_list(domain, tmp_path, capsys):
+    (tmp_path / "list").write_text("yak\ngnu\nemu\n")
+    call = ["ppl", "--of-words", str(tmp_path / "list"), str(domain / "a.arpa"), str(domain / "text")]
+    assert main(call) == 0
+    shown = capsys.readouterr()
+    model = mdi.load(domain / "a.arpa")
+    table = mdi.word_table(model, TEXT)
+    own = table[table["word"].isin(["yak", "gnu"])]
+    ppl = math.exp(-np.log(own["p"]).mean())
+    assert f"6 words of {tmp_path / 'list'}; ppl of these= {ppl:.7g}" in shown.out
+    assert "lacks 1 words" in shown.err
+    assert main([call[0], "--json", "true", *call[1:]]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["listed"], found["ppl_listed"]) == (6, pytest.approx(ppl))
+    assert mdi.perplexity(model, TEXT).listed is None
+
+
+def test_defaults(domain, tmp_path, capsys):
+    """adapt and tune add new words; match, whose models are there already, does so when it is told."""
+    text, large = str(domain / "text"), str(domain / "a.arpa")
+    assert main(["tune", "--max-settings", "1", BACKGROUND, text, text, str(tmp_path / "t.arpa")]) == 0
+    assert "yak" in mdi.load(tmp_path / "t.arpa")
+    assert main(["match", BACKGROUND, large, text, str(tmp_path / "m.arpa")]) == 1
+    assert "3 words that the background lacks" in capsys.readouterr().err
+    assert main(["match", "--new-words", "add", BACKGROUND, large, text, str(tmp_path / "m.arpa")]) == 0
+    matched = mdi.load(tmp_path / "m.arpa")
+    assert worst_sum(matched)[0] < 1e-5
+    assert matched.prob("yak") > 0.01

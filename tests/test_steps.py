@@ -106,6 +106,27 @@ def test_rescoring_and_scoring(decoded, backend, script):
     assert (details / "per_utt").read_text().count("#csid") == 20
 
 
+def test_a_look_ahead_graph_gets_another_language_model(tmp_path):
+    """Gr.fst with the numbers of the graph's own words, beside links to the rest; no program of Kaldi is needed."""
+    from mdi.fst.formats import read_lm
+
+    graph, out = tmp_path / "graph", tmp_path / "out"
+    (graph / "phones").mkdir(parents=True)
+    for name in ("HCLr.fst", "disambig_tid.int"):
+        (graph / name).write_text(name)
+    done = step("make_graph_kaldi", "--lookahead", graph, NEW, out)
+    assert (done.returncode, "words.txt: no such file" in done.stderr) == (1, True)
+    shutil.copy(WORDS, graph / "words.txt")
+    done = step("make_graph_kaldi", "--lookahead", graph, NEW, out)
+    assert done.returncode == 0, done.stderr
+    assert [(out / name).read_text() for name in ("HCLr.fst", "disambig_tid.int")] == ["HCLr.fst", "disambig_tid.int"]
+    theirs, ours = read_lm(NEW, closed=False), read_lm(str(out / "Gr.fst"), WORDS, closed=False)
+    assert ours.trie.counts == theirs.trie.counts
+    (out / "Gr.fst").unlink()
+    done = step("decode_kaldi", "--egs-dir", tmp_path, out, tmp_path, tmp_path / "decoded")
+    assert (done.returncode, "Gr.fst: no such file" in done.stderr) == (1, True)
+
+
 def test_words_as_they_were_recognised(decoded):
     """What libvosk said, beside its lattices: at its own LM weight, compared with another system."""
     lines = (decoded / "data" / "text").read_text().splitlines()
@@ -462,3 +483,39 @@ def test_run_sh_refuses_commands_in_wav_scp(tmp_path):
         assert done.returncode == 1
         assert "--allow-pipes" in done.stderr, done.stderr
     assert not list(tmp_path.rglob("ran"))
+
+
+@pytest.mark.skipif(
+    not (has_kaldi() and os.environ.get("MDI_VOSK_MODEL")), reason="KALDI_ROOT has no programs, or MDI_VOSK_MODEL none"
+)
+def test_kaldi_decodes_with_a_vosk_model(tmp_path):
+    """The recipe that utils/vosk_recipe.sh makes of it: features, i-vectors, graph and words fit together."""
+    kaldi, model, sounds = os.environ["KALDI_ROOT"], os.environ["MDI_VOSK_MODEL"], ROOT / "tests" / "data" / "speech"
+    data, egs = tmp_path / "data", tmp_path / "egs" / "vosk" / "s5"
+    speech = data / "speech" / "eval"
+    speech.mkdir(parents=True)
+    texts = [
+        line for line in (sounds / "text").read_text().splitlines() if (sounds / f"{line.split()[0]}.wav").exists()
+    ]
+    names = [line.split()[0] for line in texts]
+    (speech / "text").write_text("".join(f"{line}\n" for line in texts))
+    (speech / "wav.scp").write_text("".join(f"{name} {sounds / name}.wav\n" for name in names))
+    (data / "vosk-model").symlink_to(Path(model).resolve())
+    (data / "train.txt.gz").write_bytes(gzip.compress(b"a line of text\n"))
+    lm = data / "default.arpa.gz"
+    assert main(["convert", str(Path(model) / "graph" / "Gr.fst"), str(lm)]) == 0
+    done = step("../utils/vosk_recipe", "--sets", "eval", data, egs, kaldi_root=kaldi)
+    assert done.returncode == 0, done.stderr
+    graph, decoded = egs / "exp/chain/graph_own", egs / "exp/chain/decode_eval"
+    done = step("make_graph_kaldi", "--lookahead", egs / "exp/chain/graph", lm, graph, kaldi_root=kaldi)
+    assert done.returncode == 0, done.stderr
+    options = "--post-decode-acwt 10.0 --max-active 3000 --skip-diagnostics true --online-ivector-dir exp/ivectors_eval"
+    done = step(
+        "decode_kaldi", "--egs-dir", egs, "--beam", 10, "--lattice-beam", 4, "--acwt", 1.0, "--decode-opts", options,
+        "--decode-script", "steps/nnet3/decode_lookahead.sh", graph, egs / "data/eval", decoded, kaldi_root=kaldi,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    words = egs / "data/lang/words.txt"
+    done = step("score_kaldi", "--egs-dir", egs, "--words", words, egs / "data/eval", decoded, kaldi_root=kaldi)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.split()[1]) < 40

@@ -58,6 +58,7 @@ data_options() {
     background_lm dev_text eval_text vocab vocab_size case data_dir lattice_dir words default_lm)
   [[ -z $recipe ]] || names+=(egs_dir train_data set_data lang decode_dirs lang_from data_from model_from)
   for name in "${names[@]}"; do printf '%s\n' "--${name//_/-}" "${!name}"; done
+  if [[ -n $recipe ]] && decodes_here; then printf '%s\n' --decodes true; fi
 }
 
 # choose_backend: where none is given, libvosk for speech that is to be decoded

@@ -88,14 +88,18 @@ the first-pass models go into lattices, where there are some" >&2
   done
 }
 
+# graph_file: what a language model makes of a graph; with look-ahead it is composed with the rest while decoding
+graph_file() { if [[ -n $lookahead ]]; then echo Gr.fst; else echo HCLG.fst; fi; }
+
 # graph_in_recipe MODEL LM: in a folder of the acoustic model's
 graph_in_recipe() {
   local graph=$egs_dir/$model_dir/graph_mdi_$1 lm
   [[ -n $model_dir && -n $lang ]] \
     || fail "--backend kaldi decodes with an acoustic model: give --model-dir and --lang"
   lm=$(absolute "$2") # the graph is another one if this is called in another folder
-  make_once "$graph/HCLG.fst" from "$lm" by "$steps/make_graph_kaldi.sh" --cmd "$cmd" \
-    --lang "$egs_dir/$lang" --model "$egs_dir/$model_dir" --mkgraph-opts "$mkgraph_opts" "$lm" "$graph"
+  make_once "$graph/$(graph_file)" from "$lm" by "$steps/make_graph_kaldi.sh" --cmd "$cmd" \
+    --lang "$egs_dir/$lang" --model "$egs_dir/$model_dir" ${lookahead:+--lookahead "$egs_dir/$lookahead"} \
+    --mkgraph-opts "$mkgraph_opts" "$lm" "$graph"
 }
 
 # decode_in_recipe MODEL SET: with the recipe's acoustic model and script, in a folder of that model's, as Kaldi wants
@@ -108,7 +112,7 @@ decode_in_recipe() {
   local ivectors=${ivectors//SET/$name} problems=()
   [[ -z $ivectors ]] || choose_one ivectors
   [[ ${#problems[@]} -eq 0 ]] || fail "${problems[0]}"
-  make_once "$decoded/num_jobs" from "$graph/HCLG.fst" by "$steps/$decode_step" --nj "$nj" --cmd "$cmd" \
+  make_once "$decoded/num_jobs" from "$graph/$(graph_file)" by "$steps/$decode_step" --nj "$nj" --cmd "$cmd" \
     --beam "$beam" --lattice-beam "$lattice_beam" --acwt "$acwt" --allow-pipes "$allow_pipes" --decode-script "$decode_script" \
     --decode-opts "$decode_opts${ivectors:+ --online-ivector-dir $ivectors}" "$graph" "$egs_dir/$hires" "$decoded"
   make_once "$exp/decode/$1/$2/num_jobs" from "$decoded/num_jobs" by \

@@ -11,6 +11,7 @@ lang=""  # language folder
 recipe_lm=""  # the model that its lattices were made with
 model_dir=""  # acoustic model
 decode_dirs=""  # lattices of the test sets, in which MODEL stands for the acoustic model's folder
+lookahead=""  # kaldi: folder with HCLr.fst, disambig_tid.int and words.txt, for decode_script=steps/nnet3/decode_lookahead.sh
 mkgraph_opts=""  # kaldi: options of utils/mkgraph.sh
 decode_script=steps/nnet3/decode.sh  # kaldi: its script
 decode_opts=""  # kaldi: further options of that script

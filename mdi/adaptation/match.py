@@ -14,9 +14,11 @@ from mdi.adaptation.dual import Dual
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import Problem, model_marginals, onto
 from mdi.adaptation.settings import USUAL, SolverSettings, takes_settings
+from mdi.errors import check_choice
 from mdi.fst.formats import load
-from mdi.lm.counts import Counts, count_text
+from mdi.lm.counts import Counts, count_text, over_words
 from mdi.lm.model import NgramModel, with_suffixes
+from mdi.lm.new_words import CHOICES, may_be_added, with_words
 from mdi.lm.text import TextLike
 from mdi.lm.trie import NONE, locate
 
@@ -28,7 +30,7 @@ def match(
     text: TextLike | Counts,
     *,
     history: NgramModel | None = None,
-    oov: str = "map",
+    new_words: str = "map",
     settings: SolverSettings = USUAL,
     threads: int = 2,
 ) -> Adapted:
@@ -43,19 +45,30 @@ def match(
     ----------
     small, large
         Models, or the files of models in any form that `load` reads.
-    text, history, oov, settings, threads
+    text, history, settings, threads
         As of `adapt`.
+    new_words
+        Words of the large model that the small one lacks: "add" gives them the large one's probabilities first;
+        otherwise they are refused. Words of the text that both lack: "map" to <unk>, "drop" with the n-grams around
+        them, "error".
 
     Returns
     -------
     Adapted
     """
     small = load(small, closed=False) if isinstance(small, str | os.PathLike) else small
-    large = onto(as_model(large, "large"), small.vocab, "the large model")
+    check_choice("new_words", new_words, CHOICES)
+    large = as_model(large, "large")
+    if new_words == "add":
+        small = _with_words_of(large, small)
+    large = onto(large, small.vocab, "the large model")
     if history is not None:
         history = onto(history, small.vocab, "the model that gives the histories")
     if not isinstance(text, Counts):
+        oov = "map" if new_words == "add" else new_words
         text = count_text(text, small.vocab, max(small.order, large.order), oov)
+    elif not text.vocab.same_words(small.vocab):
+        text = over_words(text, small.vocab)
     p_tilde = History(text, history)
     whole = with_suffixes(small)
     trie, mass = whole.trie, p_tilde.on(whole.trie)
@@ -79,3 +92,10 @@ def match(
     )
     solution = problem.solve(settings)
     return Adapted(problem, solution)
+
+
+def _with_words_of(large: NgramModel, small: NgramModel) -> NgramModel:
+    """The small model with the words that only the large one has, as likely as there."""
+    ids = small.vocab.ids_of(large.vocab)
+    new = [i for i in np.flatnonzero(ids < 0).tolist() if may_be_added(large.vocab.word(i)) and large.p[1][i] > 0]
+    return with_words(small, [large.vocab.word(i) for i in new], large.p[1][new])

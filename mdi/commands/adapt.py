@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError(
             "several --min-counts need {} in the output's name (and in --constraints-out), and no --init or --start"
         )
-    made = [path for pair in named.values() for path in pair if path]
+    made = [path for path in (args.words_out, *(path for pair in named.values() for path in pair)) if path]
     beside = [path for model, _ in named.values() for path in certificate_of(model) if not args.delta]
     check_outputs(args, *made, beside=beside)  # a delta has its certificate inside
     if not args.delta:
@@ -117,6 +117,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
     from mdi.adaptation.settings import SolverSettings
     from mdi.adaptation.table import read_lambda, write_constraints
     from mdi.files import together
+    from mdi.fst.formats import check_new_words, format_of, words_for
     from mdi.lm.identity import identity
     from mdi.lm.normalise import check_normalised
     from mdi.saving import checked_fields, sum_fields
@@ -131,6 +132,9 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
     kind = OneAdaptation if len(sets) == 1 and not args.delta else Adapter
     adapter = kind(background, counts, targets=targets, history=read_history(args), threads=args.threads)
     background = background if args.delta or args.start else adapter.background
+    if adapter.new_words is not None and not args.delta:  # known before it is solved
+        out, words = args.files[-1], words_for(args.words, background_path)
+        check_new_words(out, args.format or format_of(out), words, adapter.new_words.words, args.words_out)
     start: dict[str, float] | Delta | None = read_lambda(args.init) if args.init else None
     if args.start:
         start = read_delta(args.start)
@@ -156,7 +160,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
             made = {**inputs, "sigma2": args.sigma2, "count_weight": args.count_weight, "mdi": __version__}
             fields = checked_fields(adapted, model_path)
             fields |= sum_fields(adapted.whole, model_path, args.format, f": {adapted.solution.message}")
-            about = {name: value for name, value in fields.items() if name not in ("steps", "ngrams")}
+            about = {name: value for name, value in fields.items() if name not in ("steps", "ngrams", "new_words")}
             delta = delta_of(adapted, identified, about, made)
             model = delta.apply(background) if args.ppl else model
         ppl = _perplexities(model, {text: said[text] for text in args.ppl})

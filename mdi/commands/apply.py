@@ -38,6 +38,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _apply(args: argparse.Namespace, started: float) -> None:
     from mdi.adaptation.delta import read_delta
+    from mdi.adaptation.table import new_word_fields
 
     delta = read_delta(args.delta)
     background = read_model(args.background, args)
@@ -45,7 +46,8 @@ def _apply(args: argparse.Namespace, started: float) -> None:
     model = delta.apply(background)
     made = {"ngrams": model.trie.counts, "min_counts": delta.min_counts, "made": delta.made}
     about = {"command": "apply", "background": args.background, "delta": args.delta, **delta.certificate, **made}
-    save_model(model, args.out, args, [args.background], about, started)
+    about |= new_word_fields(delta.new_words)
+    save_model(model, args.out, args, [args.background], about, started, new_words=delta.new_words)
     logger.info(
         f"{args.delta}: {delta.constraints.total:,} constraints, {sum(model.trie.counts):,} n-grams -> {args.out}"
     )

@@ -20,7 +20,7 @@ from __future__ import annotations
 import argparse
 
 from mdi.commands.inputs import read_adapted
-from mdi.commands.options import add_delta
+from mdi.commands.options import add_delta, add_words_out
 from mdi.commands.outputs import check_outputs
 from mdi.progress import get_logger
 
@@ -38,19 +38,21 @@ def add_arguments(parser: argparse.ArgumentParser, form: str | None = None) -> N
         help=f"form of OUT ({form or 'as its name says'})")  # fmt: skip
     add("--max-order", type=int, metavar="N", help="leave longer n-grams out (none)")
     add("--disambig-symbol", default="#0", metavar="SYMBOL", help="what back-off arcs of G.fst read (#0)")
+    add_words_out(parser)
     add_delta(parser, "IN")
     add("--max-dropped", type=float, default=0.2, metavar="SHARE",
         help="refuse a model that loses more than this share of its n-grams (0.2)")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> None:
+    from mdi.adaptation.delta import read_delta
     from mdi.errors import MdiError
     from mdi.fst.formats import ONLY_WRITTEN, check_form, words_for, write_lm
     from mdi.fst.vector_fst import VectorFst
     from mdi.fst.verify import verify
     from mdi.lm.model import first_orders
 
-    check_outputs(args, args.out)
+    check_outputs(args, args.out, *filter(None, [args.words_out]))
     if args.max_order is not None and args.max_order < 1:
         raise MdiError(f"--max-order {args.max_order}; expected 1 or more")
     words = words_for(args.words, args.lm)
@@ -58,7 +60,11 @@ def run(args: argparse.Namespace) -> None:
     model = read_adapted(args.lm, args, closed=False)
     if args.max_order is not None:
         model = first_orders(model, args.max_order)
-    written = write_lm(model, args.out, args.format, words, max_dropped=args.max_dropped, back_off=args.disambig_symbol)
+    new = read_delta(args.delta).new_words if args.delta else None
+    written = write_lm(
+        model, args.out, args.format, words, max_dropped=args.max_dropped, back_off=args.disambig_symbol,
+        new_words=new.words if new else (), words_out=args.words_out,
+    )  # fmt: skip
     logger.info(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams of order 1 to {model.order}")
     if isinstance(written, VectorFst) and args.format != ONLY_WRITTEN and verify(args.out, written):
         logger.info(f"{args.out}: OpenFst reads it, with as many states and arcs")

@@ -60,6 +60,12 @@ def add_model_arguments(parser: argparse.ArgumentParser, *, writes: bool = True,
     if writes:
         parser.add_argument("--format", choices=("arpa", "fst", "opengrm", "ngram", "carpa"),
                             help="form of OUT (as its name says: *.carpa, Gr.fst, *.fst, otherwise ARPA)")  # fmt: skip
+        add_words_out(parser)
+
+
+def add_words_out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--words-out", metavar="words.txt",
+                        help="write --words with the words that it lacks behind its own, such as new ones")  # fmt: skip
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser, *, memory: bool = True) -> None:

@@ -14,6 +14,7 @@ from mdi.progress import Progress, get_logger, set_verbose
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.solver import Step
+    from mdi.lm.new_words import NewWords
     from mdi.lm.trie import Array
     from mdi.saving import Saved
 
@@ -46,22 +47,22 @@ def check_model_output(path: str, args: argparse.Namespace, sources: list[str], 
     from mdi.certificate import certificate_of
     from mdi.fst.formats import check_form, words_for
 
-    check_outputs(args, path, *others, beside=certificate_of(path))
+    check_outputs(args, path, *others, *filter(None, [args.words_out]), beside=certificate_of(path))
     check_form(path, args.format, words_for(args.words, *sources))
 
 
 def save_model(
     model: Saved, path: str, args: argparse.Namespace, sources: list[str], about: dict[str, Any], started: float,
-    *, more: dict[str, Any] | None = None, keep: list[Array] | None = None,
+    *, more: dict[str, Any] | None = None, keep: list[Array] | None = None, new_words: NewWords | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Saves what a verb has made, in the form of --format or of its name, with the numbers of --words or of a source
-    that has a table of words inside."""
+    that has a table of words inside, and of --words-out for words that it lacks."""
     from mdi.fst.formats import words_for
     from mdi.saving import save
 
     return save(
-        model, path, words=words_for(args.words, *sources), format=args.format, about=about, more=more, keep=keep,
-        started=started,
+        model, path, words=words_for(args.words, *sources), words_out=args.words_out, format=args.format, about=about,
+        more=more, keep=keep, started=started, new_words=new_words,
     )  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 
 ppl counts </s>, ppl1 does not. Words outside the vocabulary are scored as <unk> where the model has one. Otherwise they
 are skipped, and only then does SRILM, whose two lines come first, call them OOVs, so here too. The third line says how
-many are scored as <unk>, with the perplexity of all the other tokens.
+many are scored as <unk>, with the perplexity of all the other tokens. Models can be compared if they are over the same
+words: where one has fewer, more of the text is <unk> to it, which is easy to predict. --of-words adds the perplexity of
+the words of a list, such as new ones, each after its own history.
 """
 
 from __future__ import annotations
@@ -18,6 +20,10 @@ from mdi.cli import boolean
 from mdi.commands.inputs import read_adapted, warn_of_unknown
 from mdi.commands.jobs import sharding
 from mdi.commands.options import add_cluster_arguments, add_delta, add_model_arguments
+from mdi.errors import examples
+from mdi.progress import get_logger
+
+logger = get_logger(__name__)
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
@@ -30,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("texts", metavar="TEXT", nargs="+", help="one sentence per line, plain or gzipped")
     add("--oov", choices=("map", "drop", "error"), default="map",
         help="words outside the vocabulary: as <unk> where the model has one, skipped, an error (map)")  # fmt: skip
+    add("--of-words", metavar="LIST", help="also the perplexity of the words of this list alone")
     add("--json", type=boolean, default=False, metavar="true|false", help="one JSON object per text (false)")
     add_model_arguments(parser, writes=False)
     add_delta(parser, "LM")
@@ -53,13 +60,18 @@ def _score(args: argparse.Namespace, model: NgramModel) -> None:
     from mdi.files import read_chunks
     from mdi.lm.perplexity import perplexity
     from mdi.lm.text import Sentences
+    from mdi.lm.vocabulary import read_words
 
+    words = read_words(args.of_words) if args.of_words else None
+    if lacking := [word for word in words or () if word not in model]:
+        logger.info(f"{args.lm}: lacks {len(lacking):,} words of {args.of_words}, which are left out of their "
+                    f"perplexity: {examples(lacking)}")  # fmt: skip
     for path in args.texts:
         if args.debug:  # sentences are shown as they are in the text, which may be a pipe: it is read once
             text = Sentences(b"".join(read_chunks(path)), path)
-            result = perplexity(model, text, oov=args.oov, each=_printer(model, text.data, args.debug))
+            result = perplexity(model, text, oov=args.oov, words=words, each=_printer(model, text.data, args.debug))
         else:
-            result = perplexity(model, path, oov=args.oov)
+            result = perplexity(model, path, oov=args.oov, words=words)
         if args.json:
             print(json.dumps({"text": path, **result.as_dict()}))
             continue
@@ -68,6 +80,8 @@ def _score(args: argparse.Namespace, model: NgramModel) -> None:
         scored = f"{result.oov} words scored as {model.vocab.word(model.vocab.unk)}"
         unknown = scored if result.unk_scored else "OOVs skipped"
         print(f"{unknown}; ppl without them= {result.ppl_without_oov:.7g}")
+        if result.listed is not None:
+            print(f"{result.listed} words of {args.of_words}; ppl of these= {result.ppl_listed:.7g}")
         warn_of_unknown(path, result.oov, result.words)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +44,7 @@ from mdi.fst.symbols import (
     by_label,
     read_symbols,
     symbols_inside,
+    write_symbols,
 )  # fmt: skip
 from mdi.fst.vector_fst import VectorFst, vector_fst
 from mdi.kernels.arpa_write import as_written
@@ -57,6 +59,7 @@ logger = get_logger(__name__)
 
 FORMATS = ("arpa", "fst", "opengrm", "ngram", "carpa")
 ONLY_WRITTEN = "k2"
+OWN_WORDS = "the model's own words"  # whose table an FST holds where there is no other
 
 
 def format_of(path: str) -> str:
@@ -199,7 +202,7 @@ def write_lm(
     model: NgramModel | HasModel, path: str | os.PathLike, format: str | None = None,
     words: str | os.PathLike | SymbolTable | None = None, *,
     keep: list[Array] | None = None, max_dropped: float = 0.2, back_off: str = DISAMBIGUATION,
-    weight: GraphWeight = UNWEIGHTED,
+    weight: GraphWeight = UNWEIGHTED, new_words: Sequence[str] = (), words_out: str | os.PathLike | None = None,
 ) -> BackoffFst | VectorFst | None:  # fmt: skip
     """Writes a model in the form that `format` or the name of the file says (see format_of); `.gz` packs any of them.
 
@@ -207,8 +210,9 @@ def write_lm(
     table and hold it where it is not given. n-grams with a word outside it are dropped, a model that loses more than
     the share `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see
     write_arpa. As there, nothing is checked or certified: that is `mdi.save`. `back_off`: the symbol that back-off arcs
-    of Kaldi's G.fst read. `weight`: goes into the costs, for a graph that decodes; ARPA cannot have it. Returns the
-    automaton, where one was written.
+    of Kaldi's G.fst read. `weight`: goes into the costs, for a graph that decodes; ARPA cannot have it. `new_words` get
+    numbers behind those of the table. `words_out`: where the table is written with these, and whatever other words it
+    lacks, so that nothing is dropped. Returns the automaton, where one was written.
     """
     model = model if isinstance(model, NgramModel) else model.model
     path = os.fspath(path)
@@ -216,28 +220,59 @@ def write_lm(
     form = format or format_of(path)
     if form not in (*FORMATS, ONLY_WRITTEN):
         raise MdiError(f"'{form}'; expected one of {', '.join(FORMATS)} and {ONLY_WRITTEN}")
+    check_new_words(path, form, words, new_words, words_out)
+    symbols = None
+    if words is not None and (form != "arpa" or words_out is not None):
+        more = [word for word in model.vocab.words if word not in (BOS, EOS)] if words_out is not None else new_words
+        symbols = read_symbols(words).extended(more)
+    with together():
+        if symbols is not None and words_out is not None:
+            write_symbols(symbols, os.fspath(words_out))
+        return _write(model, path, form, symbols, words, keep, max_dropped, back_off, weight)
+
+
+def check_new_words(
+    path: str, form: str, words: str | SymbolTable | None, new_words: Sequence[str],
+    words_out: str | os.PathLike | None,
+) -> None:  # fmt: skip
+    """Refuses numbers for new words that nobody would learn of, and a table that grows from none."""
+    if words_out is not None and words is None:
+        raise MdiError(f"--words-out {words_out}: no table to put words into; give Kaldi's words.txt, too: --words")
+    if new_words and words is not None and words_out is None and form in ("fst", "carpa", ONLY_WRITTEN):
+        symbols = read_symbols(words)
+        if missing := [word for word in new_words if word not in symbols.ids]:
+            raise MdiError(
+                f"{path}: {symbols.path} has no numbers for {len(missing):,} new words, {examples(missing)}; say where "
+                f"the table with them is to be written (--words-out), or do not add them (--new-words map)"
+            )
+
+
+def _write(
+    model: NgramModel, path: str, form: str, symbols: SymbolTable | None, words: str | SymbolTable | None,
+    keep: list[Array] | None, max_dropped: float, back_off: str, weight: GraphWeight,
+) -> BackoffFst | VectorFst | None:  # fmt: skip
     if form == "arpa":
         if weight:
             raise MdiError(f"{path}: {weight}; expected an FST or G.carpa, as ARPA files are probabilities")
         write_arpa(model, path, keep)
         return None
-    with together():
-        written = _write_numbered(model, path, form, words, keep, max_dropped, back_off, weight)
-        discard_certificate(path)
+    check_form(path, form, words, back_off)
+    written = _write_numbered(
+        model, path, form, symbols or _new_table(model.vocab), keep, max_dropped, back_off, weight
+    )
+    discard_certificate(path)
     return written
 
 
 def _write_numbered(
-    model: NgramModel, path: str, form: str, words: str | SymbolTable | None, keep: list[Array] | None,
-    max_dropped: float, back_off: str, weight: GraphWeight,
+    model: NgramModel, path: str, form: str, symbols: SymbolTable, keep: list[Array] | None, max_dropped: float,
+    back_off: str, weight: GraphWeight,
 ) -> BackoffFst | VectorFst | None:  # fmt: skip
     """In a form that has numbers for words."""
     if keep is not None:
         model = without(model, keep)
     if form != "ngram":
         model = with_weight(model, weight)
-    check_form(path, form, words, back_off)
-    symbols = read_symbols(words) if words else _new_table(model.vocab)
     label = symbols.labels_of(model.vocab)
     if (label == 0).any() or model.vocab.id(back_off) >= 0:
         raise MdiError(f"the model has {back_off} or {EPSILON} as a word; expected neither. Rename the word")
@@ -261,7 +296,7 @@ def _write_numbered(
         write_ngram_fst(weighted, path, symbols.inside(weight))
     else:
         label_of_back_off = 0 if form == "opengrm" else symbols.require(back_off)
-        inside = symbols.inside(weight) if words is None or form == "opengrm" else None
+        inside = symbols.inside(weight) if symbols.path == OWN_WORDS or form == "opengrm" else None
         _write_vector(fst, path, label_of_back_off, inside, as_text=form == ONLY_WRITTEN)
     logger.info(f"{path}: {fst.n_states:,} states, {fst.n_arcs:,} arcs with words; costs have 32 bits")
     return fst
@@ -269,7 +304,7 @@ def _write_numbered(
 
 def _new_table(vocab: Vocabulary) -> SymbolTable:
     words = [word for word in vocab.words if word not in (BOS, EOS)]
-    return SymbolTable("the model's own words", {w: i for i, w in enumerate([EPSILON, *words, DISAMBIGUATION])})
+    return SymbolTable(OWN_WORDS, {w: i for i, w in enumerate([EPSILON, *words, DISAMBIGUATION])})
 
 
 def _unknown(symbols: SymbolTable) -> int | None:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from mdi.errors import MdiError
-from mdi.files import read_bytes
+from mdi.files import read_bytes, writing
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, split_name
 from mdi.fst.openfst import Header, Symbols, is_fst, read_whole_header
 from mdi.lm.model import NgramModel, over_vocabulary
-from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, Vocabulary, read_word_file, vocabulary
+from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, Vocabulary, read_word_file, to_bytes, vocabulary
 
 EPSILON, DISAMBIGUATION = "<eps>", "#0"
 # That a word of a small table may have.
@@ -123,6 +123,13 @@ def read_symbols(path: str | SymbolTable) -> SymbolTable:
     if ids.get(EPSILON) != 0:
         raise MdiError(f"{path}: {EPSILON} is not 0; expected Kaldi's words.txt, which begins with '{EPSILON} 0'")
     return SymbolTable(path, ids)
+
+
+def write_symbols(symbols: SymbolTable, path: str) -> None:
+    """Kaldi's words.txt: a word and its number per line, by number."""
+    lines = sorted(symbols.ids.items(), key=lambda item: item[1])
+    with writing(path) as stream:
+        stream.write(b"".join(to_bytes(f"{word} {i}\n") for word, i in lines))
 
 
 def _check_numbers(ids: dict[str, int], path: str) -> None:

@@ -4,13 +4,17 @@ New words become 1-grams; what they get is taken from <unk>, where the model has
 proportion. p(w|h) of longer n-grams stays, and back-off weights are computed again so that every history sums to one.
 So after h a new word is the likelier, the more mass h leaves to words that were not seen after it.
 
-How likely are they? In N tokens of the domain there are T types that are new, type i seen c_i times. By absolute
-discounting over the text's own new words, n_1 of them seen once and n_2 twice,
+How likely are they? Of N tokens of the domain's text n are new words, of T types, type i seen c_i times. By Witten and
+Bell's estimate over the text's own new words, T / (n + T) of them are still to come, which <unk> keeps if it has more:
 
-    q_i = (c_i - d) / N,    d = n_1 / (n_1 + 2 n_2),    and d T / N is left for new words that are still to come,
+    q_i = c_i / (n + T) n / N
 
-which is what <unk> keeps, if that is less than it has. The prior on lambda is centred there: a word that was seen once
-is not taken for as frequent as it happened to be, and a frequent one is not held back for being new.
+is what the domain expects of word i, on average over its histories. A word without longer n-grams has the probability
+B(h) p(w) there, B(h) being the product of the back-off weights on the way, so
+
+    p(w_i) = q_i / sum_h p~(h) B(h).
+
+The prior on lambda is centred there: no word is held back for being new.
 """
 
 from __future__ import annotations
@@ -27,11 +31,11 @@ from mdi import room
 from mdi.errors import MdiError, OptionError, examples
 from mdi.kernels import new_words as kernels
 from mdi.kernels.model import ModelLevel
-from mdi.lm.counts import Counts, count_text, over_words
+from mdi.lm.counts import Counts, count_text, over_words, unextended
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.shards import Shard, over_shards, own_hists
 from mdi.lm.text import OOV, TextLike
-from mdi.lm.trie import NONE, Array, blocks, with_more_words
+from mdi.lm.trie import NONE, Array, blocks, locate, with_more_words
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, Vocabulary, growing, read_words
 from mdi.threads import each_in_threads
 
@@ -41,8 +45,6 @@ CHOICES = ("add", *OOV)
 NewWordsLike = str | int | os.PathLike | Iterable[str]
 # An expected count from which on a word counts as seen: what a recogniser hardly believes is not added.
 SEEN = 0.5
-# Discounts where there are too few words to estimate them from, and their bounds.
-DISCOUNT, LEAST_DISCOUNT, LARGEST_DISCOUNT = 0.5, 0.1, 0.9
 # New words get at most this mass in all: a text of nothing but new words says nothing about the others.
 MOST_MASS = 0.5
 # Without an estimate <unk> keeps at least this share of its mass, for words that nobody has seen yet.
@@ -189,20 +191,35 @@ def estimated(counts: Counts, model: NgramModel) -> NewWords | None:
     count, unk = counts.count[1][first:], model.vocab.unk
     events = max(1.0, float(counts.count[1].sum()) - float(counts.count[1][counts.vocab.bos]))
     seen = count > 0
-    d = _discount(count[seen])
-    to_come = d * int(seen.sum())
-    q = np.maximum(count - d, (1 - d) * count)
+    n, types = max(1.0, float(count.sum())), max(1, int(seen.sum()))
+    to_come = types / (n + types)
+    q = count / (n + types)
     if not seen.all():
-        q[~seen] = min(1.0 - d, max(to_come, d) / int((~seen).sum()))
-        to_come = d
-    q /= events
+        rest = int((~seen).sum())
+        q[~seen] = min(1.0 / (n + types), to_come / rest)
+    q *= n / events / _backing_off(counts, model)
     q *= min(1.0, MOST_MASS / q.sum())
     mapped = float(counts.count[1][unk]) if unk >= 0 else 0.0
-    return NewWords(counts.vocab.words[first:], q, (to_come + mapped) / events)
+    return NewWords(counts.vocab.words[first:], q, (to_come * n + mapped) / events)
 
 
-def _discount(count: Array) -> float:
-    once, twice = (float(((count > n - 0.5) & (count <= n + 0.5)).sum()) for n in (1, 2))
-    if once + twice < 10:
-        return DISCOUNT
-    return min(LARGEST_DISCOUNT, max(LEAST_DISCOUNT, once / (once + 2 * twice)))
+def _backing_off(counts: Counts, model: NgramModel) -> float:
+    """sum_h p~(h) B(h): what p(w|h) is of p(w), on average over the histories of the counts, where no n-gram ends in
+    w."""
+    trie, wide = counts.trie, with_more_words(model.trie, len(counts.vocab) - len(model.vocab))
+    where, left = locate(trie, wide), unextended(counts)
+    factor, total, events = np.ones(1), 0.0, 0.0
+    for k in range(1, counts.order + 1):
+        j = k - 1
+        if j:
+            row = np.full(trie.n_hist(j), -1, np.int32)
+            row[trie.as_hist[j]] = where[j]
+            known = np.flatnonzero(row >= 0) if j < model.order else NONE
+            hist = wide.as_hist[j][row[known]] if len(known) else NONE
+            own = hist < len(model.bow[j]) if len(known) else NONE.astype(bool)  # not those of new words
+            factor = factor[trie.back[j]]
+            factor[known[own]] *= model.bow[j][hist[own]] if len(known) else 1.0
+        weight = np.maximum(left[k], 0.0)
+        total += float(weight @ factor[trie.hist_of_rows(k)])
+        events += float(weight.sum())
+    return total / events if total > 0.0 else 1.0

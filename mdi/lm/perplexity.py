@@ -32,7 +32,7 @@ class Perplexity:
     """Sums over a text. `log_prob` is natural and leaves out zero probabilities and words without <unk>, as SRILM does.
 
     `oov` counts the words outside the vocabulary: scored as <unk> where the model has one (`unk_scored`), skipped
-    otherwise.
+    otherwise. `listed` tokens, with a probability each, are words of a list that was given.
     """
 
     sentences: int = 0
@@ -43,6 +43,8 @@ class Perplexity:
     unk_scored: bool = False
     log_prob_unk: float = 0.0
     unk_tokens: int = 0
+    listed: int | None = None
+    log_prob_listed: float = 0.0
 
     def _ppl(self, log_prob: float, tokens: int) -> float:
         return math.exp(-log_prob / tokens) if tokens > 0 else math.nan
@@ -67,6 +69,11 @@ class Perplexity:
         """KenLM's "excluding OOVs": tokens that are <unk> to the model do not count."""
         return self._ppl(self.log_prob - self.log_prob_unk, self.scored + self.sentences - self.unk_tokens)
 
+    @property
+    def ppl_listed(self) -> float:
+        """Of the words of the list alone, each after its own history."""
+        return self._ppl(self.log_prob_listed, self.listed or 0)
+
     def __repr__(self) -> str:
         how = "as <unk>" if self.unk_scored else "skipped"
         return f"<Perplexity {self.ppl:.5g} of {self.words:,} words, {self.oov:,} outside the vocabulary ({how})>"
@@ -75,8 +82,15 @@ class Perplexity:
     def log10_prob(self) -> float:
         return self.log_prob / math.log(10.0)
 
-    def add(self, model: NgramModel, ids: Array, prob: Array, used: Array) -> None:
+    def add(
+        self, model: NgramModel, ids: Array, prob: Array, used: Array, listed: Array | None = None
+    ) -> None:  # fmt: skip
+        """`listed`: ids of words that are summed up by themselves, too."""
         seen = prob > 0
+        if listed is not None:
+            own = seen & np.isin(ids, listed)
+            self.listed = (self.listed or 0) + int(own.sum())
+            self.log_prob_listed += float(np.log(prob[own]).sum())
         self.log_prob += float(np.log(prob[seen]).sum())
         self.zero += int((~seen & (used > 0)).sum())
         unk = seen & (ids == model.vocab.unk)
@@ -95,10 +109,12 @@ class Perplexity:
     def as_dict(self) -> dict[str, float | int | bool | None]:
         """For JSON, which has no NaN: a perplexity of no tokens is None."""
         ppls = {"ppl": self.ppl, "ppl1": self.ppl1, "ppl_without_oov": self.ppl_without_oov}
+        ppls |= {} if self.listed is None else {"ppl_listed": self.ppl_listed}
         return {
             "sentences": self.sentences, "words": self.words, "oov": self.oov, "oov_scored_as_unk": self.unk_scored,
             "zeroprobs": self.zero, "log10_prob": self.log10_prob,
             **{name: None if math.isnan(value) else value for name, value in ppls.items()},
+            **({} if self.listed is None else {"listed": self.listed}),
         }  # fmt: skip
 
 
@@ -131,13 +147,14 @@ def perplexity_of(
     stats: TextStats,
     each: Callable[[Sentence], None] | None = None,
     unk_scored: bool = True,
+    listed: Array | None = None,
 ) -> Perplexity:
     """Perplexity of blocks of sentences; `stats` must be complete once they are. `each` is called with every
-    sentence."""
+    sentence, `listed` are ids of words that are looked at by themselves."""
     total = Perplexity(unk_scored=unk_scored and model.vocab.unk >= 0)
     for ids in blocks:
         prob, used = token_probs(model, ids)
-        total.add(model, ids, prob, used)
+        total.add(model, ids, prob, used, listed)
         if each:
             begins = np.flatnonzero(ids == model.vocab.bos)
             for begin, end in zip(begins, [*begins[1:], len(ids)], strict=True):
@@ -151,11 +168,14 @@ def perplexity(
     text: TextLike,
     *,
     oov: str = "map",
+    words: Iterable[str] | None = None,
     each: Callable[[Sentence], None] | None = None,
 ) -> Perplexity:
     """Perplexity of a text under a model: see `mdi.perplexity`, which takes the file of one too."""
     source = Text(text, model.vocab, oov)
-    return perplexity_of(with_suffixes(model), source, source.stats, each, source.oov == "map")
+    listed = None if words is None else model.vocab.ids(words)
+    listed = None if listed is None else listed[listed >= 0]
+    return perplexity_of(with_suffixes(model), source, source.stats, each, source.oov == "map", listed)
 
 
 def word_table(model: NgramModel, text: TextLike, *, oov: str = "map") -> pandas.DataFrame:
