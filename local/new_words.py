@@ -107,7 +107,8 @@ def summary(folder: Path, n_folds: int, known: set[str]) -> None:
             part = {u: w for u, w in references.items() if has_new[u] is wanted}
             errors[name, wanted] = compute_wer(part, {u: found.get(u, []) for u in part})
             low_high = confidence(errors[name, wanted])[0]
-            rates.append(f"{errors[name, wanted].rate:.2f} ({low_high.low:.1f}-{low_high.high:.1f})")
+            low, high = low_high.mean - low_high.half, low_high.mean + low_high.half
+            rates.append(f"{errors[name, wanted].rate:.2f} ({low:.1f}-{high:.1f})")
         print(f"| {name} | {right} of {may} ({100 * right / max(1, may):.1f}%) | {100 * right / max(1, total):.1f}% of "
               f"{total} | {output - right} of {output} ({100 * (output - right) / max(1, output):.1f}%) | "
               f"{' | '.join(rates)} |")  # fmt: skip
