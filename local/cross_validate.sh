@@ -17,7 +17,7 @@ stage=0  # first stage
 stop_stage=5  # last stage
 game=""  # the game's queen.1c, or Debian's package flight-of-the-amazon-queen (downloaded with apt-get)
 vosk_model=""  # folder of Vosk's small English model (downloaded)
-utterances=2500  # of all test sets together, at least
+utterances=2500  # of all test sets together, at least, and six times as many words
 folds=5  # so many
 large_text=""  # TEXT[,TEXT]: general text for the larger model (none)
 # LM weight in the graph: what n-best lists ask for (1.35 to 1.55) is too much for the folder's beam of 10, see RESULTS.md
@@ -94,7 +94,7 @@ first_pass() {
 {
   if at_stage 0 "folds"; then
     make_once "$data/folds" from "$mdi_root/local/folds.py" by python3 "$mdi_root/local/folds.py" --folds "$folds" \
-      --utterances "$utterances" ${game:+--game "$game"} ${vosk_model:+--vosk-model "$vosk_model"} "$data"
+      --utterances "$utterances" --least-words "$((6 * utterances))" ${game:+--game "$game"} ${vosk_model:+--vosk-model "$vosk_model"} "$data"
   fi
   read -ra numbers < "$data/folds"
   models=(own interpolated prior tune)

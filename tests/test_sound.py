@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import resource
@@ -89,6 +90,18 @@ def test_a_header_may_promise_anything(tmp_path):
         whole[40:44] = struct.pack("<I", length)
         path.write_bytes(whole)
         assert read_audio(Source(str(path))).tolist() == SAMPLES.tolist()
+
+
+@pytest.mark.filterwarnings("error")
+def test_damaged_files_are_refused_in_silence(tmp_path, capfd):
+    """libsndfile would look for bytes before the beginning, and Python print what it thinks of that."""
+    soundfile.write(tmp_path / "a.w64", SAMPLES, 16000, format="W64")
+    whole = (tmp_path / "a.w64").read_bytes()
+    for at in range(16, 120, 8):
+        (tmp_path / "a.w64").write_bytes(whole[:at] + struct.pack("<q", -(2**62)) + whole[at + 8 :])
+        with contextlib.suppress(MdiError):
+            read_audio(Source(str(tmp_path / "a.w64")))
+    assert capfd.readouterr() == ("", "")
 
 
 def test_what_is_not_finite_is_silence_and_what_is_too_loud_is_cut(tmp_path):

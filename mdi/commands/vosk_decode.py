@@ -65,7 +65,8 @@ def run(args: argparse.Namespace) -> None:
     holds = "a decoding with another model, --n-best, --lattice-beam, --dither or --delta"
     go_on(out / "decode.json", settings, holds)
     models = folders.own_adapted(args, source, folders.plan_of(source)) if args.delta else {}
-    folders.refuse_new_words(source, folders.lacking_words(source, models))
+    if models:
+        folders.refuse_new_words(source, folders.lacking_words(source, models))
     with changed(source, args.lattice_beam, models, args.dither) as folder:
         done = decode_missing(
             folder, source.path, data, utterances, out, args.n_best, args.nj, args.allow_pipes, args.channel,

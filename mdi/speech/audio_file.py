@@ -43,7 +43,7 @@ def audio_blocks(source: Source, allow_pipes: bool = False, channel: int | None 
         raise MdiError(f"{source.path}: cannot be opened: {getattr(error, 'strerror', None) or error}") from error
     with opened as stream:
         try:
-            sound = soundfile.SoundFile(stream if source.offset is None else _Within(stream))
+            sound = soundfile.SoundFile(_Within(stream, source.offset is not None))
         except MdiError:
             raise
         except Exception as error:  # what is no sound shows in a dozen ways
@@ -78,7 +78,7 @@ def promised_seconds(source: Source) -> float:
     import soundfile
 
     try:
-        with open_source(source, False) as stream, soundfile.SoundFile(stream) as sound:
+        with open_source(source, False) as stream, soundfile.SoundFile(_Within(stream, False)) as sound:
             return min(sound.frames / sound.samplerate, LONGEST)
     except Exception:  # whoever reads it will tell
         return 0.0
@@ -120,22 +120,26 @@ def _conversion(source: Source, program: str = "ffmpeg -i") -> str:
 
 
 class _Within:
-    """The WAV that begins here in an archive, as a file of its own."""
+    """A file, or the WAV that begins here in an archive, for libsndfile: a damaged one makes it look for bytes that no
+    file can have, which is not to be shouted about."""
 
-    def __init__(self, archive: BinaryIO) -> None:
-        self.archive, self.begin = archive, archive.tell()
-        head = archive.read(12)
-        if head[:4] != b"RIFF" or head[8:] != b"WAVE":
+    def __init__(self, stream: BinaryIO, archived: bool) -> None:
+        self.stream, self.begin = stream, stream.tell()
+        head = stream.read(12)
+        if archived and (head[:4] != b"RIFF" or head[8:] != b"WAVE"):
             raise MdiError(f"no WAV at byte {self.begin} of the archive; expected 'RIFF' there")
-        self.end = min(self.begin + 8 + int.from_bytes(head[4:8], "little"), archive.seek(0, 2))
-        archive.seek(self.begin)
+        self.end = stream.seek(0, 2)
+        if archived:
+            self.end = min(self.begin + 8 + int.from_bytes(head[4:8], "little"), self.end)
+        stream.seek(self.begin)
 
     def tell(self) -> int:
-        return self.archive.tell() - self.begin
+        return self.stream.tell() - self.begin
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        return self.archive.seek((self.begin, self.archive.tell(), self.end)[whence] + offset) - self.begin
+        place = (self.begin, self.stream.tell(), self.end)[whence] + offset
+        return self.stream.seek(min(max(place, self.begin), self.end)) - self.begin
 
     def read(self, size: int = -1) -> bytes:
-        left = max(0, self.end - self.archive.tell())
-        return self.archive.read(left if size < 0 else min(size, left))
+        left = max(0, self.end - self.stream.tell())
+        return self.stream.read(left if size < 0 else min(size, left))

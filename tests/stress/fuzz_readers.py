@@ -97,6 +97,9 @@ def _models(folder: Path) -> dict[str, Reader]:
     pywrapfst.convert(pywrapfst.Fst.read(str(folder / "G.fst")), "const").write(str(folder / "G.const.fst"))
     settings = ("--min-counts", "1", "--sigma2", "1")
     _run("adapt", *settings, "--delta", folder / "d.delta", "--constraints-out", folder / "tsv", lm, text)
+    (folder / "more").write_text(text.read_text() + "yak gnu\nyak\n")
+    _run("adapt", *settings, "--delta", folder / "n.delta", lm, folder / "more")  # with new words
+    deltas = [_unpacked_delta(part) for name in ("d.delta", "n.delta") for part in _seed(folder / name)]
     model = read_arpa(str(lm))
 
     def any_form(path: str) -> None:
@@ -122,12 +125,8 @@ def _models(folder: Path) -> dict[str, Reader]:
         "G.fst": Reader(any_form, _seed(folder / "G.fst") + _seed(folder / "x.mod") + _seed(folder / "G.const.fst")),
         "Gr.fst": Reader(any_form, _seed(folder / "Gr.fst")),
         "G.carpa": Reader(any_form, _seed(folder / "G.carpa")),
-        "delta": Reader(
-            lambda path: delta.read_delta(path).apply(model),
-            [_unpacked_delta(part) for part in _seed(folder / "d.delta")],
-            _packed_delta,
-        ),
-        "deltas": Reader(_listed, [_unpacked_delta(part) for part in _seed(folder / "d.delta")], _packed_delta),
+        "delta": Reader(lambda path: delta.read_delta(path).apply(model), deltas, _packed_delta),
+        "deltas": Reader(_listed, deltas, _packed_delta),
         "left": Reader(_left, _seed(folder / "left")),
         "constraints": Reader(read_lambda, _seed(folder / "tsv")),
     }
