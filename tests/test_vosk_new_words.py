@@ -133,6 +133,24 @@ def test_no_new_word_changes_nothing(folder, tmp_path):
     assert same_files(folder, out, ["graph/HCLr.fst", "graph/Gr.fst", "am/final.mdl"])
 
 
+def test_forms_of_new_words_are_said_as_these(folder, tmp_path):
+    """And are as sure: a name that is given in phones, and its genitive."""
+    out, listed, lexicon = tmp_path / "out", tmp_path / "list", tmp_path / "lexicon"
+    listed.write_text("dabba'c\ndabba\n")
+    lexicon.write_text("dabba d d d d\n")
+    # words with the ending 'c, so that there is something to learn
+    names = {f"{x}{y}cd": [f"{x} {y} c d"] for x in "abcd" for y in "abcd"}
+    toy = Toy({**FULL, **names, **{f"{word}'c": [f"{ways[0]} c"] for word, ways in names.items()}})
+    assert (
+        main(
+            ["vosk", "add-words", "--lexicon", str(lexicon), str(toy.write(tmp_path / "names")), str(listed), str(out)]
+        )
+        == 0
+    )
+    assert rows(out)["dabba'c"][2] == "d d d d c"
+    assert rows(out)["dabba'c"][4] == "parts: dabba 'c"
+
+
 def test_words_that_cannot_be_said_are_left_out_and_listed(folder, tmp_path, capsys):
     out, listed = tmp_path / "out", tmp_path / "list"
     listed.write_text(f"dabba\n{'ab' * 150}\n7th\nxyz\n")

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mdi.errors import MdiError
+from mdi.errors import MdiError, examples
 from mdi.files import writing
 from mdi.fst.lookahead import write_lookahead
 from mdi.fst.symbols import SymbolTable
 from mdi.lm.vocabulary import to_bytes
+from mdi.progress import get_logger
 from mdi.speech.g2p import train_g2p
 from mdi.speech.given import read_given, write_new_words
 from mdi.speech.lexicon import Lexicon
-from mdi.speech.pronounce import UNCERTAIN, Pronounced, pronounce
+from mdi.speech.pronounce import UNCERTAIN, Pronounced, Speaker
 from mdi.speech.vosk.folder import VoskFolder
 from mdi.speech.vosk.graft import Grafted, add_words, by_sound
 from mdi.speech.vosk.recogniser_graph import RecogniserGraph, read_graph
+
+logger = get_logger(__name__)
+
+_APOSTROPHE = re.compile("['’]")
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,6 @@ class NewWordsOfFolder:
     count: Mapping[str, int]
     symbols: SymbolTable
     grafted: Grafted | None = None  # None: nothing is added
-    path: str = field(default="graph/HCLr.fst")
 
     @property
     def added(self) -> dict[str, int]:
@@ -82,8 +87,17 @@ def learn_words(source: VoskFolder, count: Mapping[str, int], lexicon_file: str 
     graph = read_graph(source)
     lexicon = Lexicon(graph.lexicon())
     given = read_given(lexicon_file, lexicon) if lexicon_file else {}
-    said = pronounce(list(count), lexicon, train_g2p(lexicon), given)
-    return grafted_words(source, graph, said, count)
+    if known := [word for word in given if word in lexicon]:
+        logger.warning(f"{lexicon_file}: {len(known):,} words are in the model, such as {examples(known)}; they are "
+                       f"said as they were")  # fmt: skip
+    speaker = Speaker(lexicon, train_g2p(lexicon), given)
+    # whole words first: of a new name its forms are then known too (floda, floda's), as surely as itself
+    said = {one.word: one for one in speaker.say([word for word in count if not _APOSTROPHE.search(word)])}
+    lexicon.pronunciations.update({word: list(one.pronunciations) for word, one in said.items() if one.pronunciations})
+    for one in speaker.say([word for word in count if word not in said]):
+        parts = [said[part] for part in one.how.split()[1:] if part in said]
+        said[one.word] = replace(one, certainty=min([one.certainty, *(part.certainty for part in parts)]))
+    return grafted_words(source, graph, [said[word] for word in count], count)
 
 
 def grafted_words(
