@@ -20,8 +20,8 @@ egs_dir=${egs_dir:-}  # the recipe (KALDI_ROOT/egs/wsj/s5)
 parse_options "$@"
 need_arguments 3
 graph=$(absolute "${arguments[0]}") data=$(absolute "${arguments[1]}") folder=$(absolute "${arguments[2]}")
-need_files "$graph/words.txt"
 if [[ -e $graph/HCLr.fst ]]; then need_files "$graph/Gr.fst"; else need_files "$graph/HCLG.fst"; fi
+need_files "$graph/words.txt"
 log_to "$folder/log/decode.log"
 # splitN/, too: Kaldi's scripts use again what is there
 if [[ $allow_pipes == false ]] && LC_ALL=C grep -rlaE --include='*.scp' '\|[[:space:]]*(\[[^]]*\])?[[:space:]]*$' "$data"; then
