@@ -74,9 +74,14 @@ def own_lists(folds: Folds, decoded: Path) -> NBestLists:
         lists = read_lists(decoded, read_symbols(str(decoded / "words.txt")), own, folds.references)
         with writing(str(kept)) as stream:
             np.savez_compressed(
-                stream, utterances=lists.utterances, begin=lists.begin, rest=lists.rest, errors=lists.errors,
-                reference_words=lists.reference_words, words=[" ".join(words) for words in lists.words],
-            )  # fmt: skip
+                stream,
+                utterances=lists.utterances,
+                begin=lists.begin,
+                rest=lists.rest,
+                errors=lists.errors,
+                reference_words=lists.reference_words,
+                words=[" ".join(words) for words in lists.words],
+            )
     found = np.load(kept)
     words = [line.split() for line in found["words"].tolist()]
     parts = (found[name] for name in ("rest", "errors", "reference_words"))
@@ -102,13 +107,18 @@ def weigh(args: argparse.Namespace) -> None:
         words = int(dev.reference_words.sum())
         out = args.out.replace("{}", fold)
         found = {
-            "lm_weight": choice.lm_weight, "dev_words": words, "dev_errors_as_decoded": as_decoded,
-            "dev_errors": choice.errors, "dev_expected": round(choice.expected, 2),
-        }  # fmt: skip
+            "lm_weight": choice.lm_weight,
+            "dev_words": words,
+            "dev_errors_as_decoded": as_decoded,
+            "dev_errors": choice.errors,
+            "dev_expected": round(choice.expected, 2),
+        }
         write_lines(Path(f"{out}.weight.json"), [json.dumps(found)])
         write_lines(Path(f"{out}.weight"), [f"--lm-weight {choice.lm_weight}"])
-        say(f"{args.name}, fold {fold}: LM weight {choice.lm_weight:g}; errors of the development sets {as_decoded} -> "
-            f"{choice.errors} of {words} words")  # fmt: skip
+        say(
+            f"{args.name}, fold {fold}: LM weight {choice.lm_weight:g}; errors of the development sets {as_decoded} -> "
+            f"{choice.errors} of {words} words"
+        )
         test = lists.part(folds.set(fold, "test"))
         for name, weight in (("nbest.1", 1.0), ("nbest.tuned", choice.lm_weight)):
             errors = test.errors[test.answers(test_costs[fold], weight)].tolist()
@@ -184,8 +194,10 @@ def comparisons(systems: dict[str, Scored], baselines: list[str]) -> Iterator[st
             gain = other.errors - scored.errors
             low, high = interval(scored, other)
             change = 100.0 * (scored.rate / other.rate - 1.0)
-            yield (f"{name}\t{scored.rate:.2f}\t{other_name}\t{change:+.1f}%\t{low:+.1f}\t{high:+.1f}\t"
-                   f"{permutation_p(by_scene(scored, gain)):.5f}\t{permutation_p(gain):.5f}")  # fmt: skip
+            yield (
+                f"{name}\t{scored.rate:.2f}\t{other_name}\t{change:+.1f}%\t{low:+.1f}\t{high:+.1f}\t"
+                f"{permutation_p(by_scene(scored, gain)):.5f}\t{permutation_p(gain):.5f}"
+            )
 
 
 def table(args: argparse.Namespace) -> None:

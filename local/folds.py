@@ -88,9 +88,14 @@ def fold_scenes(
 
 
 def make_folds(
-    lines: Sequence[Line], for_training: Collection[str], n_folds: int, utterances: int, words: int, dev_share: float,
+    lines: Sequence[Line],
+    for_training: Collection[str],
+    n_folds: int,
+    utterances: int,
+    words: int,
+    dev_share: float,
     seed: int,
-) -> list[Fold]:  # fmt: skip
+) -> list[Fold]:
     """`utterances` and `words`: at least so many in all tests together. `dev_share`: of a fold's drawn lines, as the
     development set of the fold before."""
     scenes, fresh = fold_scenes(lines, for_training, n_folds, seed)
@@ -125,8 +130,10 @@ def write_folds(folder: Path, folds: Sequence[Fold], known: Collection[str]) -> 
             words = [word for line in lines for word in line[1]]
             unknown = sum(word not in known for word in words)
             scenes = len({line[0].scene for line in lines})
-            sizes.append(f"{name} {scenes} scenes, {len(lines):,} lines, {len(words):,} words, "
-                         f"{100 * unknown / max(1, len(words)):.1f}% unknown")  # fmt: skip
+            sizes.append(
+                f"{name} {scenes} scenes, {len(lines):,} lines, {len(words):,} words, "
+                f"{100 * unknown / max(1, len(words)):.1f}% unknown"
+            )
             if name != "train":
                 data = here / "speech" / name
                 data.mkdir(parents=True, exist_ok=True)
@@ -163,8 +170,13 @@ def main(argv: list[str] | None = None) -> int:
     add("--folds", type=int, default=5, metavar="N", help="(5)")
     add("--utterances", type=int, default=2500, metavar="N", help="at least so many in all tests together (2500)")
     add("--least-words", type=int, default=15_000, metavar="N", help="and so many words (15000)")
-    add("--dev-share", type=float, default=0.35, metavar="X",
-        help="of a fold's drawn lines, to develop on for the fold before (0.35)")  # fmt: skip
+    add(
+        "--dev-share",
+        type=float,
+        default=0.35,
+        metavar="X",
+        help="of a fold's drawn lines, to develop on for the fold before (0.35)",
+    )
     add("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
     args = parser.parse_args(argv)
     return exit_code("local/cross_validate.sh", lambda: draw(args))

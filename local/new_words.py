@@ -109,9 +109,11 @@ def summary(folder: Path, n_folds: int, known: set[str]) -> None:
             low_high = confidence(errors[name, wanted])[0]
             low, high = low_high.mean - low_high.half, low_high.mean + low_high.half
             rates.append(f"{errors[name, wanted].rate:.2f} ({low:.1f}-{high:.1f})")
-        print(f"| {name} | {right} of {may} ({100 * right / max(1, may):.1f}%) | {100 * right / max(1, total):.1f}% of "
-              f"{total} | {output - right} of {output} ({100 * (output - right) / max(1, output):.1f}%) | "
-              f"{' | '.join(rates)} |")  # fmt: skip
+        print(
+            f"| {name} | {right} of {may} ({100 * right / max(1, may):.1f}%) | {100 * right / max(1, total):.1f}% of "
+            f"{total} | {output - right} of {output} ({100 * (output - right) / max(1, output):.1f}%) | "
+            f"{' | '.join(rates)} |"
+        )
     for wanted in (True, False):
         p = sign_flip_p(errors["new", wanted], errors["old", wanted])
         print(f"{'with' if wanted else 'without'} new words: p = {p:.4f}")

@@ -169,9 +169,11 @@ def write_sets(
 
     known, utterances = read_symbols(words).ids, recordings.utterances
     lines = recognisable(utterances, known, recordings.language)
-    say(f"{recordings.source}: {len(utterances):,} recorded lines in {len({u.scene for u in utterances})} scenes; left "
+    say(
+        f"{recordings.source}: {len(utterances):,} recorded lines in {len({u.scene for u in utterances})} scenes; left "
         f"out {len(utterances) - len(lines):,} without words or in other languages, that is, with less than "
-        f"{100 * KNOWN_SHARE:.0f}% of their words in the recogniser's vocabulary")  # fmt: skip
+        f"{100 * KNOWN_SHARE:.0f}% of their words in the recogniser's vocabulary"
+    )
     sets = split(lines, seed, recordings)
     say("sets: whole scenes; lines of the development and the evaluation set occur in no other set, and once")
     folder.mkdir(parents=True, exist_ok=True)
@@ -186,8 +188,10 @@ def write_sets(
             heard = heard[:number] if number else heard
             seconds = write_data_folder(folder / "speech" / name, heard)
             note = f"; to be recognised {len(heard):,}, {seconds / 60:.1f} minutes"
-        say(f"{name}: {len({u.scene for u, _ in chosen})} scenes, {len(chosen):,} lines, {total:,} words, "
-            f"{100 * unknown / max(1, total):.1f}% of them unknown{note}")  # fmt: skip
+        say(
+            f"{name}: {len({u.scene for u, _ in chosen})} scenes, {len(chosen):,} lines, {total:,} words, "
+            f"{100 * unknown / max(1, total):.1f}% of them unknown{note}"
+        )
     write_lines(folder / "sets", ["dev eval"])
 
 

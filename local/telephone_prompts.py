@@ -47,9 +47,13 @@ RELEASES = {
     "en": Release("en", "en_US_f_Allison", "4a5c1fea255e06020acd67efe37d162d0f0458f685efe578d224449f8e7f0bb4"),
     "fr": Release("fr", "fr_CA_f_June", "37cd33323ad139b0c739102f36c42c1e68ebdd92231f664c355d85c49b07772c"),
     # "in order to" is written as two words, and learning that would count as fewer errors
-    "ru": Release("ru", "ru_RU_f_IvrvoiceRU", "2398d652926d39c1dd75260fb36dcef907c4590031ebfd89df761a4e5efa46f0",
-                  (("что бы", "чтобы"), ("чтобы бы", "чтобы"))),
-}  # fmt: skip
+    "ru": Release(
+        "ru",
+        "ru_RU_f_IvrvoiceRU",
+        "2398d652926d39c1dd75260fb36dcef907c4590031ebfd89df761a4e5efa46f0",
+        (("что бы", "чтобы"), ("чтобы бы", "чтобы")),
+    ),
+}
 
 
 def find_prompts(given: str | None, downloads: Path, release: Release) -> Path:
@@ -72,8 +76,10 @@ def find_prompts(given: str | None, downloads: Path, release: Release) -> Path:
             found.append(unpack(path, Path(scratch) / "unpacked", expected))
         texts = gzip.decompress(found[0].read_bytes())
         if hashlib.sha256(texts).hexdigest() != release.sha256:
-            raise MdiError(f"{next(iter(packages.values()))}: another SHA-256 than expected, {release.sha256}: another "
-                           f"release has other prompts, and figures could not be compared")  # fmt: skip
+            raise MdiError(
+                f"{next(iter(packages.values()))}: another SHA-256 than expected, {release.sha256}: another "
+                f"release has other prompts, and figures could not be compared"
+            )
         whole = Path(scratch) / "whole"
         whole.mkdir()
         (whole / "texts.txt").write_bytes(texts)

@@ -84,12 +84,7 @@ def write_certificate(path: str, fields: dict[str, Any], seconds: float) -> None
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
     versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
-    content = {
-        **fields,
-        "seconds": round(seconds, 2),
-        "peak_memory_mb": round(peak, 1),
-        "versions": versions,
-    }
+    content = {**fields, "seconds": round(seconds, 2), "peak_memory_mb": round(peak, 1), "versions": versions}
     if (file := written(path)) is not None:
         content["file"] = file
     with writing(f"{path}.json") as stream:

@@ -24,11 +24,20 @@ INK = "#010203"  # text and axes: black in a file, on a page the page's own colo
 COLOURS = ("#3b82c4", "#d1495b", "#3a9d5d", "#9467bd", "#e08a1e", "#17a2b8", "#a0724f", "#d67ab1", "#7f8c8d")
 PLAIN, WORSE, BETTER, REFERENCE = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[8]
 STYLE = {
-    "font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold", "axes.titlelocation": "left",
-    "axes.facecolor": "none", "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-    "axes.formatter.useoffset": False, "grid.alpha": 0.15, "legend.frameon": False, "legend.fontsize": 8,
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.formatter.useoffset": False,
+    "grid.alpha": 0.15,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
     "svg.fonttype": "none",  # letters, not outlines: a third of the size, and they can be searched
-}  # fmt: skip
+}
 STYLE |= dict.fromkeys(
     ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "grid.color"), INK
 )
@@ -123,10 +132,12 @@ def search_chart(table: DataFrame, references: dict[str, float]) -> Figure:
     dots = [
         Dot(
             f"{row.min_counts}, {'no prior' if row.sigma2 == 'none' else f'sigma2 {row.sigma2}'}",
-            row.ppl_mixed, f"{row.ppl_mixed:.2f}", colour=BETTER if row.chosen in ("*", True) else PLAIN,
+            row.ppl_mixed,
+            f"{row.ppl_mixed:.2f}",
+            colour=BETTER if row.chosen in ("*", True) else PLAIN,
         )
         for row in cast("Iterable[Any]", table.itertuples())
-    ]  # fmt: skip
+    ]
     dots += [Dot(label, value, f"{value:.2f}", colour=REFERENCE) for label, value in references.items()]
     dots.sort(key=lambda dot: dot.value)
     return dot_chart("Mixtures that the search tried; green: chosen", "development perplexity", dots)

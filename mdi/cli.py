@@ -76,9 +76,11 @@ def _verb(prog: str, description: str | None, verbs: dict[str, str], old: dict[s
         rest = [line for line in listed if line not in most]
         listed = ["what most people want:", *most, "", "all the rest:", *rest]
     parser = Parser(
-        prog=prog, description=description, formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog=prog,
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join([*listed, "", f"{prog} verb --help lists the options of a verb."]),
-    )  # fmt: skip
+    )
     parser.add_argument("--version", action="version", version=f"mdi {__version__}")
     parser.add_argument("verb", metavar="verb", choices=[*verbs, *old], help="one of those below")
     if not argv:

@@ -291,11 +291,22 @@ def _local(workers: int, memory: int | None) -> Iterator[Any]:
         "distributed.worker.memory.pause": False,
     }
     # a folder of its own: Dask's would be in the folder for everybody's temporary files, under a name that is known
-    with configured(settings), _own_environment(), scratch_folder("mdi-dask-") as scratch, LocalCluster(
-        n_workers=workers, threads_per_worker=1, memory_limit=memory or 0, silence_logs=logging.ERROR, host="127.0.0.1",
-        security=Security.temporary(), dashboard_address="127.0.0.1:0", scheduler_kwargs={"dashboard": False},
-        local_directory=scratch,
-    ) as cluster:  # fmt: skip
+    with (
+        configured(settings),
+        _own_environment(),
+        scratch_folder("mdi-dask-") as scratch,
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            memory_limit=memory or 0,
+            silence_logs=logging.ERROR,
+            host="127.0.0.1",
+            security=Security.temporary(),
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+            local_directory=scratch,
+        ) as cluster,
+    ):
         yield cluster
 
 

@@ -50,10 +50,7 @@ ADAPTING = [
     "adapt --min-counts 2 --sigma2 none --shards 2 bg.arpa.gz in.txt shards.arpa.gz",
     "tune --max-settings 2 --mix-with in.arpa.gz bg.arpa.gz in.txt dev.txt best.arpa.gz",
 ]
-USING = [
-    "prune --max-ngrams 40 bg.arpa.gz small.arpa.gz",
-    "check bg.arpa.gz",
-]
+USING = ["prune --max-ngrams 40 bg.arpa.gz small.arpa.gz", "check bg.arpa.gz"]
 SPEECH = [
     "rescore --words symbols.txt --old-lm in.arpa.gz --new-lm bg.arpa.gz lat rescored",
     "score --words symbols.txt text rescored",

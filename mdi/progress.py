@@ -145,9 +145,14 @@ class Progress:
                 tqdm.monitor_interval = 0  # no thread that redraws behind our back
                 size = shutil.get_terminal_size()  # tqdm draws nothing on a terminal that tells no size
                 self.bar = tqdm(
-                    desc=self.label, total=self.total, unit=f" {self.unit}", leave=False,
-                    delay=1e-9, ncols=size.columns - 1, nrows=size.lines,
-                )  # fmt: skip
+                    desc=self.label,
+                    total=self.total,
+                    unit=f" {self.unit}",
+                    leave=False,
+                    delay=1e-9,
+                    ncols=size.columns - 1,
+                    nrows=size.lines,
+                )
                 self.bar.start_t -= seconds
                 _bars.append(self.bar)
             self.bar.unit_scale = done >= 100_000

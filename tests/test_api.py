@@ -96,10 +96,7 @@ def test_importing_is_instant_and_pandas_waits() -> None:
         (lambda bg: mdi.train(IN_DOMAIN, order=0), "order=0; expected 1 to 8"),
         (lambda bg: mdi.perplexity(bg, "nowhere.txt"), "nowhere.txt: No such file"),
         (lambda bg: mdi.perplexity(bg, IN_DOMAIN, oov="x"), "oov='x'"),
-        (
-            lambda bg: mdi.perplexity(bg, "w001 w002"),
-            "expected a file, or a list of sentences: ['w001 w002']",
-        ),
+        (lambda bg: mdi.perplexity(bg, "w001 w002"), "expected a file, or a list of sentences: ['w001 w002']"),
         (lambda bg: mdi.write_arpa("bg.arpa", "y.arpa"), "'bg.arpa' is to be written to y.arpa; expected a model"),
         (lambda bg: mdi.prune(bg, -1.0), "threshold=-1.0; expected a number of 0 or more"),
         (lambda bg: mdi.mix([bg, bg], [0.5, 0.6]), "sum to 1.1; expected 1"),

@@ -37,8 +37,15 @@ def shuffled(arcs: Arcs, seed: int) -> Arcs:
     begin = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=arcs.n_states))])
     final = np.empty_like(arcs.final)
     final[number] = arcs.final
-    return Arcs(int(number[arcs.start]), begin, arcs.ilabel[order], arcs.olabel[order], arcs.weight[order],
-                number[arcs.dest][order], final)  # fmt: skip
+    return Arcs(
+        int(number[arcs.start]),
+        begin,
+        arcs.ilabel[order],
+        arcs.olabel[order],
+        arcs.weight[order],
+        number[arcs.dest][order],
+        final,
+    )
 
 
 @pytest.mark.parametrize("name", ["bg.kn", "mix", "bg.kni.prune1e-4"])
@@ -132,8 +139,12 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
 def test_half_of_the_words(tmp_path: Path) -> None:
     """arpa2fst has dropped the n-grams of words outside its table: the text of the others scores as the FST does."""
     found = read_lm(str(DATA / "kaldi" / "G.bg4.kn.some.fst.gz"), str(DATA / "kaldi" / "words.some.txt"))
-    write_lm(golden_model("bg4.kn", closed=False), str(tmp_path / "G.fst"),
-             words=str(DATA / "kaldi" / "words.some.txt"), max_dropped=1.0)  # fmt: skip
+    write_lm(
+        golden_model("bg4.kn", closed=False),
+        str(tmp_path / "G.fst"),
+        words=str(DATA / "kaldi" / "words.some.txt"),
+        max_dropped=1.0,
+    )
     ours = read_lm(str(tmp_path / "G.fst"), str(DATA / "kaldi" / "words.some.txt"))
     text = str(DATA / "text" / "test.txt")
     assert perplexity(ours, text).log10_prob == pytest.approx(perplexity(found, text).log10_prob, rel=1e-6)

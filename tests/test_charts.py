@@ -62,9 +62,9 @@ def test_a_file_is_black_on_white_and_the_same_every_time(tmp_path) -> None:
 
 
 def test_the_search_from_the_best_to_the_worst() -> None:
-    table = pd.DataFrame({
-        "min_counts": ["2-2-2", "5-3-2"], "sigma2": ["none", "0.5"], "ppl_mixed": [26.0, 25.0], "chosen": ["", "*"],
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {"min_counts": ["2-2-2", "5-3-2"], "sigma2": ["none", "0.5"], "ppl_mixed": [26.0, 25.0], "chosen": ["", "*"]}
+    )
     axes = charts.search_chart(table, {"in-domain": 27.0, "interpolation": 25.5}).axes[0]
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == ["5-3-2, sigma2 0.5", "interpolation", "2-2-2, no prior", "in-domain"]

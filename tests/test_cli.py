@@ -33,9 +33,10 @@ def test_standard_streams_that_are_full_or_closed(tmp_path):
 def test_an_interrupted_run_leaves_nothing(tmp_path):
     os.mkfifo(tmp_path / "text")  # it waits for text that never comes
     process = subprocess.Popen(
-        [sys.executable, "-m", "mdi", "train", str(tmp_path / "text"), str(tmp_path / "out")], stderr=subprocess.PIPE,
+        [sys.executable, "-m", "mdi", "train", str(tmp_path / "text"), str(tmp_path / "out")],
+        stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
-    )  # fmt: skip
+    )
     with open(tmp_path / "text", "wb") as text:  # opened by both: it is at work
         text.write(b"a b\n")
         text.flush()
@@ -71,9 +72,12 @@ def test_an_interrupt_that_a_callback_swallows_comes_again():
         cli.entry_point()
     """
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True,
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stdout) == (-signal.SIGINT, ""), done.stderr
     assert "interrupted" in done.stderr
     assert "Traceback" not in done.stderr
@@ -106,9 +110,13 @@ def test_without_arguments_it_says_what_most_people_want() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "meant"),
-    [(["adpt"], "adapt"), (["vosk", "decod"], "decode"), (["ppl", "--jsn", "true", "a", "b"], "--json"),
-     (["adapt", "--targets", "smothed", "a", "b", "c"], "smoothed")],
-)  # fmt: skip
+    [
+        (["adpt"], "adapt"),
+        (["vosk", "decod"], "decode"),
+        (["ppl", "--jsn", "true", "a", "b"], "--json"),
+        (["adapt", "--targets", "smothed", "a", "b", "c"], "smoothed"),
+    ],
+)
 def test_what_is_misspelt_is_guessed(arguments: list[str], meant: str) -> None:
     done = run_mdi(*arguments)
     assert done.returncode == 2

@@ -238,9 +238,22 @@ def test_a_full_disk(client, files, tmp_path: Path, capsys) -> None:
 
 def test_places_that_are_none(tmp_path: Path) -> None:
     for spec in (
-        "locale:2", "local:0", "local", "local:many", "tcp:foo", "tcp://", "tcp://here", "tcp://here:0", "tcp://:8786",
-        "tcp://here:99999", "tls://here:port", "tcp://a@here:8786", "tcp://here:8786/path", "http://here:8786", "",
-    ):  # fmt: skip
+        "locale:2",
+        "local:0",
+        "local",
+        "local:many",
+        "tcp:foo",
+        "tcp://",
+        "tcp://here",
+        "tcp://here:0",
+        "tcp://:8786",
+        "tcp://here:99999",
+        "tls://here:port",
+        "tcp://a@here:8786",
+        "tcp://here:8786/path",
+        "http://here:8786",
+        "",
+    ):
         with pytest.raises(OptionError), connected(spec):
             pass
     with (

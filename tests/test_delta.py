@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     closed=st.booleans(),
     thresholds=st.sampled_from(["1", "2", "1-2", "3-1"]),
     sigma2=st.sampled_from([None, 1.0]),
-)  # fmt: skip
+)
 def test_a_part_of_the_background_gives_the_same_to_the_last_bit(
     tmp_path_factory: pytest.TempPathFactory, seed, order, closed, thresholds, sigma2
 ) -> None:
@@ -79,9 +79,15 @@ def test_a_part_of_the_background_gives_the_same_to_the_last_bit(
 
 
 @pytest.mark.parametrize(
-    "options", [["--min-counts", "2"], ["--min-counts", "5-3-2"], ALL, ["--targets", "smoothed"],
-                [*ALL, "--history", str(DATA / "kaldi" / "mix.arpa.gz")]],
-)  # fmt: skip
+    "options",
+    [
+        ["--min-counts", "2"],
+        ["--min-counts", "5-3-2"],
+        ALL,
+        ["--targets", "smoothed"],
+        [*ALL, "--history", str(DATA / "kaldi" / "mix.arpa.gz")],
+    ],
+)
 def test_apply_writes_what_adapt_writes(tmp_path: Path, options: list[str]) -> None:
     direct, delta, applied = (str(tmp_path / name) for name in ("x.arpa", "x.delta", "y.arpa"))
     assert main(["adapt", *options, BACKGROUND, IN_DOMAIN, direct]) == 0
@@ -125,9 +131,11 @@ def test_another_background_is_refused(made: Path, background: mdi.NgramModel, t
     assert changed
     assert identity(replace(background, p=[fine[0], *fine[1:]])) == delta.background
     other = str(DATA / "kaldi" / "mix.arpa.gz")
-    for command in (["apply", other, str(made / "a.delta"), str(tmp_path / "out")],
-                    ["adapt", "--start", str(made / "a.delta"), other, IN_DOMAIN, str(tmp_path / "out")],
-                    ["ppl", other, IN_DOMAIN, "--delta", str(made / "a.delta")]):  # fmt: skip
+    for command in (
+        ["apply", other, str(made / "a.delta"), str(tmp_path / "out")],
+        ["adapt", "--start", str(made / "a.delta"), other, IN_DOMAIN, str(tmp_path / "out")],
+        ["ppl", other, IN_DOMAIN, "--delta", str(made / "a.delta")],
+    ):
         assert main(command) == 1
         assert f"{made / 'a.delta'}: is for the background {delta.background}" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -240,10 +240,22 @@ def test_n_best_lists(tmp_path: Path) -> None:
     path = tmp_path / "x.nbest"
     path.write_text(f"u1 {math.log(0.6)} a b\nu1 {math.log(0.2)} a\nu2 -7 c\nu2 -7\n")
     found = to_dict(expected_counts(path, None, 2))
-    assert found == pytest.approx({
-        ("<s>",): 2, ("</s>",): 2, ("a",): 1, ("b",): 0.75, ("c",): 0.5, ("<s>", "a"): 1, ("a", "b"): 0.75,
-        ("b", "</s>"): 0.75, ("a", "</s>"): 0.25, ("<s>", "c"): 0.5, ("c", "</s>"): 0.5, ("<s>", "</s>"): 0.5,
-    })  # fmt: skip
+    assert found == pytest.approx(
+        {
+            ("<s>",): 2,
+            ("</s>",): 2,
+            ("a",): 1,
+            ("b",): 0.75,
+            ("c",): 0.5,
+            ("<s>", "a"): 1,
+            ("a", "b"): 0.75,
+            ("b", "</s>"): 0.75,
+            ("a", "</s>"): 0.25,
+            ("<s>", "c"): 0.5,
+            ("c", "</s>"): 0.5,
+            ("<s>", "</s>"): 0.5,
+        }
+    )
 
 
 def test_confidences(tmp_path: Path) -> None:
@@ -254,9 +266,17 @@ def test_confidences(tmp_path: Path) -> None:
     first = {"result": [{"conf": 0.9, "word": "a"}, {"conf": 0.5, "word": "b"}], "text": "a b"}
     vosk.write_text(json.dumps(first, indent=1) + "\n" + json.dumps({"text": ""}) + json.dumps({"text": "c"}))
     expected = {
-        ("<s>",): 2, ("</s>",): 2, ("a",): 0.9, ("b",): 0.5, ("c",): 1, ("<s>", "a"): 0.9, ("a", "b"): 0.45,
-        ("b", "</s>"): 0.5, ("<s>", "c"): 1, ("c", "</s>"): 1,
-    }  # fmt: skip
+        ("<s>",): 2,
+        ("</s>",): 2,
+        ("a",): 0.9,
+        ("b",): 0.5,
+        ("c",): 1,
+        ("<s>", "a"): 0.9,
+        ("a", "b"): 0.45,
+        ("b", "</s>"): 0.5,
+        ("<s>", "c"): 1,
+        ("c", "</s>"): 1,
+    }
     assert to_dict(expected_counts(ctm, None, 2)) == pytest.approx(expected)
     assert to_dict(expected_counts(vosk, None, 2)) == pytest.approx(expected)
 
@@ -317,7 +337,7 @@ def test_taking_counts_away() -> None:
         ("x.json", '{"result": [{"conf": 1}]}', "result 1: KeyError 'word'"),
         ("x.ctm", "\n", "x.ctm: no words in it"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_said(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(MdiError, match=message):

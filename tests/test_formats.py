@@ -48,11 +48,21 @@ def assert_same(found: NgramModel, expected: NgramModel, *, more: bool = False) 
 @pytest.mark.parametrize(
     ("path", "form"),
     [
-        ("a.arpa", "arpa"), ("a.arpa.gz", "arpa"), ("-", "arpa"), ("dir.fst/lm.gz", "arpa"), ("G.carpa", "carpa"),
-        ("x/rescore/G.carpa.gz", "carpa"), ("lang/G.fst", "fst"), ("graph/Gr.fst", "ngram"), ("Gr.new.fst", "ngram"),
-        ("lm.ngram.fst", "ngram"), ("Graph.fst", "fst"), ("lm.mod", "opengrm"), ("lm.opengrm.fst", "opengrm"),
+        ("a.arpa", "arpa"),
+        ("a.arpa.gz", "arpa"),
+        ("-", "arpa"),
+        ("dir.fst/lm.gz", "arpa"),
+        ("G.carpa", "carpa"),
+        ("x/rescore/G.carpa.gz", "carpa"),
+        ("lang/G.fst", "fst"),
+        ("graph/Gr.fst", "ngram"),
+        ("Gr.new.fst", "ngram"),
+        ("lm.ngram.fst", "ngram"),
+        ("Graph.fst", "fst"),
+        ("lm.mod", "opengrm"),
+        ("lm.opengrm.fst", "opengrm"),
     ],
-)  # fmt: skip
+)
 def test_the_name_says_the_form(path: str, form: str) -> None:
     assert format_of(path) == form
 

@@ -94,11 +94,20 @@ def test_what_is_no_reader_is_said() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("ngrams", 7), ("ngrams", [1, "2"]), ("ngrams", [-1]), ("command", 3), ("worst_sum_gap", "1e-7"),
-        ("worst_sum_gap", math.nan), ("constraints", 1.5), ("constraints_dropped", [1]), ("steps", {}),
-        ("steps", [{"l1": "x"}]), ("seconds", True), ("file", "sha"),
+        ("ngrams", 7),
+        ("ngrams", [1, "2"]),
+        ("ngrams", [-1]),
+        ("command", 3),
+        ("worst_sum_gap", "1e-7"),
+        ("worst_sum_gap", math.nan),
+        ("constraints", 1.5),
+        ("constraints_dropped", [1]),
+        ("steps", {}),
+        ("steps", [{"l1": "x"}]),
+        ("seconds", True),
+        ("file", "sha"),
     ],
-)  # fmt: skip
+)
 def test_certificates_are_what_they_say(field: str, value: object, tmp_path: Path) -> None:
     (tmp_path / "mdi").mkdir()
     path = tmp_path / "mdi" / "x.arpa.gz.json"

@@ -122,8 +122,14 @@ def test_invented_languages_are_left_out_by_their_words(little):
     known = {"hi", "bob", "where's", "the", "plane", "i've", "two", "of", "'em", "me", "again", "what", "howdy"}
     kept = recorded.recognisable(game.read_utterances(game.Archive(little, "queen.1c")), known)
     assert {u.name for u, _ in kept} == {
-        "03001AJ1", "03001AJ3", "030007P2", "03SSSSJ1", "03XXXXJ1", "03XXXXP1", "FILM_021",
-    }  # fmt: skip  # neither Unga chunga nor the noise, nor the store, of which nothing is known
+        "03001AJ1",
+        "03001AJ3",
+        "030007P2",
+        "03SSSSJ1",
+        "03XXXXJ1",
+        "03XXXXP1",
+        "FILM_021",
+    }  # neither Unga chunga nor the noise, nor the store, of which nothing is known
 
 
 WHOLE = recorded.Recordings("", [], eval_share=0.15, dev_share=0.05, for_training=(game.DESCRIPTIONS,))
@@ -197,10 +203,12 @@ def test_from_the_archive_to_the_folder(little, tmp_path, monkeypatch, capsys):
         (lambda data: b"QTBX" + data[4:], "expected QTBL"),
         (lambda data: data[:100], "ends within its table"),
         (lambda data: data[:-10], "ends before its entry"),
-        (lambda data: data.replace(struct.pack(">hHHHH", -1, 0, 3, 2, 3), struct.pack(">hHHHH", -1, 0, 3, 2, 999)),
-         "BOB1.DOG ends within a string"),
+        (
+            lambda data: data.replace(struct.pack(">hHHHH", -1, 0, 3, 2, 3), struct.pack(">hHHHH", -1, 0, 3, 2, 999)),
+            "BOB1.DOG ends within a string",
+        ),
     ],
-)  # fmt: skip
+)
 def test_broken_archives(little, change, message):
     with pytest.raises(MdiError, match=message):
         game.read_utterances(game.Archive(change(little), "queen.1c"))

@@ -19,14 +19,22 @@ from mdi.speech.vosk.recogniser_graph import RecogniserGraph, read_graph
 
 REAL = os.environ.get("MDI_VOSK_MODEL", "")
 KINDS = {
-    "newer": {}, "older": {"epsilons": True}, "pushed": {"pushed": True},
-    "no positions": {"positions": False}, "all": {"epsilons": True, "pushed": True, "positions": False},
-}  # fmt: skip
+    "newer": {},
+    "older": {"epsilons": True},
+    "pushed": {"pushed": True},
+    "no positions": {"positions": False},
+    "all": {"epsilons": True, "pushed": True, "positions": False},
+}
 # one like an old word and more, a new homophone and one of an old word, one phone, and beginnings of others
 NEW = {
-    "abcab": ["a b c a b"], "cc": ["c", "c c"], "baa": ["b a"], "dacca": ["d a c c a", "d a c a"],
-    "dac2": ["d a c c a"], "ddddc": ["d d d d c"], "dd": ["d d d d"],
-}  # fmt: skip
+    "abcab": ["a b c a b"],
+    "cc": ["c", "c c"],
+    "baa": ["b a"],
+    "dacca": ["d a c c a", "d a c a"],
+    "dac2": ["d a c c a"],
+    "ddddc": ["d d d d c"],
+    "dd": ["d d d d"],
+}
 
 
 def ways(lexicon: dict) -> dict[str, list[tuple[str, ...]]]:

@@ -100,9 +100,7 @@ def test_a_sentence_costs_w_times_its_logarithm_and_a_penalty_per_word(seed, wei
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 1 << 20), weight=st.floats(0.2, 5.0), penalty=st.floats(-2.0, 5.0),
-)  # fmt: skip
+@given(seed=st.integers(0, 1 << 20), weight=st.floats(0.2, 5.0), penalty=st.floats(-2.0, 5.0))
 def test_the_weight_comes_out_and_goes_in_again_bit_for_bit(seed, weight, penalty, tmp_path_factory):
     folder, put = tmp_path_factory.mktemp("weight"), GraphWeight(weight, penalty)
     model = load(write_model(random_model(np.random.default_rng(seed), 3, 5, closed=False), folder / "m.arpa"))
@@ -210,10 +208,14 @@ def test_scores_of_a_weighted_decoding_are_told_apart():
     model, symbols = load(str(DATA / "kaldi" / "bg.kn.arpa.gz")), read_symbols(str(DATA / "kaldi" / "words.txt"))
     words = [w for w in symbols.ids if model.vocab.id(w) >= 0 and w[0] not in "<#"][:6]
     texts = [words[:3], words[3:], words[:1], []]
-    found = Recognised("u", 1.0, [
-        Alternative([Word(w, 0.3 * i, 0.3 * i + 0.3) for i, w in enumerate(text)], 50.0 - k)
-        for k, text in enumerate(texts)
-    ])  # fmt: skip
+    found = Recognised(
+        "u",
+        1.0,
+        [
+            Alternative([Word(w, 0.3 * i, 0.3 * i + 0.3) for i, w in enumerate(text)], 50.0 - k)
+            for k, text in enumerate(texts)
+        ],
+    )
     lattice, lm = n_best_lattice(found, symbols), lattice_model(model, symbols)
     plain, made = with_graph_scores(lattice, lm, EXACT), with_graph_scores(lattice, lm, EXACT, WEIGHT)
     # the model's score is the graph cost, whatever the weight; at that weight the order is the recogniser's

@@ -63,8 +63,10 @@ def test_what_users_give(tmp_path: Path) -> None:
     found = given(tmp_path, "# mine\nadog AH D AO G\nreader = Read a\nreader 0.5 R D\n")
     assert found["adog"] == [Given(("AH", "D", "AO", "G"))]
     assert found["reader"] == [
-        Given(("R", "IY", "D", "AH"), "Read a"), Given(("R", "EH", "D", "AH"), "Read a"), Given(("R", "D")),
-    ]  # fmt: skip
+        Given(("R", "IY", "D", "AH"), "Read a"),
+        Given(("R", "EH", "D", "AH"), "Read a"),
+        Given(("R", "D")),
+    ]
 
 
 @pytest.mark.parametrize(

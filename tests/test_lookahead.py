@@ -26,8 +26,15 @@ def arcs_from(arcs: list[tuple[int, int, int, float, int]], final: dict[int, flo
     )
     begin = np.concatenate([[0], np.cumsum(np.bincount(source.astype(int), minlength=n))])
     ends = np.array([[final.get(s, np.inf)] for s in range(n)], np.float32)
-    return Arcs(start, begin, ilabel.astype(np.int32), olabel.astype(np.int32), weight.astype(np.float32)[:, None],
-                dest.astype(np.int32), ends)  # fmt: skip
+    return Arcs(
+        start,
+        begin,
+        ilabel.astype(np.int32),
+        olabel.astype(np.int32),
+        weight.astype(np.float32)[:, None],
+        dest.astype(np.int32),
+        ends,
+    )
 
 
 def as_sets(found) -> list[set[int]]:

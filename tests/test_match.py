@@ -40,9 +40,7 @@ def test_marginals_of_the_large_model_by_brute_force(
     if smoothed:
         history = read_arpa(write_model(dense_large, folder / "h.arpa"), quiet=True)
         mass = oracle.model_histories(dense_large, oracle.all_histories(dense_large, order))
-    adapted = match(
-        small, large, write_text(text, folder / "t"), history=history, tolerance=1e-6, max_iters=3000
-    )  # fmt: skip
+    adapted = match(small, large, write_text(text, folder / "t"), history=history, tolerance=1e-6, max_iters=3000)
     assert adapted.solution.converged, adapted.solution.message
     ngrams = [tuple(ngram.split()) for ngram in adapted.problem.ngrams()]
     wanted = oracle.Dense(oracle.read(folder / "large.arpa"), mass, ngrams, [0.0] * len(ngrams)).marginals()

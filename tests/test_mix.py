@@ -146,8 +146,11 @@ def test_two_names_of_the_unknown_word(tmp_path: Path, capsys: pytest.CaptureFix
     assert "its unknown word <unk> is taken as <UNK>" in capsys.readouterr().err
     mixed = to_dict(read_arpa(out))
     assert {ngram: round(p, 6) for ngram, (p, _) in mixed.items()} == {
-        ("<s>",): 0, ("</s>",): 0.5, ("a",): 0.25, ("<UNK>",): 0.25,
-    }  # fmt: skip
+        ("<s>",): 0,
+        ("</s>",): 0.5,
+        ("a",): 0.25,
+        ("<UNK>",): 0.25,
+    }
     both = ONE_UNK.format(unk="<unk>").replace("ngram 1=4", "ngram 1=5").replace("\n\n\\end", "\n-9\t<UNK>\n\n\\end")
     (tmp_path / "both").write_text(both)
     assert main(["mix", "--weights", "0.5,0.5", str(tmp_path / "<UNK>"), str(tmp_path / "both"), out]) == 1

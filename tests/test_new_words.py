@@ -50,9 +50,13 @@ def sums(model: oracle.Model, order: int) -> list[float]:
 
 @settings(max_examples=60, deadline=None, phases=PHASES)
 @given(
-    st.integers(0, 2**32 - 1), st.integers(1, 4), st.booleans(), st.booleans(),
-    st.lists(st.floats(1e-5, 0.2), min_size=1, max_size=3), st.one_of(st.none(), st.floats(1e-5, 0.3)),
-)  # fmt: skip
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 4),
+    st.booleans(),
+    st.booleans(),
+    st.lists(st.floats(1e-5, 0.2), min_size=1, max_size=3),
+    st.one_of(st.none(), st.floats(1e-5, 0.3)),
+)
 def test_a_larger_vocabulary(tmp_path_factory, seed, order, closed, unk, q, keeps):
     """Every history of every length, spelled out, sums to one; p(w|h) of rows stays, and so does what backing off
     shares out among the old words: new words take from all of them alike."""
@@ -146,10 +150,14 @@ def test_the_adapted_model_is_the_optimum(tmp_path_factory, seed, order, unk):
 @pytest.mark.parametrize(
     ("new_words", "added", "oov"),
     [
-        ("add", ["yak", "gnu", "lone"], 0), (2, ["yak", "gnu"], 1), ("3", ["yak", "gnu"], 1), (["gnu", "emu"],
-        ["gnu", "emu"], 4), ("map", [], 7), ("drop", [], 7),
+        ("add", ["yak", "gnu", "lone"], 0),
+        (2, ["yak", "gnu"], 1),
+        ("3", ["yak", "gnu"], 1),
+        (["gnu", "emu"], ["gnu", "emu"], 4),
+        ("map", [], 7),
+        ("drop", [], 7),
     ],
-)  # fmt: skip
+)
 def test_which_words_are_added(new_words, added, oov):
     background = mdi.read_arpa(BACKGROUND)
     adapter = Adapter(background, TEXT, new_words=new_words)

@@ -35,8 +35,11 @@ def test_numbers_and_signs_become_words(written, spoken):
 def test_sentences_end_where_they_end():
     text = 'My hon. Friend is right. Is he? "Yes!" she said. Dr. No came at 5 p.m. on Monday.'
     assert [" ".join(words) for words in sentences(text)] == [
-        "my honourable friend is right", "is he", "yes she said", "doctor no came at five p m on monday",
-    ]  # fmt: skip
+        "my honourable friend is right",
+        "is he",
+        "yes she said",
+        "doctor no came at five p m on monday",
+    ]
 
 
 def test_files_and_folders_in_order_and_whatever_the_number_of_processes(tmp_path):

@@ -147,8 +147,13 @@ def test_the_distribution_of_histories_and_the_targets(toy: Toy) -> None:
         for j in range(trie.n_hist(k))
         if toy.mass[k][j] > 0
     }
-    assert found == {"<s>": close(F(3, 10)), "<s> a": close(F(2, 10)), "a b": close(F(2, 10)), "a": close(F(2, 10)),
-                     "b": close(F(1, 10))}  # fmt: skip
+    assert found == {
+        "<s>": close(F(3, 10)),
+        "<s> a": close(F(2, 10)),
+        "a b": close(F(2, 10)),
+        "a": close(F(2, 10)),
+        "b": close(F(1, 10)),
+    }
     counted = {
         ngram: sum(
             ends_in(" ".join(["<s>", *sentence, "</s>"][: i + 1]), ngram)
@@ -342,8 +347,13 @@ def test_equations_2_to_4_the_optimum(toy: Toy) -> None:
         events = ((h, i) for h in MASS for i, w in enumerate(WORDS) if ends_in(f"{h} {w}", constraint))
         assert sum(float(MASS[h]) * p_ad[h][i] for h, i in events) == pytest.approx(float(target), abs=1e-11)
     # the text itself, counted, meets the constraints too: 2/3, 1/3 after <s>; b after <s> a; a or </s> after a b; ...
-    text = {"<s>": (F(2, 3), F(1, 3), F(0)), "<s> a": (F(0), F(1), F(0)), "a b": (F(1, 2), F(0), F(1, 2)),
-            "b a": (F(0), F(0), F(1)), "<s> b": (F(1), F(0), F(0))}  # fmt: skip
+    text = {
+        "<s>": (F(2, 3), F(1, 3), F(0)),
+        "<s> a": (F(0), F(1), F(0)),
+        "a b": (F(1, 2), F(0), F(1, 2)),
+        "b a": (F(0), F(0), F(1)),
+        "<s> b": (F(1), F(0), F(0)),
+    }
     # Pythagoras: of the two sides of a triangle with the right angle at p_ad, the one from the background is shorter
     assert kl(text, P) == pytest.approx(kl(text, p_ad) + kl(p_ad, P), abs=1e-9)
     # strong duality: D at the optimum is the divergence

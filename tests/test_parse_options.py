@@ -21,8 +21,10 @@ def test_bash_runs_no_code_from_numbers(tmp_path):
     (tmp_path / "lat.1.gz").touch()
     done = subprocess.run(
         ["bash", str(ROOT / "steps/link_lattices.sh"), str(tmp_path), str(tmp_path / "to")],
-        cwd=tmp_path, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
     assert "expected a whole number" in done.stderr
     assert done.returncode == 1
     assert not list(tmp_path.rglob("ran"))

@@ -151,8 +151,18 @@ def _ways(parts: list[list[tuple[str, ...]]]) -> list[list[tuple[str, ...]]]:
 
 
 def test_the_fewest_words_that_sound_alike() -> None:
-    heard = Homophones(Lexicon({"night": [("N", "AY", "T")], "knight": [("N", "AY", "T")], "mare": [("M", "EH", "R")],
-                                "nigh": [("N", "AY")], "tim": [("T", "M")], "air": [("EH", "R")]}))  # fmt: skip
+    heard = Homophones(
+        Lexicon(
+            {
+                "night": [("N", "AY", "T")],
+                "knight": [("N", "AY", "T")],
+                "mare": [("M", "EH", "R")],
+                "nigh": [("N", "AY")],
+                "tim": [("T", "M")],
+                "air": [("EH", "R")],
+            }
+        )
+    )
     assert heard.of(("N", "AY", "T")) == "night"
     assert heard.of(("N", "AY", "T", "M", "EH", "R")) == "night mare"
     assert heard.of(("N", "AY", "Q")) == ""

@@ -288,9 +288,19 @@ def test_other_lattices_or_other_references_are_noticed(own):
     (data / "utt2spk").write_text("".join(f"{name} {name}\n" for name in names))
     shutil.copy(DATA / "lat/lats.txt.gz", lattices / "lat.1.gz")
     options = (
-        "--in-text", "in.txt", "--background-text", "bg.txt.gz", "--data-dir", "speech", "--lattice-dir", "decoded",
-        "--words", DATA / "kaldi/words.txt", "--default-lm", DATA / "kaldi/bg.kn.arpa.gz",
-    )  # fmt: skip
+        "--in-text",
+        "in.txt",
+        "--background-text",
+        "bg.txt.gz",
+        "--data-dir",
+        "speech",
+        "--lattice-dir",
+        "decoded",
+        "--words",
+        DATA / "kaldi/words.txt",
+        "--default-lm",
+        DATA / "kaldi/bg.kn.arpa.gz",
+    )
     assert stage_0(own, *options)
     (lattices / "log").mkdir()  # of no interest
     assert not stage_0(own, *options)
@@ -385,9 +395,20 @@ def test_a_large_vocabulary_takes_no_longer_than_reading(tmp_path, monkeypatch):
 
 def test_prepare_data_is_told_by_options(own):
     done = run(
-        own, "--in-text", "in.txt", "--background-text", "bg.txt.gz", "--dev-text", "dev.txt", "--vocab-size", "10",
-        "out", script=ROOT / "local/prepare_data.sh", in_text="nowhere.txt", corpus="demo",
-    )  # fmt: skip
+        own,
+        "--in-text",
+        "in.txt",
+        "--background-text",
+        "bg.txt.gz",
+        "--dev-text",
+        "dev.txt",
+        "--vocab-size",
+        "10",
+        "out",
+        script=ROOT / "local/prepare_data.sh",
+        in_text="nowhere.txt",
+        corpus="demo",
+    )
     assert done.returncode == 0, done.stderr
     checked = run(own, "out", script=ROOT / "utils/validate_data.sh")
     assert checked.returncode == 0, checked.stderr
@@ -448,25 +469,35 @@ def test_another_clone_leaves_the_environment_alone(tmp_path):
 
 TREES = {
     "ami": {
-        "recipe": "s5b", "train": "data/ihm/train", "lang": "data/lang_ami_fsh.o3g.kn.pr1-7",
+        "recipe": "s5b",
+        "train": "data/ihm/train",
+        "lang": "data/lang_ami_fsh.o3g.kn.pr1-7",
         "lm": "data/local/lm/ami_fsh.o3g.kn.pr1-7.gz",
         "sets": {"data/ihm/dev": "decode_dev", "data/ihm/eval": "decode_eval"},
         "model": "exp/ihm/chain_cleaned/tdnn1j_sp_bi",
     },
     "swbd": {
-        "recipe": "s5c", "train": "data/train_nodup", "lang": "data/lang_sw1_tg", "lm": "data/local/lm/sw1.o3g.kn.gz",
+        "recipe": "s5c",
+        "train": "data/train_nodup",
+        "lang": "data/lang_sw1_tg",
+        "lm": "data/local/lm/sw1.o3g.kn.gz",
         # the last one has its text, but has not been decoded yet
-        "sets": {"data/train_dev": "decode_train_dev_sw1_tg", "data/eval2000": "decode_eval2000_sw1_tg",
-                 "data/rt03": None},
+        "sets": {
+            "data/train_dev": "decode_train_dev_sw1_tg",
+            "data/eval2000": "decode_eval2000_sw1_tg",
+            "data/rt03": None,
+        },
         "model": "exp/chain/tdnn7q_sp",
     },
     "wsj": {
-        "recipe": "s5", "train": "data/train_si284", "lang": "data/lang_test_tgpr",
+        "recipe": "s5",
+        "train": "data/train_si284",
+        "lang": "data/lang_test_tgpr",
         "lm": "data/local/nist_lm/lm_tgpr.arpa.gz",
         "sets": {"data/test_dev93": "decode_tgpr_dev93", "data/test_eval92": "decode_tgpr_eval92"},
         "model": "exp/chain/tdnn1g_sp",
     },
-}  # fmt: skip
+}
 
 
 def make_tree(egs, corpus):

@@ -42,8 +42,17 @@ def decoded(tmp_path: Path) -> Path:
 
 
 def arguments(decoded: Path, out: Path, *more: str) -> list[str]:
-    return ["adapt-recordings", "--words", WORDS, "--data", str(decoded / "data"), *more, LM, str(decoded / "decoded"),
-            str(out)]  # fmt: skip
+    return [
+        "adapt-recordings",
+        "--words",
+        WORDS,
+        "--data",
+        str(decoded / "data"),
+        *more,
+        LM,
+        str(decoded / "decoded"),
+        str(out),
+    ]
 
 
 @pytest.mark.parametrize("text", [False, True])
@@ -193,10 +202,26 @@ def test_groups_come_as_soon_as_they_are_complete() -> None:
 @pytest.mark.slow
 def test_the_step_scores_before_and_after(decoded: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    options = ["--words", WORDS, "--data", str(decoded / "data"), "--min-lmwt", "8", "--max-lmwt", "10",
-               "--word-ins-penalty", "0.0"]  # fmt: skip
-    command = ["bash", str(ROOT / "steps" / "adapt_recordings.sh"), *options, LM, str(decoded / "decoded"),
-               str(tmp_path / "out")]  # fmt: skip
+    options = [
+        "--words",
+        WORDS,
+        "--data",
+        str(decoded / "data"),
+        "--min-lmwt",
+        "8",
+        "--max-lmwt",
+        "10",
+        "--word-ins-penalty",
+        "0.0",
+    ]
+    command = [
+        "bash",
+        str(ROOT / "steps" / "adapt_recordings.sh"),
+        *options,
+        LM,
+        str(decoded / "decoded"),
+        str(tmp_path / "out"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
     # wer.tsv: lats at 8 / 0.0

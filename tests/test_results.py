@@ -152,9 +152,7 @@ def test_the_note_says_how_words_were_counted_and_drawn(ami):
 def test_the_paper_and_the_differences(ami):
     found = results.collect("ami", [ami])
     ours, paper = results.cells(found).loc["ami"], results.paper_cells(found).loc["ami"]
-    assert list(ours.columns) == [
-        ("dev", "PPL"), ("eval", "PPL"), ("eval", "WER"), ("eval", "95%"), ("", "n-grams"),
-    ]  # fmt: skip
+    assert list(ours.columns) == [("dev", "PPL"), ("eval", "PPL"), ("eval", "WER"), ("eval", "95%"), ("", "n-grams")]
     # eval: ours 301, 111, 81, 20.0, 79.25, 19.0; the paper's 408.8, none, 77.5, 20.0, 83.9, 19.6
     expected = {
         "No adapt.": (["301.0", "", ""], ["408.8", "-107.8", "", ""]),
@@ -328,10 +326,18 @@ def test_two_distances_have_two_names(ami):
     (ami / "mdi").mkdir()
     steps = [{"iteration": i, "objective": 0.1 * i, "l1": 10.0**-i, "seconds": 0.1} for i in (1, 2, 3)]
     certificate = {
-        "command": "adapt", "ngrams": [9], "worst_sum_gap": 0, "seconds": 1, "peak_memory_mb": 9, "constraints": 7,
-        "constraints_dropped": {"why": 2}, "iterations": 3, "distance_to_targets": 0.56, "steps": steps,
+        "command": "adapt",
+        "ngrams": [9],
+        "worst_sum_gap": 0,
+        "seconds": 1,
+        "peak_memory_mb": 9,
+        "constraints": 7,
+        "constraints_dropped": {"why": 2},
+        "iterations": 3,
+        "distance_to_targets": 0.56,
+        "steps": steps,
         "kl_to_background": 0.5,
-    }  # fmt: skip
+    }
     (ami / "mdi" / "prior.arpa.gz.json").write_text(json.dumps(certificate))
     page = page_of(ami)
     words = as_words(page)

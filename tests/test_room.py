@@ -63,10 +63,7 @@ def test_a_result_belongs_to_whoever_gets_it(tmp_path: Path) -> None:
 
 
 def test_no_folder_to_write_to(tmp_path: Path) -> None:
-    with (
-        room.arrays_in(str(tmp_path / "nowhere")),
-        pytest.raises(MdiError, match="nowhere: cannot write: No such"),
-    ):
+    with room.arrays_in(str(tmp_path / "nowhere")), pytest.raises(MdiError, match="nowhere: cannot write: No such"):
         room.empty(100_000, float)
 
 

@@ -43,10 +43,23 @@ def test_what_is_none(text):
 
 
 HOSTILE = [
-    "| touch ran", "touch ran |:10", "touch ran |[0:3]", "touch ran |", " touch ran | ", "ark:touch ran |",
-    "touch ran|", "|touch ran|", "touch ran |:", "scp,p:touch ran |", "`touch ran`", "$(touch ran)", "; touch ran",
-    "b, touch ran |", "-|touch ran", "touch ran |\x0b",
-]  # fmt: skip
+    "| touch ran",
+    "touch ran |:10",
+    "touch ran |[0:3]",
+    "touch ran |",
+    " touch ran | ",
+    "ark:touch ran |",
+    "touch ran|",
+    "|touch ran|",
+    "touch ran |:",
+    "scp,p:touch ran |",
+    "`touch ran`",
+    "$(touch ran)",
+    "; touch ran",
+    "b, touch ran |",
+    "-|touch ran",
+    "touch ran |\x0b",
+]
 
 
 @pytest.mark.parametrize("line", HOSTILE)

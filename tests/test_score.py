@@ -193,8 +193,14 @@ def test_words_are_scored_in_the_same_files(heard, capsys):
     assert "oracle" not in said.err
     details = heard / "two" / "scoring_kaldi" / "wer_details"
     assert {path.name for path in details.iterdir()} == {
-        "lmwt", "wip", "per_utt", "per_spk", "ops", "wer_bootci", "comparison",
-    }  # fmt: skip
+        "lmwt",
+        "wip",
+        "per_utt",
+        "per_spk",
+        "ops",
+        "wer_bootci",
+        "comparison",
+    }
 
 
 @pytest.mark.parametrize("recordings", [False, True])

@@ -59,15 +59,21 @@ def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path) -> None:
     for name in ("venv", "pip", "mdi", "importlib", "argparse", "numpy", "json", "pathlib"):
         (here / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').write({name!r})\n")
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", f'. "{ROOT}/utils/setup.sh" text'], cwd=here, capture_output=True, text=True,
+        ["bash", "-euo", "pipefail", "-c", f'. "{ROOT}/utils/setup.sh" text'],
+        cwd=here,
+        capture_output=True,
+        text=True,
         env={**os.environ, "MDI_VENV": "venv-of-mine", "PIP_NO_INDEX": "1"},
-    )  # fmt: skip
+    )
     assert "pip could not install" in done.stderr
     assert (here / "venv-of-mine" / "bin" / "python3").exists()
     found = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", f'mdi_root="{ROOT}"; . "{ROOT}/utils/packages.sh"; lacking_packages text'],
-        cwd=here, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        cwd=here,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert found.stdout.strip() == ""
     for script in ("utils/score_reports.py", "utils/report.py", "local/prepare_corpus.py"):
         done = subprocess.run([sys.executable, str(ROOT / script), "--help"], cwd=here, capture_output=True, text=True)

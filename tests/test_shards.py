@@ -54,9 +54,13 @@ def members(path: Path) -> list[bytes]:
 
 @settings(max_examples=12, deadline=None)
 @given(
-    seed=st.integers(0, 2**32 - 1), order=st.integers(2, 4), closed=st.booleans(), n=st.integers(1, 6),
-    block=st.sampled_from([3, 7, 1 << 15]), pack=st.booleans(),
-)  # fmt: skip
+    seed=st.integers(0, 2**32 - 1),
+    order=st.integers(2, 4),
+    closed=st.booleans(),
+    n=st.integers(1, 6),
+    block=st.sampled_from([3, 7, 1 << 15]),
+    pack=st.booleans(),
+)
 def test_a_model_goes_through_shards_unchanged(seed: int, order: int, closed: bool, n: int, block: int, pack: bool):
     rng = np.random.default_rng(seed)
     model = random_model(rng, order, 6, closed=closed)
@@ -85,9 +89,13 @@ def _made(folder: Path) -> str:
 @pytest.mark.filterwarnings("ignore::mdi.errors.ConvergenceWarning")
 @settings(max_examples=12, deadline=None)
 @given(
-    seed=st.integers(0, 2**32 - 1), order=st.integers(2, 4), closed=st.booleans(), n=st.integers(1, 9),
-    prior=st.booleans(), sweep=st.booleans(),
-)  # fmt: skip
+    seed=st.integers(0, 2**32 - 1),
+    order=st.integers(2, 4),
+    closed=st.booleans(),
+    n=st.integers(1, 9),
+    prior=st.booleans(),
+    sweep=st.booleans(),
+)
 def test_adaptation_in_shards_is_that_in_one_piece(seed, order, closed, n, prior, sweep):
     """To the last bit, wherever shards begin."""
     rng = np.random.default_rng(seed)
@@ -161,9 +169,7 @@ def test_verbs_in_shards(verb: str, folder: Path, tmp_path: Path, monkeypatch: p
 
 
 @settings(max_examples=10, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1), orders=st.lists(st.integers(2, 4), min_size=2, max_size=3), n=st.integers(1, 4)
-)  # fmt: skip
+@given(seed=st.integers(0, 2**32 - 1), orders=st.lists(st.integers(2, 4), min_size=2, max_size=3), n=st.integers(1, 4))
 def test_a_mixture_in_shards_is_that_in_one_piece(seed: int, orders: list[int], n: int) -> None:
     """Over different words, and of pruned models, too."""
     rng = np.random.default_rng(seed)
@@ -183,10 +189,14 @@ def test_a_mixture_in_shards_is_that_in_one_piece(seed: int, orders: list[int], 
 
 @settings(max_examples=12, deadline=None)
 @given(
-    seed=st.integers(0, 2**32 - 1), order=st.integers(2, 4), n=st.integers(1, 4), known=st.booleans(),
-    smoothing=st.sampled_from(["kn", "kn-interpolated", "wb"]), least=st.sampled_from(["1", "1-1-2", "1-2-2", "2-3-2"]),
+    seed=st.integers(0, 2**32 - 1),
+    order=st.integers(2, 4),
+    n=st.integers(1, 4),
+    known=st.booleans(),
+    smoothing=st.sampled_from(["kn", "kn-interpolated", "wb"]),
+    least=st.sampled_from(["1", "1-1-2", "1-2-2", "2-3-2"]),
     pack=st.booleans(),
-)  # fmt: skip
+)
 def test_training_in_shards_is_that_in_one_piece(seed, order, n, known, smoothing, least, pack) -> None:
     """From blocks of a few lines, with and without a vocabulary, and with n-grams that are left out."""
     rng = np.random.default_rng(seed)
@@ -257,9 +267,7 @@ def test_training_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch) -
     (tmp_path / "text.gz").write_bytes(gzip.compress(text.read_bytes()))
     assert main(["train", str(text), str(tmp_path / "one.arpa")]) == 0
     counted, stream_text, vocab = [], mdi.lm.blocks.stream_text, GrowingVocabulary(SPECIAL)
-    monkeypatch.setattr(
-        mdi.lm.blocks, "stream_text", lambda *args: counted.append(args[0].name) or stream_text(*args)
-    )  # fmt: skip
+    monkeypatch.setattr(mdi.lm.blocks, "stream_text", lambda *args: counted.append(args[0].name) or stream_text(*args))
 
     def attempt(runner: ThisProcess) -> None:
         runner.workers = 2  # type: ignore[misc]

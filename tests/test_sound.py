@@ -48,12 +48,24 @@ def test_bytes_that_a_pickle_begins_are_no_sound(head, name, tmp_path):
 @pytest.mark.parametrize(
     ("name", "subtype", "error"),
     [
-        ("a.wav", "PCM_16", 0), ("a.flac", "PCM_16", 0), ("a.wav", "PCM_24", 0), ("a.wav", "FLOAT", 0),
-        ("a.wav", "DOUBLE", 0), ("a.wav", "PCM_U8", 256), ("a.wav", "ULAW", 512), ("a.aiff", "PCM_16", 0),
-        ("a.ogg", "VORBIS", 1500), ("a.au", "PCM_16", 0), ("a.wav", "ALAW", 512), ("a.nist", "PCM_16", 0),
-        ("a.nist", "ULAW", 512), ("a.caf", "PCM_16", 0), ("a.rf64", "PCM_16", 0), ("a.wav", "PCM_32", 0),
+        ("a.wav", "PCM_16", 0),
+        ("a.flac", "PCM_16", 0),
+        ("a.wav", "PCM_24", 0),
+        ("a.wav", "FLOAT", 0),
+        ("a.wav", "DOUBLE", 0),
+        ("a.wav", "PCM_U8", 256),
+        ("a.wav", "ULAW", 512),
+        ("a.aiff", "PCM_16", 0),
+        ("a.ogg", "VORBIS", 1500),
+        ("a.au", "PCM_16", 0),
+        ("a.wav", "ALAW", 512),
+        ("a.nist", "PCM_16", 0),
+        ("a.nist", "ULAW", 512),
+        ("a.caf", "PCM_16", 0),
+        ("a.rf64", "PCM_16", 0),
+        ("a.wav", "PCM_32", 0),
     ],
-)  # fmt: skip
+)
 def test_formats_that_people_have(name, subtype, error, tmp_path):
     path = str(tmp_path / name)
     soundfile.write(path, SAMPLES / 32768, 16000, subtype=subtype)
@@ -189,12 +201,18 @@ def test_a_few_bytes_do_not_become_gigabytes(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "command"),
     [
-        ("it's.m4a", b"\0\0\0 ftypM4A " + bytes(100),
-         """ffmpeg -i '{}/it'"'"'s.m4a' -ar 16000 'it'"'"'s.converted.wav'"""),
-        ("a.sph", b"NIST_1A\n   1024\nsample_coding -s26 pcm,embedded-shorten-v2.00\nend_head\n".ljust(2048),
-         "sph2pipe -f wav {}/a.sph a.converted.wav"),
+        (
+            "it's.m4a",
+            b"\0\0\0 ftypM4A " + bytes(100),
+            """ffmpeg -i '{}/it'"'"'s.m4a' -ar 16000 'it'"'"'s.converted.wav'""",
+        ),
+        (
+            "a.sph",
+            b"NIST_1A\n   1024\nsample_coding -s26 pcm,embedded-shorten-v2.00\nend_head\n".ljust(2048),
+            "sph2pipe -f wav {}/a.sph a.converted.wav",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_read_is_named_with_the_command_that_converts_it(name, content, command, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(MdiError, match="no sound that can be read") as caught:
@@ -240,12 +258,22 @@ def sound(tmp_path, segments="", scp="r voice.wav\n"):
 @pytest.mark.parametrize(
     ("segment", "length"),
     [
-        ("0 1", 16000), ("0.25 -1", 12000), ("0 1.49", 16000), ("0.9 1.2", 1600), ("0.5 0.5001", 1),
+        ("0 1", 16000),
+        ("0.25 -1", 12000),
+        ("0 1.49", 16000),
+        ("0.9 1.2", 1600),
+        ("0.5 0.5001", 1),
         ("0 1.5", "ends 0.5 s or more"),
-        ("0 99", "ends 0.5 s or more"), ("1 1.2", "after the end"), ("1.2 -1", "after"),
-        ("0.5 0.5", "empty"), ("0.5 0.25", "empty"), ("-1 0.5", "empty"), ("0 0", "empty"), ("0.5 -2", "empty"),
+        ("0 99", "ends 0.5 s or more"),
+        ("1 1.2", "after the end"),
+        ("1.2 -1", "after"),
+        ("0.5 0.5", "empty"),
+        ("0.5 0.25", "empty"),
+        ("-1 0.5", "empty"),
+        ("0 0", "empty"),
+        ("0.5 -2", "empty"),
     ],
-)  # fmt: skip
+)
 def test_segments_are_cut_as_kaldi_does_it(segment, length, tmp_path):
     """extract-segments: `end_samp >= num_samp + max_overshoot * samp_freq` is passed over, what is less is cut."""
     found = Sound(sound(tmp_path, f"u r {segment}\n"))

@@ -47,8 +47,10 @@ def english() -> Speller:
     [
         ("Put the flow on. It's 31°", ["put the flow on", "it's thirty one degrees"]),
         ("PUT THE FLOW ON", ["put the flow on"]),
-        ("“I don’t know,” she said. Mr. Smith – paid $2.50!",
-         ["i don't know she said", "mister smith paid two dollars and fifty cents"]),
+        (
+            "“I don’t know,” she said. Mr. Smith – paid $2.50!",
+            ["i don't know she said", "mister smith paid two dollars and fifty cents"],
+        ),
         ("a well-known e-mail, to-day", ["a well known email today"]),
         ("45% of U.S. firms at 10:30", ["forty five percent of u s firms at ten thirty"]),
         ("see http://x.org/31?a=1, J. Smith", ["see http://x.org/31?a=1 j smith"]),
@@ -61,7 +63,7 @@ def english() -> Speller:
         ("... [...] [*]", []),
         ("the flow/service_on", ["the flow service on"]),
     ],
-)  # fmt: skip
+)
 def test_english(english, written, spoken):
     assert said(english, written) == spoken
 
@@ -106,9 +108,16 @@ def test_a_language_is_told_by_probabilities_or_by_whom_it_is_asked_of():
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [("31", "trente et un"), ("1.000", "mille"), ("12.345", "douze mille trois cent quarante cinq"),
-     ("0800", "zéro huit zéro zéro"), ("1.2.3", "un deux trois"), ("2,5", "deux virgule cinq"), ("9" * 20, None)],
-)  # fmt: skip
+    [
+        ("31", "trente et un"),
+        ("1.000", "mille"),
+        ("12.345", "douze mille trois cent quarante cinq"),
+        ("0800", "zéro huit zéro zéro"),
+        ("1.2.3", "un deux trois"),
+        ("2,5", "deux virgule cinq"),
+        ("9" * 20, None),
+    ],
+)
 def test_numbers(number, words):
     assert " ".join(in_words(number, "fr")) == (words or " ".join(["neuf"] * 20))
 
@@ -146,8 +155,10 @@ def test_spoken_text_stays_as_it_is_and_nothing_known_is_left_unknown(text, spel
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(words_of.filter(str.isalpha).flatmap(lambda w: cases.map(lambda case: case(w))), min_size=1),
-       st.sampled_from([" ", ". ", ", ", "! ", " — ", "-", "/"]))  # fmt: skip
+@given(
+    st.lists(words_of.filter(str.isalpha).flatmap(lambda w: cases.map(lambda case: case(w))), min_size=1),
+    st.sampled_from([" ", ". ", ", ", "! ", " — ", "-", "/"]),
+)
 def test_no_letter_is_lost(words, between):
     def letters(text: str) -> str:
         return "".join(c for c in folded(unicodedata.normalize("NFKC", text)) if c.isalpha())
@@ -184,13 +195,17 @@ def test_prose_with_broken_lines_is_joined_and_other_lines_are_not(english):
         "It is known that the meet-\ning began at ten, and\nthat he paid. The flow\nis on. More\nis to see.\n\nPut it\n"
     )
     assert unwrapped(prose.split("\n")) == [
-        "It is known that the meet-ing began at ten, and that he paid. The flow is on. More is to see.", "Put it", "",
-    ]  # fmt: skip
+        "It is known that the meet-ing began at ten, and that he paid. The flow is on. More is to see.",
+        "Put it",
+        "",
+    ]
     made = spoken_text(Sentences(prose.encode()), english)
     assert isinstance(made.text, Sentences)
     assert made.text.data.decode().split("\n")[:3] == [
-        "it is known that the meeting began at ten and that he paid", "the flow is on", "more is to see",
-    ]  # fmt: skip
+        "it is known that the meeting began at ten and that he paid",
+        "the flow is on",
+        "more is to see",
+    ]
     for lines in (
         "Put it on\nthe flow is known\nSee more",
         "put the flow on\nis it on\n" * 5,

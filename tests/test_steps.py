@@ -319,11 +319,21 @@ def ami(tmp_path, monkeypatch):
 
 def score_ami(recipe, ours, *options):
     return step(
-        "score_kaldi", "--score-script", "local/score.sh", "--egs-dir", recipe, "--lang",
+        "score_kaldi",
+        "--score-script",
+        "local/score.sh",
+        "--egs-dir",
+        recipe,
+        "--lang",
         recipe / "data/lang",
-        "--model", recipe / "exp/model", "--words", recipe / "data/lang/words.txt", *options, recipe / "data/ihm/dev",
+        "--model",
+        recipe / "exp/model",
+        "--words",
+        recipe / "data/lang/words.txt",
+        *options,
+        recipe / "data/ihm/dev",
         ours,
-    )  # fmt: skip
+    )
 
 
 def test_the_recipes_own_script_scores(ami):
@@ -445,9 +455,12 @@ def test_bash_runs_no_code_from_results(tmp_path):
         (tmp_path / "bin" / program).chmod(0o755)
     call = ["--egs-dir", ".", "--tuned-on", "tuned", "--words", "words.txt", "data", "new"]
     done = subprocess.run(
-        ["bash", str(ROOT / "steps" / "score_kaldi.sh"), *call], cwd=tmp_path, capture_output=True, text=True,
+        ["bash", str(ROOT / "steps" / "score_kaldi.sh"), *call],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
         env={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"},
-    )  # fmt: skip
+    )
     assert done.returncode == 1
     assert "expected a whole number" in done.stderr, done.stderr
     assert not list(tmp_path.rglob("ran"))
@@ -511,9 +524,24 @@ def test_kaldi_decodes_with_a_vosk_model(tmp_path):
     assert done.returncode == 0, done.stderr
     options = "--post-decode-acwt 10.0 --max-active 3000 --skip-diagnostics true --online-ivector-dir exp/ivectors_eval"
     done = step(
-        "decode_kaldi", "--egs-dir", egs, "--beam", 10, "--lattice-beam", 4, "--acwt", 1.0, "--decode-opts", options,
-        "--decode-script", "steps/nnet3/decode_lookahead.sh", graph, egs / "data/eval", decoded, kaldi_root=kaldi,
-    )  # fmt: skip
+        "decode_kaldi",
+        "--egs-dir",
+        egs,
+        "--beam",
+        10,
+        "--lattice-beam",
+        4,
+        "--acwt",
+        1.0,
+        "--decode-opts",
+        options,
+        "--decode-script",
+        "steps/nnet3/decode_lookahead.sh",
+        graph,
+        egs / "data/eval",
+        decoded,
+        kaldi_root=kaldi,
+    )
     assert done.returncode == 0, done.stderr
     words = egs / "data/lang/words.txt"
     done = step("score_kaldi", "--egs-dir", egs, "--words", words, egs / "data/eval", decoded, kaldi_root=kaldi)

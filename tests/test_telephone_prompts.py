@@ -81,9 +81,13 @@ def test_from_the_packages_to_the_folder(tmp_path, monkeypatch):
     known_release(monkeypatch, "en", TEXTS)
     found = prompts.recordings(str(packages), down)
     assert {u.name: u.scene for u in found.utterances} == {
-        "agent-loggedoff": "agent", "agent-pass": "agent", "beep": "beep", "digits-1": "digits", "vm-goodbye": "vm",
+        "agent-loggedoff": "agent",
+        "agent-pass": "agent",
+        "beep": "beep",
+        "digits-1": "digits",
+        "vm-goodbye": "vm",
         "vm-login": "vm",
-    }  # fmt: skip
+    }
     words = "<eps> agent logged off please enter your password followed by the key one goodbye mail mailbox"
     (tmp_path / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(words.split())))
     recorded.write_sets(tmp_path / "data", found, str(tmp_path / "words.txt"))
@@ -117,13 +121,16 @@ def test_russian_words_are_those_of_the_recogniser(tmp_path, monkeypatch):
     assert (tmp_path / "down" / "telephone-prompts-ru").is_dir()  # beside those of other languages
 
 
-@pytest.mark.parametrize(("text", "known", "expected"), [
-    ("Composez votre numéro d’agent.", ["d'agent"], "composez votre numéro d'agent"),  # a typographic apostrophe
-    ("E\u0301CHEC à l'ouverture", ["échec", "l'ouverture"], "échec à l'ouverture"),  # an accent of its own
-    ("Rendez-vous : appelez-moi", ["rendez-vous"], "rendez-vous appelez moi"),
-    ("Appuyez sur 1 ou 71.", ["soixante", "onze"], "appuyez sur un ou soixante et onze"),
-    ("(beep) <bip> œuvre", ["œuvre"], "œuvre"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "known", "expected"),
+    [
+        ("Composez votre numéro d’agent.", ["d'agent"], "composez votre numéro d'agent"),  # a typographic apostrophe
+        ("E\u0301CHEC à l'ouverture", ["échec", "l'ouverture"], "échec à l'ouverture"),  # an accent of its own
+        ("Rendez-vous : appelez-moi", ["rendez-vous"], "rendez-vous appelez moi"),
+        ("Appuyez sur 1 ou 71.", ["soixante", "onze"], "appuyez sur un ou soixante et onze"),
+        ("(beep) <bip> œuvre", ["œuvre"], "œuvre"),
+    ],
+)
 def test_french_words(text, known, expected):
     assert " ".join(recorded.spoken_words(text, "fr", known)) == expected
 

@@ -21,7 +21,7 @@ from mdi.lm.trie import (
     missing_suffixes,
     union,
     with_order,
-)  # fmt: skip
+)
 
 N_WORDS = 5
 Ngram = tuple[int, ...]

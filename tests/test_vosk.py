@@ -319,8 +319,10 @@ def test_pieces_are_joined_best_first():
     first, second = answer(("a", 10.0), ("b", 9.0), ("", 0.0)), answer(("c d", 5.0), ("e", 3.0))
     found = parse_row({**first, "answers": first["answers"] + second["answers"]})
     assert [(one.text, one.score) for one in found.alternatives] == [
-        (["a", "c", "d"], 15.0), (["b", "c", "d"], 14.0), (["a", "e"], 13.0)
-    ]  # fmt: skip
+        (["a", "c", "d"], 15.0),
+        (["b", "c", "d"], 14.0),
+        (["a", "e"], 13.0),
+    ]
 
 
 def test_a_line_that_was_being_written_is_cut_off(tmp_path):
@@ -339,10 +341,14 @@ def test_lattices_of_alternatives_have_the_models_score_as_graph_cost():
     symbols = read_symbols(str(WORDS))
     words = [w for w in symbols.ids if model.vocab.id(w) >= 0 and w[0] not in "<#"][:6]
     texts = [words[:3], words[3:], words[:1], []]
-    found = Recognised("u", 1.0, [
-        Alternative([Word(w, 0.3 * i, 0.3 * i + 0.3) for i, w in enumerate(text)], 50.0 - k)
-        for k, text in enumerate(texts)
-    ])  # fmt: skip
+    found = Recognised(
+        "u",
+        1.0,
+        [
+            Alternative([Word(w, 0.3 * i, 0.3 * i + 0.3) for i, w in enumerate(text)], 50.0 - k)
+            for k, text in enumerate(texts)
+        ],
+    )
     made = with_graph_scores(n_best_lattice(found, symbols), lattice_model(model, symbols), EXACT)
     # at Kaldi's usual weight of 10 the order, and the score, are those of the recogniser
     paths = n_best(made, 10, 10.0)
@@ -430,8 +436,14 @@ def test_the_real_model_hears_the_same_each_time(older, tmp_path):
     if older:
         model = tmp_path / "model"
         shutil.copytree(Path(REAL) / "ivector", model / "ivector")
-        for name in ("am/final.mdl", "conf/mfcc.conf", "graph/HCLr.fst", "graph/Gr.fst", "graph/disambig_tid.int",
-                     "graph/phones/word_boundary.int"):  # fmt: skip
+        for name in (
+            "am/final.mdl",
+            "conf/mfcc.conf",
+            "graph/HCLr.fst",
+            "graph/Gr.fst",
+            "graph/disambig_tid.int",
+            "graph/phones/word_boundary.int",
+        ):
             shutil.copy(Path(REAL) / name, model)
     data, lines = pieces(tmp_path / "data")
 
@@ -665,9 +677,14 @@ def test_only_what_libvosk_reads_is_taken_over(dynamic, tmp_path):
     shutil.copy(WORDS, dynamic / "graph" / "words.txt")
     assert main(["vosk", "adapt", str(dynamic), TEXT, str(tmp_path / "out")]) == 0
     assert set(files(tmp_path / "out")) == {
-        "am/final.mdl", "conf/model.conf", "graph/Gr.fst", "graph/HCLr.fst", "graph/words.txt", CERTIFICATE,
+        "am/final.mdl",
+        "conf/model.conf",
+        "graph/Gr.fst",
+        "graph/HCLr.fst",
+        "graph/words.txt",
+        CERTIFICATE,
         "new_words.tsv",
-    }  # fmt: skip
+    }
     with changed(find_vosk_folder(str(dynamic)), 3.0) as made:
         assert {path.name for path in made.path.iterdir()} == {"am", "conf", "graph"}
 
@@ -734,8 +751,12 @@ def test_pipes_and_devices_in_a_data_folder_are_refused(name, dynamic, tmp_path,
 def test_what_is_no_file_is_refused_before_any_work(verb, kind, name, dynamic, tmp_path, capsys):
     path = dynamic / name
     path.unlink(missing_ok=True)
-    make = {"pipe": os.mkfifo, "loop": lambda path: path.symlink_to(path.name), "folder": os.mkdir,
-            "dangling": lambda path: path.symlink_to("nowhere")}  # fmt: skip
+    make = {
+        "pipe": os.mkfifo,
+        "loop": lambda path: path.symlink_to(path.name),
+        "folder": os.mkdir,
+        "dangling": lambda path: path.symlink_to("nowhere"),
+    }
     make[kind](path)
     before = sorted(tmp_path.rglob("*"))
     given = {"adapt": TEXT, "replace-lm": str(DATA / "kaldi" / "bg.kn.arpa.gz"), "decode": str(tmp_path)}[verb]
@@ -820,8 +841,15 @@ def test_every_option_of_a_decoding_reaches_it(dynamic, tmp_path, monkeypatch):
         command.add_arguments(parser := argparse.ArgumentParser())
         return {action.dest for action in parser._actions if action.option_strings}
 
-    given = {"nj": "3", "allow_pipes": "true", "n_best": "7", "lattice_beam": "9.5", "dither": "true",
-             "channel": "2", "max_overshoot": "1.5"}  # fmt: skip
+    given = {
+        "nj": "3",
+        "allow_pipes": "true",
+        "n_best": "7",
+        "lattice_beam": "9.5",
+        "dither": "true",
+        "channel": "2",
+        "max_overshoot": "1.5",
+    }
     assert options(vosk_decode) & options(vosk_adapt) == {*given, "help"}
     assert options(vosk_decode) - options(vosk_adapt) == {"delta"}
     told = {}
@@ -864,8 +892,10 @@ def test_modules_in_the_current_folder_are_not_imported(dynamic, tmp_path):
     mdi = str(Path(sys.executable).parent / "mdi")
     done = subprocess.run(
         [mdi, "vosk", "adapt", "--recordings", str(data), str(dynamic), str(tmp_path / "out")],
-        cwd=here, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=here,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 1
     assert "libvosk cannot load this model" in done.stderr
     assert not (tmp_path / "ran").exists()

@@ -100,8 +100,10 @@ def test_pronunciations_that_are_given_and_corrected(folder, text, tmp_path, cap
     lexicon.write_text(table.replace(rows(out)["acdc"][2], "a a a a", 1))
     assert main(["vosk", "adapt", "--lexicon", str(lexicon), str(folder), str(text), str(out)]) == 0
     assert read_graph(VoskFolder(out)).lexicon()["acdc"] == [("a", "a", "a", "a")]
-    for wrong, message in (("dabba d q d\n", "lexicon:1: no word is said with the phones 'q'"),
-                           ("dabba = nobody\n", "lexicon:1: sounds like 'nobody'")):  # fmt: skip
+    for wrong, message in (
+        ("dabba d q d\n", "lexicon:1: no word is said with the phones 'q'"),
+        ("dabba = nobody\n", "lexicon:1: sounds like 'nobody'"),
+    ):
         lexicon.write_text(wrong)
         before = (out / CERTIFICATE).read_bytes()
         assert main(["vosk", "adapt", "--lexicon", str(lexicon), str(folder), str(text), str(out)]) == 1
@@ -168,8 +170,18 @@ def test_rescoring_models_get_the_words_too(folder, text, tmp_path):
     (folder / "graph/words.txt").write_text("".join(f"{word} {i}\n" for word, i in table.ids.items()))
     (folder / "rescore").mkdir()
     for name in ("G.fst", "G.carpa"):
-        assert main(["convert", "--words", str(folder / "graph/words.txt"), str(folder / "graph/Gr.fst"),
-                     str(folder / "rescore" / name)]) == 0  # fmt: skip
+        assert (
+            main(
+                [
+                    "convert",
+                    "--words",
+                    str(folder / "graph/words.txt"),
+                    str(folder / "graph/Gr.fst"),
+                    str(folder / "rescore" / name),
+                ]
+            )
+            == 0
+        )
     out = tmp_path / "out"
     assert main(["vosk", "adapt", str(folder), str(text), str(out)]) == 0
     words = out / "graph/words.txt"

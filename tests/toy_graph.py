@@ -21,10 +21,23 @@ import numpy as np
 
 HALF = math.log(2.0)
 LEXICON = {
-    "ab": ["a b"], "abc": ["a b c"], "ba": ["b a"], "cab": ["c a b", "c b"], "a": ["a"], "bee": ["b d d"],
-    "bea": ["b d d"], "dac": ["d a c"], "dab": ["d a b"], "cad": ["c a d"], "bad": ["b a d"], "adac": ["a d a c"],
-    "db": ["d b"], "bcda": ["b c d a"], "cbd": ["c b d"], "ccdb": ["c c d b"],
-}  # fmt: skip
+    "ab": ["a b"],
+    "abc": ["a b c"],
+    "ba": ["b a"],
+    "cab": ["c a b", "c b"],
+    "a": ["a"],
+    "bee": ["b d d"],
+    "bea": ["b d d"],
+    "dac": ["d a c"],
+    "dab": ["d a b"],
+    "cad": ["c a d"],
+    "bad": ["b a d"],
+    "adac": ["a d a c"],
+    "db": ["d b"],
+    "bcda": ["b c d a"],
+    "cbd": ["c b d"],
+    "ccdb": ["c c d b"],
+}
 # So many more words that every pair of phones occurs at every place where one may.
 FULL = {
     **LEXICON,
@@ -79,9 +92,12 @@ class Toy:
     def _lexicon_arcs(self) -> list[ArcTuple]:
         start, loop, silence = 0, 1, 2
         arcs = [
-            (start, 0, 0, HALF, loop), (start, 0, 0, HALF, silence), (silence, _SIL, 0, 0.0, 3),
-            (3, -2, 0, 0.0, loop), (loop, -1, self.labels[DISAMBIGUATION], 0.0, loop),
-        ]  # fmt: skip
+            (start, 0, 0, HALF, loop),
+            (start, 0, 0, HALF, silence),
+            (silence, _SIL, 0, 0.0, 3),
+            (3, -2, 0, 0.0, loop),
+            (loop, -1, self.labels[DISAMBIGUATION], 0.0, loop),
+        ]
         lexicon = {**self.lexicon, **self.new}
         ways = [(word, tuple(self.numbers(way))) for word, all_ways in lexicon.items() for way in all_ways]
         taken: dict[tuple[int, ...], int] = {}

@@ -211,15 +211,17 @@ def moved(results: Results, part: Path, corpus: str, out: Path) -> dict | None:
         found[model], sep="\t", nrows=SHOWN, quoting=csv.QUOTE_NONE, na_filter=False, encoding_errors="surrogateescape"
     )
     before, after = table.marginal_before, table.marginal_after
-    shown = pd.DataFrame({
-        "count": table["count"].map("{:g}".format),
-        "target": table.target.map("{:.3g}".format),
-        "before": before.map("{:.3g}".format),
-        "after": after.map("{:.3g}".format),
-        "change": (after - before).map("{:+.3g}".format),
-        "factor": [f"{a / b:.3g}" if b > 0 else "" for a, b in zip(after, before, strict=True)],
-        "lambda": table["lambda"].map("{:.3f}".format),
-    }).set_index(table.ngram.map(escape).rename(None))  # fmt: skip
+    shown = pd.DataFrame(
+        {
+            "count": table["count"].map("{:g}".format),
+            "target": table.target.map("{:.3g}".format),
+            "before": before.map("{:.3g}".format),
+            "after": after.map("{:.3g}".format),
+            "change": (after - before).map("{:+.3g}".format),
+            "factor": [f"{a / b:.3g}" if b > 0 else "" for a, b in zip(after, before, strict=True)],
+            "lambda": table["lambda"].map("{:.3f}".format),
+        }
+    ).set_index(table.ngram.map(escape).rename(None))
     about = f"Constraints of {development.label[model]}"
     if model != development.ppl.idxmin():
         about += f", the best on {frame.test_set.iloc[0]} of the models for which the recipe writes them"
@@ -330,21 +332,27 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
             ("Thresholds, and the search for the best model", "", sweep_charts(results, part, corpus)),
             ("Convergence", "Solver's L1 is explained under Certificates.", convergence_charts(results, part)),
         ]
-        described.append({
-            "name": corpus,
-            "sections": [
-                {"title": title, "note": note, "charts": [
-                    charts.inline_svg(figure, f"c{number}-{at}-{i}") for i, figure in enumerate(figures)
-                ]}
-                for at, (title, note, figures) in enumerate(sections)
-            ],
-            "listen": list(listen(results, part, corpus)),
-            "moved": moved(results, part, corpus, out),
-            "certificates": certificate_table(part, out),
-            "whole": [
-                (str(path.relative_to(part)), _brief(path)) for path in sorted(part.glob("*/*.arpa.gz.json"))
-            ],
-        })  # fmt: skip
+        described.append(
+            {
+                "name": corpus,
+                "sections": [
+                    {
+                        "title": title,
+                        "note": note,
+                        "charts": [
+                            charts.inline_svg(figure, f"c{number}-{at}-{i}") for i, figure in enumerate(figures)
+                        ],
+                    }
+                    for at, (title, note, figures) in enumerate(sections)
+                ],
+                "listen": list(listen(results, part, corpus)),
+                "moved": moved(results, part, corpus, out),
+                "certificates": certificate_table(part, out),
+                "whole": [
+                    (str(path.relative_to(part)), _brief(path)) for path in sorted(part.glob("*/*.arpa.gz.json"))
+                ],
+            }
+        )
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )

@@ -123,15 +123,22 @@ def labels(parts: list[Path]) -> dict[str, str]:
     if any((part / "heard").is_dir() for part in parts):  # libvosk's: the same models at another LM weight
         found |= {name.replace("first.", "weighted.", 1) for name in found if name.startswith("first.")}
     decoding = {
-        "default": "default", "mdi": "MDI", "interpolated": "Interpolation",
-        **{name: f"MDI ({name[4:]})" for name in thresholds}, "prior": "MDI, prior", "best": "Best",
-    }  # fmt: skip
+        "default": "default",
+        "mdi": "MDI",
+        "interpolated": "Interpolation",
+        **{name: f"MDI ({name[4:]})" for name in thresholds},
+        "prior": "MDI, prior",
+        "best": "Best",
+    }
     known = {
         **{f"{group}{name}": label for group in DECODING for name, label in decoding.items()},
-        "background": "No adapt.", "in": "In-domain", "interpolated": "Interpolation",
+        "background": "No adapt.",
+        "in": "In-domain",
+        "interpolated": "Interpolation",
         **{name: f"MDI ({name[4:]})" for name in thresholds},
-        "prior": "MDI, prior", "best": "Best",
-    }  # fmt: skip
+        "prior": "MDI, prior",
+        "best": "Best",
+    }
     return {name: label for name, label in known.items() if name in found}
 
 

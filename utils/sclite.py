@@ -69,7 +69,7 @@ def read_report(path: Path) -> Errors:
     substitutions = column["Sub"] + column.get("SpSub", 0)  # asclite may count words of another speaker apart
     errors = Errors(
         speakers, column["#Wrd"], column["Ins"], column["Del"], substitutions, int(column["S.Err"].sum()), 0
-    )  # fmt: skip
+    )
     if not np.array_equal(errors.total, column["Err"]):
         raise MdiError(f"{path}: Sub, Del and Ins do not add up to Err; was the file changed? Score again")
     return errors

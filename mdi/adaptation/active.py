@@ -32,7 +32,7 @@ def active_part(model: NgramModel, counts: Trie) -> NgramModel:
             )
         new_begin, word, suffix, row_p, weight = kernels.cut_level(
             source, model.level(k), whole.begin[j], part.back[j], part.begin[j]
-        )  # fmt: skip
+        )
         part = add_order(part, new_begin, word, suffix)
         p.append(row_p)
         bow.append(weight)

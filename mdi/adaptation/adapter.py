@@ -196,11 +196,7 @@ class Adapter:
 
     @takes_settings
     def sweep(
-        self,
-        sets: Sequence[Thresholds],
-        *,
-        sigma2: Variances = SIGMA2,
-        settings: SolverSettings = USUAL,
+        self, sets: Sequence[Thresholds], *, sigma2: Variances = SIGMA2, settings: SolverSettings = USUAL
     ) -> Iterator[Adapted]:
         """Adapts with several sets of thresholds, from the fewest constraints to the most, each from the last one's
         solution and all on one ground. `mdi.adaptation.table.sweep_table` shows them side by side."""

@@ -153,9 +153,15 @@ def delta_of(
     ngrams = closed(from_ngrams(trie.n_words, listed))
     rows = Constraints([NONE, *(ngrams.find(ids) for ids in listed)])
     return Delta(
-        background, ngrams, rows, adapted.solution.mu, problem.min_counts, adapted.new_words, certificate or {},
+        background,
+        ngrams,
+        rows,
+        adapted.solution.mu,
+        problem.min_counts,
+        adapted.new_words,
+        certificate or {},
         made or {},
-    )  # fmt: skip
+    )
 
 
 def _planes(values: Array, size: int = 4) -> bytes:

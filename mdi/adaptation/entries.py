@@ -168,9 +168,12 @@ def _fill_entries(level: ActiveLevel, histories: Histories, block: tuple[int, in
     hists, begin = level.hists[here], level.model.trie.begin
     own = slice(*np.searchsorted(level.own, begin[[hists[0], hists[-1] + 1]]).tolist())
     part = level._replace(
-        hists=hists, place=level.place[here], shift=level.shift[here],
-        own=level.own[own], own_first=level.own_first + own.start,
-    )  # fmt: skip
+        hists=hists,
+        place=level.place[here],
+        shift=level.shift[here],
+        own=level.own[own],
+        own_first=level.own_first + own.start,
+    )
     kernels.fill_entries(part, histories)
 
 

@@ -90,9 +90,15 @@ class Problem:
     ) -> Solution:
         """Parameters at which the marginals meet their targets: see `mdi.adaptation.solver.solve`. `start` is mu."""
         found = solve(
-            self.dual, self.target, tolerance=settings.tolerance, max_iters=settings.max_iters, events=self.events,
-            sigma2=variances(sigma2, self.constraints), start=start, report=settings.report,
-        )  # fmt: skip
+            self.dual,
+            self.target,
+            tolerance=settings.tolerance,
+            max_iters=settings.max_iters,
+            events=self.events,
+            sigma2=variances(sigma2, self.constraints),
+            start=start,
+            report=settings.report,
+        )
         if not found.converged:
             warnings.warn(ConvergenceWarning(found.message), stacklevel=3)
         return found

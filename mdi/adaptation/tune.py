@@ -297,10 +297,19 @@ class Tuned:
         import pandas
 
         rows = [
-            (t.setting.min_counts, t.setting.prior, t.constraints, t.iterations, round(t.seconds, 2), t.ppl_alone,
-             t.ppl_mixed, " ".join(f"{w:.3f}" for w in t.weights), t.setting == self.setting)
+            (
+                t.setting.min_counts,
+                t.setting.prior,
+                t.constraints,
+                t.iterations,
+                round(t.seconds, 2),
+                t.ppl_alone,
+                t.ppl_mixed,
+                " ".join(f"{w:.3f}" for w in t.weights),
+                t.setting == self.setting,
+            )
             for t in self.trials
-        ]  # fmt: skip
+        ]
         names = "min_counts sigma2 constraints iterations seconds ppl_alone ppl_mixed weights chosen"
         table = pandas.DataFrame(rows, columns=names.split())
         if self.choice is not None:
@@ -398,9 +407,7 @@ def tune(
         again = None if isinstance(text, Counts) else text
         models = in_domain_models(adapter.counts, again, max_order, ids, "drop" if new_words == "drop" else "map")
     components = {**models, "background": background}
-    tuner = Tuner(
-        adapter, ids, list(components.values()), settings=settings, report=report, lists=lists
-    )  # fmt: skip
+    tuner = Tuner(adapter, ids, list(components.values()), settings=settings, report=report, lists=lists)
     if min_counts or sigma2:
         tuner.grid(min_counts or ("1", "2", "5-3-2", "10"), sigma2 or (1.0,))
     else:
@@ -441,8 +448,15 @@ def _finished(
             if found.ppl < result.ppl:
                 model, result, weights = rival, found, other
     return Tuned(
-        model, adapted, tuner.best[1], dict(zip(named, weights, strict=True)), result, interpolation, alone,
+        model,
+        adapted,
+        tuner.best[1],
+        dict(zip(named, weights, strict=True)),
+        result,
+        interpolation,
+        alone,
         _ppl(np.ones(1), tuner.others[-1:]),
-        list(tuner.trials.values()), tuner.ended,
+        list(tuner.trials.values()),
+        tuner.ended,
         tuner.judge.lists.choose(tuner.judge.lists.lm_costs(model)) if tuner.judge else None,
-    )  # fmt: skip
+    )

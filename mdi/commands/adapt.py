@@ -54,18 +54,36 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="background, in-domain text(s), output")
     add = parser.add_argument
-    add("--min-counts", default="1", metavar="N-N-N[,...]",
-        help="constrain n-grams seen so often, by order: 5-3-2; the last repeats; several: a sweep (1)")  # fmt: skip
-    add("--targets", choices=("ml", "smoothed"), default="ml",
-        help="marginals: relative frequencies or Kneser-Ney's (ml)")  # fmt: skip
+    add(
+        "--min-counts",
+        default="1",
+        metavar="N-N-N[,...]",
+        help="constrain n-grams seen so often, by order: 5-3-2; the last repeats; several: a sweep (1)",
+    )
+    add(
+        "--targets",
+        choices=("ml", "smoothed"),
+        default="ml",
+        help="marginals: relative frequencies or Kneser-Ney's (ml)",
+    )
     add("--targets-lm", metavar="LM", help="marginals of this model instead")
     add("--lattices", metavar="IN", action="append", help="adapt to expected counts of these; may be repeated")
-    add("--count-weight", type=float, default=1.0, metavar="W",
-        help="factor of the counts of --counts and --lattices, before thresholds; below 1: trust less (1)")  # fmt: skip
-    add("--sigma2", type=lambda text: None if text == "none" else text, default="1", metavar="V[-V-V]|none",
+    add(
+        "--count-weight",
+        type=float,
+        default=1.0,
+        metavar="W",
+        help="factor of the counts of --counts and --lattices, before thresholds; below 1: trust less (1)",
+    )
+    add(
+        "--sigma2",
+        type=lambda text: None if text == "none" else text,
+        default="1",
+        metavar="V[-V-V]|none",
         help="variance of a Gaussian prior on lambda, for all orders or by order; none: no prior. Whatever the "
-             "thresholds it is 1: no default depends on another option, and a prior has helped with all of them. The "
-             "paper's sweep is --min-counts 2-2-2,5-3-2,6-4-3 --sigma2 none (1)")  # fmt: skip
+        "thresholds it is 1: no default depends on another option, and a prior has helped with all of them. The "
+        "paper's sweep is --min-counts 2-2-2,5-3-2,6-4-3 --sigma2 none (1)",
+    )
     add("--init", metavar="TSV", help="start from the lambdas of an earlier --constraints-out")
     add("--delta", metavar="OUT.delta", help="write the adaptation as a small file, and no model")
     add("--start", metavar="A.delta", help="start from an earlier adaptation of the same background")

@@ -50,14 +50,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("source", metavar="LATTICES", help="folder of lat.N.gz, or one archive")
     add("out", metavar="OUT", help="folder")
     add("--data", metavar="DATA", help="Kaldi data folder: segments or utt2spk")
-    add("--groups", metavar="recording|speaker|FILE",
-        help="what is adapted to together; FILE: utterance and group per line (recording, or speaker)")  # fmt: skip
+    add(
+        "--groups",
+        metavar="recording|speaker|FILE",
+        help="what is adapted to together; FILE: utterance and group per line (recording, or speaker)",
+    )
     add("--text", metavar="TEXT", action="append", default=[], help="in-domain text as well; may be repeated")
     add("--count-weight", type=float, default=1.0, metavar="W", help="factor of the expected counts (1)")
     add("--min-counts", default="0.5", metavar="N-N-N", help="constrain n-grams expected so often, by order (0.5)")
     add("--sigma2", default="1", metavar="V[-V-V]", help="variance of the prior, or none (1)")
-    add("--leave-out", type=boolean, default=True, metavar="true|false",
-        help="rescore each utterance with a model of the others (true)")  # fmt: skip
+    add(
+        "--leave-out",
+        type=boolean,
+        default=True,
+        metavar="true|false",
+        help="rescore each utterance with a model of the others (true)",
+    )
     add("--old-lm", metavar="LM", help="the model whose scores are in the lattices (LM)")
     add("--old-scores", choices=("cheapest", "exact"), default="cheapest", help="as in mdi rescore (cheapest)")
     add("--oov", choices=("map", "drop"), default="map", help="words that LM lacks: as <unk>, or left out (map)")
@@ -129,10 +137,14 @@ class _Work:
         delta = self.adapted(counts, self.start) if lattices else None
         if delta is not None:
             made = {
-                "recording": name, "background": self.args.lm, "in_domain": [*self.args.text, self.args.source],
-                "words": counts.stats.words, "sentences": counts.stats.sentences, "sigma2": self.args.sigma2,
+                "recording": name,
+                "background": self.args.lm,
+                "in_domain": [*self.args.text, self.args.source],
+                "words": counts.stats.words,
+                "sentences": counts.stats.sentences,
+                "sigma2": self.args.sigma2,
                 "count_weight": self.args.count_weight,
-            }  # fmt: skip
+            }
             write_delta(replace(delta, made=made), self.out / "deltas" / f"{name}.delta")
         with lattice_writer(str(self.out / f"lat.{number}.gz")) as write:
             for lattice in self.rescored(lattices, counts, delta):

@@ -52,8 +52,10 @@ def run(args: argparse.Namespace) -> int:
     counts = " / ".join(f"{n:,}" for n in model.trie.counts)
     print(f"{args.lm}: order {model.order}, {counts} n-grams of order 1 to {model.order}")
     if weight:
-        print(f"warning: a graph to decode with, not a distribution: {weight} are in its costs. What follows is about "
-              f"the model without them, which mdi convert writes")  # fmt: skip
+        print(
+            f"warning: a graph to decode with, not a distribution: {weight} are in its costs. What follows is about "
+            f"the model without them, which mdi convert writes"
+        )
     wrong = 0
     for finding in [*_certificate(args.lm), *check(model, words)]:
         print(f"{finding.level}: {finding.text}")

@@ -32,16 +32,26 @@ def add_arguments(parser: argparse.ArgumentParser, form: str | None = None) -> N
     add = parser.add_argument
     add("lm", metavar="IN", help="model in any form")
     add("out", metavar="OUT", help="file to write (.gz by suffix, - for standard output)")
-    add("--words", metavar="words.txt", required=form is not None,
-        help="Kaldi's symbol table, or an FST that holds one")  # fmt: skip
-    add("--format", choices=("arpa", "fst", "opengrm", "ngram", "carpa", "k2"), default=form,
-        help=f"form of OUT ({form or 'as its name says'})")  # fmt: skip
+    add(
+        "--words", metavar="words.txt", required=form is not None, help="Kaldi's symbol table, or an FST that holds one"
+    )
+    add(
+        "--format",
+        choices=("arpa", "fst", "opengrm", "ngram", "carpa", "k2"),
+        default=form,
+        help=f"form of OUT ({form or 'as its name says'})",
+    )
     add("--max-order", type=int, metavar="N", help="leave longer n-grams out (none)")
     add("--disambig-symbol", default="#0", metavar="SYMBOL", help="what back-off arcs of G.fst read (#0)")
     add_words_out(parser)
     add_delta(parser, "IN")
-    add("--max-dropped", type=float, default=0.2, metavar="SHARE",
-        help="refuse a model that loses more than this share of its n-grams (0.2)")  # fmt: skip
+    add(
+        "--max-dropped",
+        type=float,
+        default=0.2,
+        metavar="SHARE",
+        help="refuse a model that loses more than this share of its n-grams (0.2)",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -62,9 +72,15 @@ def run(args: argparse.Namespace) -> None:
         model = first_orders(model, args.max_order)
     new = read_delta(args.delta).new_words if args.delta else None
     written = write_lm(
-        model, args.out, args.format, words, max_dropped=args.max_dropped, back_off=args.disambig_symbol,
-        new_words=new.words if new else (), words_out=args.words_out,
-    )  # fmt: skip
+        model,
+        args.out,
+        args.format,
+        words,
+        max_dropped=args.max_dropped,
+        back_off=args.disambig_symbol,
+        new_words=new.words if new else (),
+        words_out=args.words_out,
+    )
     logger.info(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams of order 1 to {model.order}")
     if isinstance(written, VectorFst) and args.format != ONLY_WRITTEN and verify(args.out, written):
         logger.info(f"{args.out}: OpenFst reads it, with as many states and arcs")

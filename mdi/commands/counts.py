@@ -52,9 +52,16 @@ def run(args: argparse.Namespace) -> None:
     check_outputs(args, args.out)
     vocab = as_vocabulary(args.vocab, args.oov).freeze() if args.vocab else None
     counts = expected_counts(
-        args.sources, vocab, args.order, words=args.words, kind=args.lattice_format, oov=args.oov,
-        acoustic_scale=args.acoustic_scale, lm_scale=args.lm_scale, penalty=args.word_penalty,
-    )  # fmt: skip
+        args.sources,
+        vocab,
+        args.order,
+        words=args.words,
+        kind=args.lattice_format,
+        oov=args.oov,
+        acoustic_scale=args.acoustic_scale,
+        lm_scale=args.lm_scale,
+        penalty=args.word_penalty,
+    )
     write_counts(counts, args.out)
     seen = [int((part > 0).sum()) for part in counts.count[1:]]
     logger.info(

@@ -5,8 +5,5 @@ mdi g2p apply [options] MODEL WORDS OUT   say the words of a list: a lexicon, or
 """
 
 # One module each, mdi/commands/g2p_ACTION.py.
-ACTIONS = {
-    "train": "learn letters and phones from a lexicon",
-    "apply": "say the words of a list",
-}
+ACTIONS = {"train": "learn letters and phones from a lexicon", "apply": "say the words of a list"}
 OLD_ACTIONS: dict[str, str] = {}

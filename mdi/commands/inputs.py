@@ -104,9 +104,16 @@ def _read_expected(args: argparse.Namespace, vocab: Vocabulary, order: int, oov:
     from mdi.speech.expected_counts import expected_counts
 
     return expected_counts(
-        args.lattices, vocab if oov else None, order, words=args.words, kind=args.lattice_format, oov=oov or "map",
-        acoustic_scale=args.acoustic_scale, lm_scale=args.lm_scale, penalty=args.word_penalty,
-    )  # fmt: skip
+        args.lattices,
+        vocab if oov else None,
+        order,
+        words=args.words,
+        kind=args.lattice_format,
+        oov=oov or "map",
+        acoustic_scale=args.acoustic_scale,
+        lm_scale=args.lm_scale,
+        penalty=args.word_penalty,
+    )
 
 
 def why_unknown(stats: TextStats, more: list[str] | None = None) -> str:

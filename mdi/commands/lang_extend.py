@@ -83,8 +83,10 @@ def _with_guesses(
     write_new_words(f"{args.out}.new_words.tsv", said, counts)
     unsure = [one.word for one in said if one.pronunciations and one.certainty < UNCERTAIN]
     silent = [one for one in said if not one.pronunciations]
-    logger.info(f"{len(said) - len(silent):,} words said by rule or by letters, {len(unsure):,} of them uncertain: "
-                f"see {args.out}.new_words.tsv")  # fmt: skip
+    logger.info(
+        f"{len(said) - len(silent):,} words said by rule or by letters, {len(unsure):,} of them uncertain: "
+        f"see {args.out}.new_words.tsv"
+    )
     if silent:
         logger.info(f"{len(silent):,} words are left out: {examples([f'{one.word}: {one.how}' for one in silent])}")
     return {**more, **{one.word: list(one.pronunciations) for one in said if one.pronunciations}}

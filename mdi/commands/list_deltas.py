@@ -45,8 +45,16 @@ def run(args: argparse.Namespace) -> None:
         made, certificate = head["made"], head["certificate"]
         kl = certificate.get("kl_to_background")
         row = (
-            path, len(data), head["constraints"], head["min_counts"], made.get("sigma2") or "none",
-            made.get("words", ""), "" if kl is None else f"{kl:.4f}", str(certificate.get("converged", "")).lower(),
-            made.get("background", ""), head["background"][:8], " ".join(map(str, made.get("in_domain", []))),
-        )  # fmt: skip
+            path,
+            len(data),
+            head["constraints"],
+            head["min_counts"],
+            made.get("sigma2") or "none",
+            made.get("words", ""),
+            "" if kl is None else f"{kl:.4f}",
+            str(certificate.get("converged", "")).lower(),
+            made.get("background", ""),
+            head["background"][:8],
+            " ".join(map(str, made.get("in_domain", []))),
+        )
         print(*row, sep="\t")

@@ -57,9 +57,14 @@ def _match(args: argparse.Namespace, started: float) -> int:
     counts = read_in_domain(args, list(map(Path, texts)), small.vocab, max(small.order, large.order))
     with watched(args) as report:
         adapted = match(
-            small, large, counts, new_words=args.new_words, history=read_history(args), threads=args.threads,
+            small,
+            large,
+            counts,
+            new_words=args.new_words,
+            history=read_history(args),
+            threads=args.threads,
             settings=SolverSettings(args.tolerance, args.max_iters, report=report),
-        )  # fmt: skip
+        )
     inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts}
     about = {"command": "match", **inputs, **text_fields(counts), "options": options_of(args)}
     save_model(adapted, out, args, [small_path, large_path], about, started)

@@ -39,9 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--verbose", type=boolean, default=False, metavar="true|false", help="print every iteration (false)"
     )
     parser.add_argument(
-        "--delta", metavar="A.delta", action="append", default=[],
+        "--delta",
+        metavar="A.delta",
+        action="append",
+        default=[],
         help="one model more: the first LM as this file of mdi adapt --delta adapts it; may be repeated",
-    )  # fmt: skip
+    )
     parser.add_argument("lms", metavar="LM", nargs="+", help="two or more models in any form, plain or gzipped")
     parser.add_argument(
         "out", metavar="OUT", help="the mixture (.gz by suffix, - for standard output); OUT.json says how it was made"
@@ -187,5 +190,8 @@ def _tune(models: Sequence[NgramModel], ids: Array) -> tuple[Array, dict[str, fl
             logger.debug(f"iteration {iteration}, {shown}")
     logger.info(f"tuned in {iteration} iterations: {shown}")
     return weights, {
-        "iterations": iteration, "tokens": tokens - impossible, "zeroprobs": impossible, "dynamic_ppl": ppl,
-    }  # fmt: skip
+        "iterations": iteration,
+        "tokens": tokens - impossible,
+        "zeroprobs": impossible,
+        "dynamic_ppl": ppl,
+    }

@@ -29,15 +29,35 @@ def add_adaptation_arguments(parser: argparse.ArgumentParser, new_words: str = "
     """`new_words`: what is done with them unless told otherwise."""
     add = parser.add_argument
     add("--counts", metavar="FILE", help="SRILM count file instead of text; fractional counts are fine")
-    add("--new-words", "--oov", dest="new_words", default=new_words, action=Renamed, metavar="HOW",
+    add(
+        "--new-words",
+        "--oov",
+        dest="new_words",
+        default=new_words,
+        action=Renamed,
+        metavar="HOW",
         help=f"words that the model lacks: add, N (add those seen so often), LIST (add those of a word list), map (to "
-             f"<unk>), drop (with the n-grams around them) or error ({new_words})")  # fmt: skip
+        f"<unk>), drop (with the n-grams around them) or error ({new_words})",
+    )
     add("--history", default="ml", metavar="ml|LM", help="history distribution: the text's, or a back-off model's (ml)")
-    add("--tolerance", type=float, default=1e-3, metavar="L1",
-        help="L1 distance between targets and marginals to stop at (1e-3)")  # fmt: skip
+    add(
+        "--tolerance",
+        type=float,
+        default=1e-3,
+        metavar="L1",
+        help="L1 distance between targets and marginals to stop at (1e-3)",
+    )
     add("--max-iters", type=int, default=200, metavar="N", help="(200)")
-    add("--allow-unnormalized", "--renormalize", dest="renormalize", type=boolean, default=False, metavar="true|false",
-        action=Renamed, help="accept a model that does not sum to one (false)")  # fmt: skip
+    add(
+        "--allow-unnormalized",
+        "--renormalize",
+        dest="renormalize",
+        type=boolean,
+        default=False,
+        metavar="true|false",
+        action=Renamed,
+        help="accept a model that does not sum to one (false)",
+    )
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
     add("--verbose", type=boolean, default=False, metavar="true|false", help="a line for every iteration (false)")
 
@@ -46,26 +66,39 @@ def add_text_arguments(parser: argparse.ArgumentParser, normalise: str) -> None:
     """Of verbs that adapt to text. Only text for a model that one got from others is normalised unless asked for: a
     corpus is prepared, and figures are compared over it."""
     add = parser.add_argument
-    add("--normalise", choices=("auto", "none"), default=normalise,
+    add(
+        "--normalise",
+        choices=("auto", "none"),
+        default=normalise,
         help="auto: write the text as the model spells words, numbers in words, a sentence per line, as far as it is "
-             f"not so already; none: take it as it is ({normalise})")  # fmt: skip
+        f"not so already; none: take it as it is ({normalise})",
+    )
     add("--language", metavar="CODE", help="that numbers are read out in, such as en (the vocabulary's)")
 
 
 def add_model_arguments(parser: argparse.ArgumentParser, *, writes: bool = True, words: bool = True) -> None:
     """Of verbs that read models, which may be in any form, and maybe write one."""
     if words:
-        parser.add_argument("--words", metavar="words.txt",
-                            help="Kaldi's table, or an FST with one inside, for models that have numbers")  # fmt: skip
+        parser.add_argument(
+            "--words",
+            metavar="words.txt",
+            help="Kaldi's table, or an FST with one inside, for models that have numbers",
+        )
     if writes:
-        parser.add_argument("--format", choices=("arpa", "fst", "opengrm", "ngram", "carpa"),
-                            help="form of OUT (as its name says: *.carpa, Gr.fst, *.fst, otherwise ARPA)")  # fmt: skip
+        parser.add_argument(
+            "--format",
+            choices=("arpa", "fst", "opengrm", "ngram", "carpa"),
+            help="form of OUT (as its name says: *.carpa, Gr.fst, *.fst, otherwise ARPA)",
+        )
         add_words_out(parser)
 
 
 def add_words_out(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--words-out", metavar="words.txt",
-                        help="write --words with the words that it lacks behind its own, such as new ones")  # fmt: skip
+    parser.add_argument(
+        "--words-out",
+        metavar="words.txt",
+        help="write --words with the words that it lacks behind its own, such as new ones",
+    )
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser, *, memory: bool = True) -> None:
@@ -75,9 +108,12 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *, memory: bool = Tru
     if memory:
         add("--memory", metavar="SIZE", help="of each process, such as 2G: cut the models into shards that fit (none)")
     add("--shards", type=int, metavar="N", help="cut into so many shards (as many as workers and memory demand)")
-    add("--shards-dir", metavar="DIR",
+    add(
+        "--shards-dir",
+        metavar="DIR",
         help="folder for shards, which all workers see; removed when all is done, used again after a failure "
-             "(OUT.shards)")  # fmt: skip
+        "(OUT.shards)",
+    )
 
 
 def parse_size(name: str, text: str) -> int:

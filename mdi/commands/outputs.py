@@ -52,18 +52,34 @@ def check_model_output(path: str, args: argparse.Namespace, sources: list[str], 
 
 
 def save_model(
-    model: Saved, path: str, args: argparse.Namespace, sources: list[str], about: dict[str, Any], started: float,
-    *, more: dict[str, Any] | None = None, keep: list[Array] | None = None, new_words: NewWords | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    model: Saved,
+    path: str,
+    args: argparse.Namespace,
+    sources: list[str],
+    about: dict[str, Any],
+    started: float,
+    *,
+    more: dict[str, Any] | None = None,
+    keep: list[Array] | None = None,
+    new_words: NewWords | None = None,
+) -> dict[str, Any]:
     """Saves what a verb has made, in the form of --format or of its name, with the numbers of --words or of a source
     that has a table of words inside, and of --words-out for words that it lacks."""
     from mdi.fst.formats import words_for
     from mdi.saving import save
 
     return save(
-        model, path, words=words_for(args.words, *sources), words_out=args.words_out, format=args.format, about=about,
-        more=more, keep=keep, started=started, new_words=new_words,
-    )  # fmt: skip
+        model,
+        path,
+        words=words_for(args.words, *sources),
+        words_out=args.words_out,
+        format=args.format,
+        about=about,
+        more=more,
+        keep=keep,
+        started=started,
+        new_words=new_words,
+    )
 
 
 @contextmanager

@@ -34,15 +34,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("lm", metavar="LM", help="model in any form, plain or gzipped")
     add("texts", metavar="TEXT", nargs="+", help="one sentence per line, plain or gzipped")
-    add("--oov", choices=("map", "drop", "error"), default="map",
-        help="words outside the vocabulary: as <unk> where the model has one, skipped, an error (map)")  # fmt: skip
+    add(
+        "--oov",
+        choices=("map", "drop", "error"),
+        default="map",
+        help="words outside the vocabulary: as <unk> where the model has one, skipped, an error (map)",
+    )
     add("--of-words", metavar="LIST", help="also the perplexity of the words of this list alone")
     add("--json", type=boolean, default=False, metavar="true|false", help="one JSON object per text (false)")
     add_model_arguments(parser, writes=False)
     add_delta(parser, "LM")
     add_cluster_arguments(parser)
-    add("--debug", type=int, choices=(0, 1, 2), default=0,
-        help="1: each sentence, 2: each word, in SRILM's layout (0)")  # fmt: skip
+    add("--debug", type=int, choices=(0, 1, 2), default=0, help="1: each sentence, 2: each word, in SRILM's layout (0)")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -64,8 +67,10 @@ def _score(args: argparse.Namespace, model: NgramModel) -> None:
 
     words = read_words(args.of_words) if args.of_words else None
     if lacking := [word for word in words or () if word not in model]:
-        logger.info(f"{args.lm}: lacks {len(lacking):,} words of {args.of_words}, which are left out of their "
-                    f"perplexity: {examples(lacking)}")  # fmt: skip
+        logger.info(
+            f"{args.lm}: lacks {len(lacking):,} words of {args.of_words}, which are left out of their "
+            f"perplexity: {examples(lacking)}"
+        )
     for path in args.texts:
         if args.debug:  # sentences are shown as they are in the text, which may be a pipe: it is read once
             text = Sentences(b"".join(read_chunks(path)), path)

@@ -51,9 +51,12 @@ def run(args: argparse.Namespace) -> None:
     checked_sum(pruned)
     counts = [int(part.sum()) for part in keep[1:]]
     about = {
-        "command": "prune", "model": args.lm, "threshold": threshold, "max_ngrams": args.max_ngrams,
+        "command": "prune",
+        "model": args.lm,
+        "threshold": threshold,
+        "max_ngrams": args.max_ngrams,
         "ngrams_before": before,
-    }  # fmt: skip
+    }
     save_model(pruned, args.out, args, [args.lm], about, started, keep=keep)
     whole, left = (" / ".join(f"{n:,}" for n in numbers) for numbers in (before, counts))
     logger.info(f"{args.out}: {left} n-grams of {whole}, threshold {threshold:.6g}")

@@ -61,9 +61,15 @@ def run(args: argparse.Namespace) -> None:
     else:
         new_lm = read_adapted(args.new_lm, args) if args.new_lm else None
     done = rescore(
-        args.source, args.out, words=args.words, old_lm=old_lm, new_lm=new_lm, old_scores=args.old_scores,
-        text=args.text, nj=args.nj,
-    )  # fmt: skip
+        args.source,
+        args.out,
+        words=args.words,
+        old_lm=old_lm,
+        new_lm=new_lm,
+        old_scores=args.old_scores,
+        text=args.text,
+        nj=args.nj,
+    )
     logger.info(
         f"mdi rescore: {done.lattices:,} lattices, {done.arcs_before:,} arcs to {done.arcs_after:,}, "
         f"{1000 * done.seconds / done.lattices:.1f} ms per lattice"

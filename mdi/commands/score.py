@@ -35,12 +35,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-lmwt", type=int, default=17, metavar="N", help="largest LM weight (17)")
     parser.add_argument("--word-ins-penalty", default="0.0,0.5,1.0", metavar="A,B,C", help="penalties (0.0,0.5,1.0)")
     parser.add_argument("--tuned-on", metavar="DIR", help="score only the point that was best in this folder")
-    parser.add_argument("--compare-with", metavar="DIR", action="append", default=[],
-                        help="scored folder of another system on the same data; may be repeated")  # fmt: skip
-    parser.add_argument("--mode", choices=("strict", "present", "all"), default="strict",
-                        help="an utterance without a lattice: an error, left out, or all deleted (strict)")  # fmt: skip
-    parser.add_argument("--mbr", type=boolean, default=False, metavar="true|false",
-                        help="of lattices the words of least expected error, as Kaldi has them (false)")  # fmt: skip
+    parser.add_argument(
+        "--compare-with",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="scored folder of another system on the same data; may be repeated",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=("strict", "present", "all"),
+        default="strict",
+        help="an utterance without a lattice: an error, left out, or all deleted (strict)",
+    )
+    parser.add_argument(
+        "--mbr",
+        type=boolean,
+        default=False,
+        metavar="true|false",
+        help="of lattices the words of least expected error, as Kaldi has them (false)",
+    )
     parser.add_argument("--ref-filter", metavar="PROGRAM", help="a recipe's local/wer_ref_filter")
     parser.add_argument("--hyp-filter", metavar="PROGRAM", help="a recipe's local/wer_hyp_filter")
 

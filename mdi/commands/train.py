@@ -48,13 +48,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WORDS",
         help="one word per line, or Kaldi's words.txt; other words are <unk> (every word of the text)",
     )
-    add("--oov", choices=("map", "drop", "error"), default="map",
-        help="words outside --vocab: map them to <unk>; drop them, for a model without <unk>; stop (map)")  # fmt: skip
+    add(
+        "--oov",
+        choices=("map", "drop", "error"),
+        default="map",
+        help="words outside --vocab: map them to <unk>; drop them, for a model without <unk>; stop (map)",
+    )
     add("--smoothing", choices=("kn", "kn-interpolated", "wb"), default="kn", help="(kn)")
     add("--min-counts", metavar="N-N-N", help="keep n-grams seen so often, by order; the last repeats (1-1-2)")
-    add("--memory", default="2G", metavar="SIZE",
+    add(
+        "--memory",
+        default="2G",
+        metavar="SIZE",
         help="for counting, such as 500M; what does not fit goes to disk. The counts of the orders below the highest, "
-             "and the model itself, take what they take (2G)")  # fmt: skip
+        "and the model itself, take what they take (2G)",
+    )
     add("--tmp", metavar="DIR", help="folder for that (the system's)")
     add("--counts", metavar="FILE", help="SRILM count file, instead of text")
     add("--counts-out", metavar="FILE", help="write the counts too, in SRILM's format")
@@ -84,22 +92,32 @@ def run(args: argparse.Namespace) -> None:
     with sharding(args, args.out, [*args.texts, *filter(None, [args.vocab])]) as job:
         stats, found = _train(args, job, vocab, min_counts, memory)
         about = {
-            "command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab,
-            "order": args.order, "smoothing": args.smoothing, "min_counts": min_counts,
-            "sentences": stats.sentences, "words": stats.words, "oov": stats.oov,
-            "oov_handling": args.oov if args.vocab else None, "ngrams": found.model.trie.counts,
+            "command": "train",
+            "inputs": args.texts or [args.counts],
+            "vocabulary": args.vocab,
+            "order": args.order,
+            "smoothing": args.smoothing,
+            "min_counts": min_counts,
+            "sentences": stats.sentences,
+            "words": stats.words,
+            "oov": stats.oov,
+            "oov_handling": args.oov if args.vocab else None,
+            "ngrams": found.model.trie.counts,
             "discounts": [discount.as_dict() for discount in found.discounts],
             "left_over": {"probability": found.left_over, "words": found.sharing},
-        }  # fmt: skip
+        }
         fields = save_model(found.model, args.out, args, [], about, started)
     counts = ", ".join(f"{n:,}" for n in fields["ngrams"])
     logger.info(f"mdi train: {counts} n-grams; sums to one within {fields['worst_sum_gap']:.1g} -> {args.out}")
 
 
 def _train(
-    args: argparse.Namespace, job: Job | None, vocab: Vocabulary | GrowingVocabulary, min_counts: list[float],
+    args: argparse.Namespace,
+    job: Job | None,
+    vocab: Vocabulary | GrowingVocabulary,
+    min_counts: list[float],
     memory: int,
-) -> tuple[TextStats, Estimated]:  # fmt: skip
+) -> tuple[TextStats, Estimated]:
     """(what was read, the model that it gives)"""
     from mdi.lm.blocks import stream_blocks
     from mdi.lm.counts import read_counts, stream_text, writing_counts

@@ -46,18 +46,38 @@ logger = get_logger(__name__)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="background, in-domain text, development text, output")
     add = parser.add_argument
-    add("--mix-with", metavar="LM", action="append", default=[],
-        help="in-domain model(s) to mix with (an interpolated Kneser-Ney model of the in-domain text)")  # fmt: skip
-    add("--max-order", type=int, metavar="N",
-        help="of that model, if a longer one predicts better (one above the background's)")  # fmt: skip
+    add(
+        "--mix-with",
+        metavar="LM",
+        action="append",
+        default=[],
+        help="in-domain model(s) to mix with (an interpolated Kneser-Ney model of the in-domain text)",
+    )
+    add(
+        "--max-order",
+        type=int,
+        metavar="N",
+        help="of that model, if a longer one predicts better (one above the background's)",
+    )
     add("--min-counts", metavar="N-N-N[,...]", help="try just these thresholds (search)")
     add("--sigma2", metavar="V[,...]", help="try just these variances of the prior, such as 0.5,2-1-1,none (search)")
-    add("--sets", default="2-2-2,5-3-2,6-4-3", metavar="N-N-N[,...]",
-        help="thresholds that the search tries in any case, with and without a prior (2-2-2,5-3-2,6-4-3)")  # fmt: skip
-    add("--targets", choices=("ml", "smoothed"), default="ml",
-        help="marginals: relative frequencies or Kneser-Ney's (ml)")  # fmt: skip
-    add("--dev-lattices", metavar="DIR",
-        help="choose by word errors: lat.N.gz of development recordings (mdi vosk decode --n-best 100)")  # fmt: skip
+    add(
+        "--sets",
+        default="2-2-2,5-3-2,6-4-3",
+        metavar="N-N-N[,...]",
+        help="thresholds that the search tries in any case, with and without a prior (2-2-2,5-3-2,6-4-3)",
+    )
+    add(
+        "--targets",
+        choices=("ml", "smoothed"),
+        default="ml",
+        help="marginals: relative frequencies or Kneser-Ney's (ml)",
+    )
+    add(
+        "--dev-lattices",
+        metavar="DIR",
+        help="choose by word errors: lat.N.gz of development recordings (mdi vosk decode --n-best 100)",
+    )
     add("--dev-recordings", metavar="DATA", help="their Kaldi data folder, or its text: the transcripts")
     add("--old-lm", metavar="LM", help="the model whose scores are in the lattices (the background)")
     add("--max-settings", type=int, default=32, metavar="N", help="end the search after so many settings (32)")
@@ -107,30 +127,48 @@ def _tune(args: argparse.Namespace, started: float) -> int:
         bar.update(trial.number, f"best {best[0]:.2f}")
 
     tuned = tune(
-        background, counts if args.counts else in_domain, said[development_path],
-        mix_with={path: read_model(path, args) for path in args.mix_with}, max_order=args.max_order,
+        background,
+        counts if args.counts else in_domain,
+        said[development_path],
+        mix_with={path: read_model(path, args) for path in args.mix_with},
+        max_order=args.max_order,
         min_counts=args.min_counts.split(",") if args.min_counts else None,
         sigma2=[parse_variances(part) for part in args.sigma2.split(",")] if args.sigma2 else None,
-        sets=args.sets.split(",") if args.sets else [], max_settings=args.max_settings, targets=args.targets,
-        history=read_history(args), new_words=args.new_words, settings=SolverSettings(args.tolerance, args.max_iters),
-        threads=args.threads, report=watch, lists=_lists(args, background) if args.dev_lattices else None,
-    )  # fmt: skip
+        sets=args.sets.split(",") if args.sets else [],
+        max_settings=args.max_settings,
+        targets=args.targets,
+        history=read_history(args),
+        new_words=args.new_words,
+        settings=SolverSettings(args.tolerance, args.max_iters),
+        threads=args.threads,
+        report=watch,
+        lists=_lists(args, background) if args.dev_lattices else None,
+    )
     bar.close()
     checked_sum(tuned.model)
     ppl = tuned.development.ppl
     choice = {
-        "min_counts": tuned.setting.min_counts, "sigma2": tuned.setting.sigma2, "mixed": list(tuned.weights),
-        "weights": list(tuned.weights.values()), "development_ppl": ppl, "interpolation_ppl": tuned.interpolation,
-        "in_domain_ppl": tuned.in_domain, "why": f"lowest development perplexity of {len(tuned.trials)} settings",
+        "min_counts": tuned.setting.min_counts,
+        "sigma2": tuned.setting.sigma2,
+        "mixed": list(tuned.weights),
+        "weights": list(tuned.weights.values()),
+        "development_ppl": ppl,
+        "interpolation_ppl": tuned.interpolation,
+        "in_domain_ppl": tuned.in_domain,
+        "why": f"lowest development perplexity of {len(tuned.trials)} settings",
         "ended": tuned.ended,
-    }  # fmt: skip
+    }
     if tuned.choice:
         choice |= {
-            "lm_weight": tuned.choice.lm_weight, "expected_errors": tuned.choice.expected,
-            "errors": tuned.choice.errors, "why": f"fewest expected word errors of {len(tuned.trials)} settings",
-        }  # fmt: skip
-        logger.info(f"development recordings: LM weight {tuned.choice.lm_weight:g} of the one that decoded, "
-                    f"{tuned.choice.expected:.1f} errors expected, {tuned.choice.errors:,} made")  # fmt: skip
+            "lm_weight": tuned.choice.lm_weight,
+            "expected_errors": tuned.choice.expected,
+            "errors": tuned.choice.errors,
+            "why": f"fewest expected word errors of {len(tuned.trials)} settings",
+        }
+        logger.info(
+            f"development recordings: LM weight {tuned.choice.lm_weight:g} of the one that decoded, "
+            f"{tuned.choice.expected:.1f} errors expected, {tuned.choice.errors:,} made"
+        )
     inputs = {"background": background_path, "in_domain": args.counts or texts, "development": development_path}
     about = {"command": "tune", **inputs, **text_fields(counts), "choice": choice}
     sources, more = [background_path, *args.mix_with], {"options": options_of(args)}

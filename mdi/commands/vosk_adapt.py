@@ -56,16 +56,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-settings", type=int, default=32, metavar="N", help="end that search after so many settings (32)")
     add("--recordings", metavar="DATA_DIR", help="adapt to what is recognised of this Kaldi data folder")
     add("--count-weight", type=float, default=1.0, metavar="W", help="factor of counts of what was recognised (1)")
-    add("--min-counts", metavar="N-N-N",
-        help="without --dev: constrain n-grams seen so often (1; with --recordings 0.5)")  # fmt: skip
+    add(
+        "--min-counts",
+        metavar="N-N-N",
+        help="without --dev: constrain n-grams seen so often (1; with --recordings 0.5)",
+    )
     add("--sigma2", default="1", metavar="V[-V-V]", help="without --dev: variance of the prior, or none (1)")
     add_text_arguments(parser, "auto")
     folders.add_model_arguments(parser)
     folders.add_new_word_arguments(parser, adds=True)
     folders.add_weight_arguments(parser)
     vosk_weight.add_argument(parser)
-    add("--ppl", metavar="TEXT", action="append", default=[],
-        help="print this text's perplexity before and after; may be repeated (--dev, or the text)")  # fmt: skip
+    add(
+        "--ppl",
+        metavar="TEXT",
+        action="append",
+        default=[],
+        help="print this text's perplexity before and after; may be repeated (--dev, or the text)",
+    )
     add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
     folders.add_decoding_arguments(parser)
     folders.add_beam_argument(parser)
@@ -95,10 +103,17 @@ def run(args: argparse.Namespace) -> int:
     options = {
         name: getattr(args, name)
         for name in (
-            "min_counts", "sigma2", "max_settings", "count_weight", "n_best", "normalise", "language", "new_words",
+            "min_counts",
+            "sigma2",
+            "max_settings",
+            "count_weight",
+            "n_best",
+            "normalise",
+            "language",
+            "new_words",
             "lexicon",
         )
-    }  # fmt: skip
+    }
     content = {"in_domain": texts, "development": args.dev, "recordings": args.recordings, "options": options}
     if not args.recordings:
         code = _adapt_folder(args, source, plan, texts, [], content, started)
@@ -133,9 +148,14 @@ def _adapt_to_itself(
 
 
 def _adapt_folder(
-    args: argparse.Namespace, source: VoskFolder, plan: Plan, texts: list[str], recognised: list[Recognised],
-    content: dict[str, Any], started: float,
-) -> int:  # fmt: skip
+    args: argparse.Namespace,
+    source: VoskFolder,
+    plan: Plan,
+    texts: list[str],
+    recognised: list[Recognised],
+    content: dict[str, Any],
+    started: float,
+) -> int:
     """OUT_DIR with models adapted to the texts and to what was recognised."""
     from mdi.lm.normalise import scaled_to_one
     from mdi.lm.perplexity import perplexity
@@ -235,9 +255,14 @@ def _counts(
 
 
 def _adapted(
-    args: argparse.Namespace, out: str, own: NgramModel, texts: Texts, dev: Path | Sentences | None,
-    recognised: list[Recognised], new_words: list[str],
-) -> tuple[Adapted, NgramModel, dict[str, Any], bool]:  # fmt: skip
+    args: argparse.Namespace,
+    out: str,
+    own: NgramModel,
+    texts: Texts,
+    dev: Path | Sentences | None,
+    recognised: list[Recognised],
+    new_words: list[str],
+) -> tuple[Adapted, NgramModel, dict[str, Any], bool]:
     """(the adaptation, the model, fields for the certificate, whether it converged)"""
     from mdi.adaptation.adapter import adapt
     from mdi.adaptation.tune import tune
@@ -246,19 +271,29 @@ def _adapted(
     sources = _counts(args, own, texts, recognised, new_words) if recognised else texts
     if dev is not None:
         tuned = tune(
-            own, sources, dev, max_order=own.order, max_settings=args.max_settings, new_words=new_words or "map",
+            own,
+            sources,
+            dev,
+            max_order=own.order,
+            max_settings=args.max_settings,
+            new_words=new_words or "map",
             threads=args.threads,
-        )  # fmt: skip
+        )
         fields = checked_fields(tuned.adapted, out)
         fields |= {
-            **sum_fields(tuned.model, out, "ngram"), "ngrams": tuned.model.trie.counts,
+            **sum_fields(tuned.model, out, "ngram"),
+            "ngrams": tuned.model.trie.counts,
             "setting": str(tuned.setting),
-            "weights": tuned.weights, "development_ppl": tuned.development.ppl,
-            "interpolation_ppl": tuned.interpolation, "ended": tuned.ended,
-        }  # fmt: skip
+            "weights": tuned.weights,
+            "development_ppl": tuned.development.ppl,
+            "interpolation_ppl": tuned.interpolation,
+            "ended": tuned.ended,
+        }
         parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
-        say(f"chosen of {len(tuned.trials)} settings: {tuned.setting}; mixed: {parts}; plain interpolation would have "
-            f"development perplexity {tuned.interpolation:.2f}, this one {tuned.development.ppl:.2f}")  # fmt: skip
+        say(
+            f"chosen of {len(tuned.trials)} settings: {tuned.setting}; mixed: {parts}; plain interpolation would have "
+            f"development perplexity {tuned.interpolation:.2f}, this one {tuned.development.ppl:.2f}"
+        )
         return tuned.adapted, tuned.model, fields, report_result(tuned.adapted, out)
     sigma2 = parse_variances(args.sigma2)
     adapted = adapt(own, sources, args.min_counts, sigma2=sigma2, new_words=new_words or "map", threads=args.threads)

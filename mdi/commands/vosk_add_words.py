@@ -24,8 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("model", metavar="MODEL_DIR", help="folder of a Vosk model with a dynamic graph (HCLr.fst)")
     add("list", metavar="LIST", help="the words, one on each line, or an edited new_words.tsv")
     add("out", metavar="OUT_DIR", help="the new folder")
-    add("--probability", type=float, default=PROBABILITY, metavar="P",
-        help=f"of each word, wherever it comes; together they get at most {MOST:g} ({PROBABILITY:g})")  # fmt: skip
+    add(
+        "--probability",
+        type=float,
+        default=PROBABILITY,
+        metavar="P",
+        help=f"of each word, wherever it comes; together they get at most {MOST:g} ({PROBABILITY:g})",
+    )
     folders.add_model_arguments(parser)
     folders.add_new_word_arguments(parser)
     folders.add_weight_arguments(parser)

@@ -56,8 +56,11 @@ def run(args: argparse.Namespace) -> None:
         if not entry.is_dir(follow_symlinks=False) and not entry.is_file(follow_symlinks=False):
             raise MdiError(f"{entry.path}: is a link, a pipe or a device; expected files of a decoding. Remove it")
     settings = {
-        "model": source.identity(), "n_best": args.n_best, "lattice_beam": args.lattice_beam, "dither": args.dither
-    }  # fmt: skip
+        "model": source.identity(),
+        "n_best": args.n_best,
+        "lattice_beam": args.lattice_beam,
+        "dither": args.dither,
+    }
     if args.delta:
         settings["deltas"] = sorted(zlib.crc32(read_bytes(path)) for path in args.delta)
     if not read_results(out):  # nothing was decoded: there is nothing that other settings could spoil
@@ -69,9 +72,17 @@ def run(args: argparse.Namespace) -> None:
         folders.refuse_new_words(source, folders.lacking_words(source, models))
     with changed(source, args.lattice_beam, models, args.dither) as folder:
         done = decode_missing(
-            folder, source.path, data, utterances, out, args.n_best, args.nj, args.allow_pipes, args.channel,
+            folder,
+            source.path,
+            data,
+            utterances,
+            out,
+            args.n_best,
+            args.nj,
+            args.allow_pipes,
+            args.channel,
             args.max_overshoot,
-        )  # fmt: skip
+        )
         found = read_results(out) | {name: Recognised(name, 0.0, [Alternative([])]) for name in done.silent}
         results = [found[utterance] for utterance in utterances]
         write_outputs(folder, results, out, args.n_best)

@@ -46,8 +46,10 @@ def weight_for(args: argparse.Namespace, source: VoskFolder) -> GraphWeight:
         own.word_penalty if args.word_penalty is None else args.word_penalty,
     )
     if weight and not source.dynamic:
-        raise MdiError(f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --lm-weight and "
-                       f"--word-penalty are for folders with Gr.fst")  # fmt: skip
+        raise MdiError(
+            f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --lm-weight and "
+            f"--word-penalty are for folders with Gr.fst"
+        )
     return weight
 
 
@@ -55,17 +57,22 @@ def add_new_word_arguments(parser: argparse.ArgumentParser, adds: bool = False) 
     """Of actions that add words to the graph; `adds`: those of a text."""
     add = parser.add_argument_group("new words").add_argument
     if adds:
-        add("--new-words", default="add", metavar="HOW",
+        add(
+            "--new-words",
+            default="add",
+            metavar="HOW",
             help="words that the model does not know: add, none, a number (add those seen so often), or a file with "
-                 "the words to add (add)")  # fmt: skip
-    add("--lexicon", metavar="FILE",
+            "the words to add (add)",
+        )
+    add(
+        "--lexicon",
+        metavar="FILE",
         help="how words are said: 'word phone phone ...', or 'word = known words that it sounds like', or an edited "
-             "new_words.tsv (the words' letters, by what the model's own lexicon says of spelling)")  # fmt: skip
+        "new_words.tsv (the words' letters, by what the model's own lexicon says of spelling)",
+    )
 
 
-def learned(
-    source: VoskFolder, count: dict[str, int], lexicon: str | None, required: bool
-) -> NewWordsOfFolder:  # fmt: skip
+def learned(source: VoskFolder, count: dict[str, int], lexicon: str | None, required: bool) -> NewWordsOfFolder:
     """How the words are said, and the graph with them. A graph to which none can be added is an error only where they
     are `required`."""
     from mdi.speech.vosk.new_words import learn_words, not_added
@@ -82,17 +89,24 @@ def learned(
     listed = ", ".join(
         f"{one.word} {count[one.word]} ({one.sounds_like[0] or ' '.join(one.pronunciations[0])}"
         f"{'?' if one in found.uncertain else ''})"
-        for one in found.said[:20] if one.pronunciations
-    )  # fmt: skip
-    say(f"{len(found.added):,} new words, with their counts and what they sound like: {listed}"
-        f"{' ...' if len(found.added) > 20 else ''}")  # fmt: skip
+        for one in found.said[:20]
+        if one.pronunciations
+    )
+    say(
+        f"{len(found.added):,} new words, with their counts and what they sound like: {listed}"
+        f"{' ...' if len(found.added) > 20 else ''}"
+    )
     if found.uncertain:
-        say(f"{len(found.uncertain):,} of them are uncertain (?), such as "
+        say(
+            f"{len(found.uncertain):,} of them are uncertain (?), such as "
             f"{examples([one.word for one in found.uncertain])}: correct them in new_words.tsv, and give it back with "
-            f"--lexicon")  # fmt: skip
+            f"--lexicon"
+        )
     if found.not_said:
-        say(f"{len(found.not_said):,} words are left out, such as "
-            f"{', '.join(f'{one.word} ({one.how})' for one in found.not_said[:3])}")  # fmt: skip
+        say(
+            f"{len(found.not_said):,} words are left out, such as "
+            f"{', '.join(f'{one.word} ({one.how})' for one in found.not_said[:3])}"
+        )
     return found
 
 
@@ -127,30 +141,63 @@ def _with_new_words(models: dict[str, NgramModel], added: list[str]) -> dict[str
 
 
 def add_delta_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--delta", metavar="A.delta", action="append", default=[],
-                        help="adapt a model of the folder, or LM, with this file; may be repeated")  # fmt: skip
+    parser.add_argument(
+        "--delta",
+        metavar="A.delta",
+        action="append",
+        default=[],
+        help="adapt a model of the folder, or LM, with this file; may be repeated",
+    )
 
 
 def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
     """Of actions that decode."""
     add = parser.add_argument_group("decoding").add_argument
     add("--nj", type=int, default=1, metavar="N", help="threads (1)")
-    add("--allow-pipes", type=boolean, default=False, metavar="true|false",
-        help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (false)")  # fmt: skip
-    add("--dither", type=boolean, default=False, metavar="true|false",
-        help="let libvosk add random noise to the sound, as it does by itself (false)")  # fmt: skip
-    add("--channel", type=int, metavar="N",
+    add(
+        "--allow-pipes",
+        type=boolean,
+        default=False,
+        metavar="true|false",
+        help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (false)",
+    )
+    add(
+        "--dither",
+        type=boolean,
+        default=False,
+        metavar="true|false",
+        help="let libvosk add random noise to the sound, as it does by itself (false)",
+    )
+    add(
+        "--channel",
+        type=int,
+        metavar="N",
         help="of recordings with several, where neither reco2file_and_channel nor the fifth field of segments says "
-             "which; counted from 1 (refused)")  # fmt: skip
-    add("--max-overshoot", type=float, default=0.5, metavar="S",
-        help="cut segments that end less than S seconds after their recording; others have no words (0.5)")  # fmt: skip
-    add("--n-best", type=int, default=0, metavar="N",
-        help="also the N best sequences of each utterance, with scores, as a list and as lattices (0)")  # fmt: skip
+        "which; counted from 1 (refused)",
+    )
+    add(
+        "--max-overshoot",
+        type=float,
+        default=0.5,
+        metavar="S",
+        help="cut segments that end less than S seconds after their recording; others have no words (0.5)",
+    )
+    add(
+        "--n-best",
+        type=int,
+        default=0,
+        metavar="N",
+        help="also the N best sequences of each utterance, with scores, as a list and as lattices (0)",
+    )
 
 
 def add_beam_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--lattice-beam", type=float, metavar="B",
-                        help="of the lattices (the model's; at least 6 where a folder rescores them)")  # fmt: skip
+    parser.add_argument(
+        "--lattice-beam",
+        type=float,
+        metavar="B",
+        help="of the lattices (the model's; at least 6 where a folder rescores them)",
+    )
 
 
 def check_options(args: argparse.Namespace) -> None:
@@ -243,9 +290,14 @@ def own_adapted(args: argparse.Namespace, source: VoskFolder, plan: Plan) -> dic
 
 
 def write_folder(
-    args: argparse.Namespace, command: str, source: VoskFolder, models: dict[str, NgramModel], content: dict[str, Any],
-    started: float, new_words: NewWordsOfFolder | None = None,
-) -> None:  # fmt: skip
+    args: argparse.Namespace,
+    command: str,
+    source: VoskFolder,
+    models: dict[str, NgramModel],
+    content: dict[str, Any],
+    started: float,
+    new_words: NewWordsOfFolder | None = None,
+) -> None:
     """The folder with these models in their places, a graph with new words if there are some, and its certificate."""
     from mdi.certificate import write_certificate
     from mdi.speech.vosk.folder import exchange_lm, new_folder
@@ -266,10 +318,15 @@ def write_folder(
             new_words.write(folder, source)
             content["new_words"] = new_words.as_dict()
         content |= {
-            "command": f"vosk {command}", "model": args.model, "exchanged": sorted([*models, *graph]),
-            "large": args.large, "first_pass": args.first_pass, "lattice_beam": beam,
-            "lm_weight": weight.lm_weight, "word_penalty": weight.word_penalty,
-        }  # fmt: skip
+            "command": f"vosk {command}",
+            "model": args.model,
+            "exchanged": sorted([*models, *graph]),
+            "large": args.large,
+            "first_pass": args.first_pass,
+            "lattice_beam": beam,
+            "lm_weight": weight.lm_weight,
+            "word_penalty": weight.word_penalty,
+        }
         write_certificate(str(folder.path / "mdi"), content, time.monotonic() - started)
     if beam is not None:
         say(f"{out}: lattice beam {beam:g} instead of {source.lattice_beam or 'the default'}")

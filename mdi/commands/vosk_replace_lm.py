@@ -27,8 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", metavar="OUT_DIR", help="the new folder")
     folders.add_model_arguments(parser)
     folders.add_new_word_arguments(parser)
-    parser.add_argument("--new-words", choices=("add", "none"),
-                        help="words that the folder lacks (add those of a delta, none of LM's)")  # fmt: skip
+    parser.add_argument(
+        "--new-words", choices=("add", "none"), help="words that the folder lacks (add those of a delta, none of LM's)"
+    )
     folders.add_weight_arguments(parser)
     vosk_weight.add_argument(parser)
     folders.add_decoding_arguments(parser)

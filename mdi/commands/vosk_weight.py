@@ -23,8 +23,11 @@ WORTHWHILE = 0.01
 
 
 def add_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dev-recordings", metavar="DATA_DIR",
-                        help="choose LM weight and penalty on this Kaldi data folder with transcripts")  # fmt: skip
+    parser.add_argument(
+        "--dev-recordings",
+        metavar="DATA_DIR",
+        help="choose LM weight and penalty on this Kaldi data folder with transcripts",
+    )
 
 
 def check(args: argparse.Namespace, source: VoskFolder) -> None:
@@ -36,8 +39,10 @@ def check(args: argparse.Namespace, source: VoskFolder) -> None:
     if args.lm_weight is not None or args.word_penalty is not None:
         raise MdiError("--dev-recordings chooses --lm-weight and --word-penalty; expected it alone, or these")
     if not source.dynamic:
-        raise MdiError(f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --dev-recordings "
-                       f"is for folders with Gr.fst")  # fmt: skip
+        raise MdiError(
+            f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --dev-recordings "
+            f"is for folders with Gr.fst"
+        )
     data = DataFolder(Path(args.dev_recordings))
     for name in ("wav.scp", "text"):
         if not data.has(name):
@@ -65,8 +70,10 @@ def choose_weight(args: argparse.Namespace) -> None:
     costs = lists.lm_costs(own)
     plain, free = lists.choose(costs), lists.choose(costs, PENALTIES)
     best = free if free.expected < (1 - WORTHWHILE) * plain.expected else plain
-    say(f"n-best lists: LM weight {best.lm_weight:g}, word penalty {best.word_penalty:g}; {best.errors:,} errors in "
-        f"{int(lists.reference_words.sum()):,} words")  # fmt: skip
+    say(
+        f"n-best lists: LM weight {best.lm_weight:g}, word penalty {best.word_penalty:g}; {best.errors:,} errors in "
+        f"{int(lists.reference_words.sum()):,} words"
+    )
     half = GraphWeight(round((1 + best.lm_weight) / 2, 3), best.word_penalty / 2)
     errors = {UNWEIGHTED: _errors(data, decoded)}
     for weight in (half, GraphWeight(best.lm_weight, best.word_penalty)):

@@ -278,24 +278,33 @@ def _split_arcs(arcs: Arcs, symbols: SymbolTable, where: str) -> tuple[Machine, 
     begin, why, state = kernels.count_words(arcs.begin, arcs.ilabel, olabel, back_off)
     if why == kernels.UNSORTED:
         order = np.lexsort((arcs.ilabel, arcs.source))
-        arcs = Arcs(arcs.start, arcs.begin, arcs.ilabel[order], olabel[order], arcs.weight[order], arcs.dest[order],
-                    arcs.final)  # fmt: skip
+        arcs = Arcs(
+            arcs.start, arcs.begin, arcs.ilabel[order], olabel[order], arcs.weight[order], arcs.dest[order], arcs.final
+        )
         begin, why, state = kernels.count_words(arcs.begin, arcs.ilabel, arcs.olabel, back_off)
     if why != kernels.OK:
-        raise _not_a_model(where, {
-            kernels.TWO_BACK_OFFS: f"state {state} has two back-off arcs",
-            kernels.NO_BACK_OFF: f"state {state} is the second without a back-off arc (#0 or epsilon)",
-            kernels.NOT_AN_ACCEPTOR: f"state {state} has an arc that reads one thing and writes another (number "
-            f"{back_off} of {symbols.path} is {DISAMBIGUATION}: is it the table that the FST was made with?)",
-            kernels.UNSORTED: f"state {state} has two arcs for one word",
-        }[int(why)])  # fmt: skip
+        raise _not_a_model(
+            where,
+            {
+                kernels.TWO_BACK_OFFS: f"state {state} has two back-off arcs",
+                kernels.NO_BACK_OFF: f"state {state} is the second without a back-off arc (#0 or epsilon)",
+                kernels.NOT_AN_ACCEPTOR: f"state {state} has an arc that reads one thing and writes another (number "
+                f"{back_off} of {symbols.path} is {DISAMBIGUATION}: is it the table that the FST was made with?)",
+                kernels.UNSORTED: f"state {state} has two arcs for one word",
+            }[int(why)],
+        )
     n, words = arcs.n_states, int(begin[-1])
     if arcs.n_arcs - words != n - 1:
         raise _not_a_model(where, "every state backs off")
     machine = Machine(
-        begin, np.empty(words, np.int32), np.empty(words, np.float32), np.empty(words, np.int32),
-        np.ascontiguousarray(arcs.final[:, 0]), np.empty(n, np.int32), np.empty(n, np.float32),
-    )  # fmt: skip
+        begin,
+        np.empty(words, np.int32),
+        np.empty(words, np.float32),
+        np.empty(words, np.int32),
+        np.ascontiguousarray(arcs.final[:, 0]),
+        np.empty(n, np.int32),
+        np.empty(n, np.float32),
+    )
     kernels.split_arcs(arcs.begin, arcs.ilabel, arcs.weight, arcs.dest, back_off, machine)
     return machine, int(np.flatnonzero(machine.back < 0)[0])
 

@@ -106,9 +106,12 @@ def const_arpa(
         rows = Rows(trie.begin[k], trie.word[k], log_p[k], log_bow[k], address)
         more = k + 1 <= order
         longer = Rows(
-            begin[k + 1], trie.word[k + 1] if more else NONE, log_p[k + 1] if more else np.zeros(0, np.float32),
-            np.zeros(0, np.float32), np.empty(trie.rows(k + 1) if more else 0, np.int64),
-        )  # fmt: skip
+            begin[k + 1],
+            trie.word[k + 1] if more else NONE,
+            log_p[k + 1] if more else np.zeros(0, np.float32),
+            np.zeros(0, np.float32),
+            np.empty(trie.rows(k + 1) if more else 0, np.int64),
+        )
         entries = kernels.Entries(own[k], as_hist[k], total[k + 1] if k + 1 < order else _NO_TOTAL, label)
         far = kernels.FarChildren(_NO_TOTAL, _NO_TOTAL)
         n_far = kernels.put_entries(rows, longer, entries, states, most_offset, far)
@@ -288,12 +291,14 @@ def _spelled(labels: Array, lm: ConstArpa, symbols: SymbolTable, where: str) -> 
 
 def _check(why: int) -> None:
     if why != kernels.OK:
-        raise ValueError({
-            kernels.BAD_ADDRESS: "an n-gram's entry is not in the file",
-            kernels.BAD_WORD: "the words after a history are out of order or unknown",
-            kernels.TOO_MANY: "more n-grams than it has room for",
-            kernels.TOO_DEEP: "n-grams go on beyond the highest order",
-        }[int(why)])  # fmt: skip
+        raise ValueError(
+            {
+                kernels.BAD_ADDRESS: "an n-gram's entry is not in the file",
+                kernels.BAD_WORD: "the words after a history are out of order or unknown",
+                kernels.TOO_MANY: "more n-grams than it has room for",
+                kernels.TOO_DEEP: "n-grams go on beyond the highest order",
+            }[int(why)]
+        )
 
 
 def _probabilities(log_p: Array) -> Array:

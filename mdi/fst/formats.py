@@ -28,24 +28,8 @@ from mdi.fst.backoff_fst import BackoffFst, backoff_fst, read_backoff_fst
 from mdi.fst.const_arpa import begins_const_arpa, const_arpa, read_const_arpa, write_const_arpa
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, split_name, weighted_machine, with_weight
 from mdi.fst.ngram_fst import read_ngram_fst, write_ngram_fst
-from mdi.fst.openfst import (
-    Header,
-    Symbols,
-    begins_fst,
-    from_bytes,
-    parse_header,
-    read_whole_header,
-    to_text,
-)  # fmt: skip
-from mdi.fst.symbols import (
-    DISAMBIGUATION,
-    EPSILON,
-    SymbolTable,
-    by_label,
-    read_symbols,
-    symbols_inside,
-    write_symbols,
-)  # fmt: skip
+from mdi.fst.openfst import Header, Symbols, begins_fst, from_bytes, parse_header, read_whole_header, to_text
+from mdi.fst.symbols import DISAMBIGUATION, EPSILON, SymbolTable, by_label, read_symbols, symbols_inside, write_symbols
 from mdi.fst.vector_fst import VectorFst, vector_fst
 from mdi.kernels.arpa_write import as_written
 from mdi.lm.arpa import HasModel, read_arpa, write_arpa
@@ -75,9 +59,13 @@ def format_of(path: str) -> str:
 
 
 def load(
-    path: str | os.PathLike, words: str | os.PathLike | None = None, *, closed: bool = True, quiet: bool = False,
+    path: str | os.PathLike,
+    words: str | os.PathLike | None = None,
+    *,
+    closed: bool = True,
+    quiet: bool = False,
     weight: GraphWeight | None = None,
-) -> NgramModel:  # fmt: skip
+) -> NgramModel:
     """Reads a model in any form: ARPA, Kaldi's G.fst and G.carpa, Vosk's Gr.fst, OpenGrm's FSTs, plain or gzipped.
 
     Parameters
@@ -128,8 +116,10 @@ def load(
     whole = with_suffixes(model)
     added = sum(whole.trie.counts) - sum(model.trie.counts)
     if added and not quiet:
-        logger.info(f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
-            f"probabilities")  # fmt: skip
+        logger.info(
+            f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
+            f"probabilities"
+        )
     return whole
 
 
@@ -199,11 +189,18 @@ def _single_precision(values: Array) -> Array:
 
 
 def write_lm(
-    model: NgramModel | HasModel, path: str | os.PathLike, format: str | None = None,
-    words: str | os.PathLike | SymbolTable | None = None, *,
-    keep: list[Array] | None = None, max_dropped: float = 0.2, back_off: str = DISAMBIGUATION,
-    weight: GraphWeight = UNWEIGHTED, new_words: Sequence[str] = (), words_out: str | os.PathLike | None = None,
-) -> BackoffFst | VectorFst | None:  # fmt: skip
+    model: NgramModel | HasModel,
+    path: str | os.PathLike,
+    format: str | None = None,
+    words: str | os.PathLike | SymbolTable | None = None,
+    *,
+    keep: list[Array] | None = None,
+    max_dropped: float = 0.2,
+    back_off: str = DISAMBIGUATION,
+    weight: GraphWeight = UNWEIGHTED,
+    new_words: Sequence[str] = (),
+    words_out: str | os.PathLike | None = None,
+) -> BackoffFst | VectorFst | None:
     """Writes a model in the form that `format` or the name of the file says (see format_of); `.gz` packs any of them.
 
     Labels are those of `words` (words.txt, an FST that holds its table, or a table); G.carpa needs it, the FSTs make a
@@ -232,9 +229,8 @@ def write_lm(
 
 
 def check_new_words(
-    path: str, form: str, words: str | SymbolTable | None, new_words: Sequence[str],
-    words_out: str | os.PathLike | None,
-) -> None:  # fmt: skip
+    path: str, form: str, words: str | SymbolTable | None, new_words: Sequence[str], words_out: str | os.PathLike | None
+) -> None:
     """Refuses numbers for new words that nobody would learn of, and a table that grows from none."""
     if words_out is not None and words is None:
         raise MdiError(f"--words-out {words_out}: no table to put words into; give Kaldi's words.txt, too: --words")
@@ -248,9 +244,16 @@ def check_new_words(
 
 
 def _write(
-    model: NgramModel, path: str, form: str, symbols: SymbolTable | None, words: str | SymbolTable | None,
-    keep: list[Array] | None, max_dropped: float, back_off: str, weight: GraphWeight,
-) -> BackoffFst | VectorFst | None:  # fmt: skip
+    model: NgramModel,
+    path: str,
+    form: str,
+    symbols: SymbolTable | None,
+    words: str | SymbolTable | None,
+    keep: list[Array] | None,
+    max_dropped: float,
+    back_off: str,
+    weight: GraphWeight,
+) -> BackoffFst | VectorFst | None:
     if form == "arpa":
         if weight:
             raise MdiError(f"{path}: {weight}; expected an FST or G.carpa, as ARPA files are probabilities")
@@ -265,9 +268,15 @@ def _write(
 
 
 def _write_numbered(
-    model: NgramModel, path: str, form: str, symbols: SymbolTable, keep: list[Array] | None, max_dropped: float,
-    back_off: str, weight: GraphWeight,
-) -> BackoffFst | VectorFst | None:  # fmt: skip
+    model: NgramModel,
+    path: str,
+    form: str,
+    symbols: SymbolTable,
+    keep: list[Array] | None,
+    max_dropped: float,
+    back_off: str,
+    weight: GraphWeight,
+) -> BackoffFst | VectorFst | None:
     """In a form that has numbers for words."""
     if keep is not None:
         model = without(model, keep)
@@ -339,8 +348,10 @@ def _check(dropped: int, model: NgramModel, label: Array, path: str, symbols: Sy
 def _write_vector(fst: VectorFst, path: str, back_off: int, symbols: Symbols | None, as_text: bool) -> None:
     """A VectorFst whose back-off arcs read the label `back_off`, with this table inside."""
     if not fst.n_arcs:
-        raise MdiError(f"{path}: the acceptor is empty, no sentence has a probability; expected a model with </s> and "
-                       f"words of the table")  # fmt: skip
+        raise MdiError(
+            f"{path}: the acceptor is empty, no sentence has a probability; expected a model with </s> and "
+            f"words of the table"
+        )
     blocks = fst.blocks(back_off, symbols)
     with writing(path) as stream:
         for block in to_text(from_bytes(b"".join(blocks))) if as_text else blocks:

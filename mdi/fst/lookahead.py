@@ -169,8 +169,9 @@ def to_bytes(fst: LookaheadFst) -> bytes:
     rows = np.stack([arcs.ilabel, arcs.olabel, arcs.weight[:, 0].view(np.int32), arcs.dest], 1)
     sets = np.empty(3 * n + 2 * len(fst.sets.interval), np.int32)
     kernels.put_sets(fst.sets.begin, fst.sets.interval, sets)
-    out = fst_header("standard", fst.outer.start, fst.outer.n_states, fst.outer.n_arcs, KIND, fst.outer.version,
-                     fst.outer.properties) + struct.pack("<i", _ADD_ON)  # fmt: skip
+    out = fst_header(
+        "standard", fst.outer.start, fst.outer.n_states, fst.outer.n_arcs, KIND, fst.outer.version, fst.outer.properties
+    ) + struct.pack("<i", _ADD_ON)
     out += fst_header(
         "standard", arcs.start, n, arcs.n_arcs, "const", inner.version, inner.properties, None, inner.flags
     )

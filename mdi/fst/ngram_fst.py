@@ -61,9 +61,18 @@ def write_ngram_fst(fst: BackoffFst, path: str, symbols: Symbols | None) -> None
     kernels.put_flags(finals, ends)
     none, zero = np.zeros(1, np.int32), np.zeros(1, np.float32)
     parts = [
-        contexts, futures, finals, fst.front, none, machine.word,
-        machine.back_cost, zero, machine.final[ends], machine.cost, zero,
-    ]  # fmt: skip
+        contexts,
+        futures,
+        finals,
+        fst.front,
+        none,
+        machine.word,
+        machine.back_cost,
+        zero,
+        machine.final[ends],
+        machine.cost,
+        zero,
+    ]
     with writing(path) as stream:
         stream.write(fst_header("standard", 1, n_states, 0, "ngram", _VERSION, _PROPERTIES, symbols))
         stream.write(_COUNTS.pack(n_states, n_arcs, int(ends.sum())))
@@ -103,9 +112,15 @@ def _parse(data: bytes, header: Header, where: str) -> tuple[Machine, Contexts]:
     n_states, n_arcs, n_final = _COUNTS.unpack_from(data, header.size)
     at = header.size + _COUNTS.size
     sizes = [  # bytes of each part
-        8 * _words(2 * n_states + 1), 8 * _words(n_arcs + n_states + 1), 8 * _words(n_states),
-        4 * (n_states + 1), 4 * n_arcs, 4 * (n_states + 1), 4 * n_final, 4 * (n_arcs + 1),
-    ]  # fmt: skip
+        8 * _words(2 * n_states + 1),
+        8 * _words(n_arcs + n_states + 1),
+        8 * _words(n_states),
+        4 * (n_states + 1),
+        4 * n_arcs,
+        4 * (n_states + 1),
+        4 * n_final,
+        4 * (n_arcs + 1),
+    ]
     if n_states < 2 or n_states != header.n_states or n_final > n_states or at + sum(sizes) > len(data):
         raise ValueError(f"{n_states:,} states and {n_arcs:,} arcs announced in {len(data):,} bytes")
     if n_states >= 2**31 - 1 or n_arcs >= 2**31 - 1:

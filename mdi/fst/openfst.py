@@ -117,9 +117,16 @@ def to_bytes(fst: Arcs, arc_type: str = "standard", symbols: Symbols | None = No
 
 
 def fst_header(
-    arc_type: str, start: int, n_states: int, n_arcs: int, kind: str = "vector", version: int = 2,
-    properties: int = _PROPERTIES, symbols: Symbols | None = None, flags: int = 0,
-) -> bytes:  # fmt: skip
+    arc_type: str,
+    start: int,
+    n_states: int,
+    n_arcs: int,
+    kind: str = "vector",
+    version: int = 2,
+    properties: int = _PROPERTIES,
+    symbols: Symbols | None = None,
+    flags: int = 0,
+) -> bytes:
     """A file up to its states, with the symbol table for both sides if there is one."""
     flags |= _HAS_INPUT_SYMBOLS | _HAS_OUTPUT_SYMBOLS if symbols else 0
     head = struct.pack("<i", _MAGIC) + _text(kind.encode()) + _text(arc_type.encode())
@@ -289,9 +296,14 @@ def _parse_vector(data: bytes, header: Header, floats: int) -> Arcs:
     states, arcs, _ = _places(begin, floats)
     real = body.view(np.float32)
     return Arcs(
-        header.start, begin, body[arcs], body[arcs + 1], np.stack([real[arcs + 2 + i] for i in range(floats)], 1),
-        body[arcs + 2 + floats], np.stack([real[states + i] for i in range(floats)], 1),
-    )  # fmt: skip
+        header.start,
+        begin,
+        body[arcs],
+        body[arcs + 1],
+        np.stack([real[arcs + 2 + i] for i in range(floats)], 1),
+        body[arcs + 2 + floats],
+        np.stack([real[states + i] for i in range(floats)], 1),
+    )
 
 
 def _parse_const(data: bytes, header: Header, floats: int) -> Arcs:
@@ -312,7 +324,11 @@ def _parse_const(data: bytes, header: Header, floats: int) -> Arcs:
     if begin[-1] != header.n_arcs or not np.array_equal(begin[:-1], states[:, floats].view(np.uint32)):
         raise ValueError("the states' arcs do not add up")
     return Arcs(
-        header.start, begin, arcs[:, 0].copy(), arcs[:, 1].copy(),
-        np.ascontiguousarray(arcs[:, 2 : 2 + floats]).view(np.float32), arcs[:, 2 + floats].copy(),
+        header.start,
+        begin,
+        arcs[:, 0].copy(),
+        arcs[:, 1].copy(),
+        np.ascontiguousarray(arcs[:, 2 : 2 + floats]).view(np.float32),
+        arcs[:, 2 + floats].copy(),
         np.ascontiguousarray(states[:, :floats]).view(np.float32),
-    )  # fmt: skip
+    )

@@ -136,8 +136,10 @@ def _check_numbers(ids: dict[str, int], path: str) -> None:
     """Refuses numbers that no table of so many words has: arrays are as long as the largest."""
     for word, i in ids.items():
         if not 0 <= i <= LARGEST_NUMBER + 100 * len(ids):
-            raise MdiError(f"{path}: the word '{word}' has the number {i}, in a table of {len(ids):,} words; expected "
-                           f"numbers from 0 on, with few gaps")  # fmt: skip
+            raise MdiError(
+                f"{path}: the word '{word}' has the number {i}, in a table of {len(ids):,} words; expected "
+                f"numbers from 0 on, with few gaps"
+            )
 
 
 def make_symbols(words: list[str], path: str = "words.txt") -> SymbolTable:

@@ -30,7 +30,7 @@ from mdi.kernels.text import (
     same_bytes,
     skip_blanks,
     slot_of,
-)  # fmt: skip
+)
 from mdi.kernels.trie import gallop
 from mdi.kernels.types import Array
 
@@ -272,8 +272,12 @@ def _look_up(buf, n, batch, words):
     """The ids of the words of n lines, -1 for those that are not known. First all guesses, then all checks: the loads
     of one loop do not wait for each other."""
     word_begin, word_end, word_hash, guess, ids = (
-        batch.word_begin, batch.word_end, batch.word_hash, batch.guess, batch.ids
-    )  # fmt: skip
+        batch.word_begin,
+        batch.word_end,
+        batch.word_hash,
+        batch.guess,
+        batch.ids,
+    )
     order = ids.shape[1]
     mask = np.uint64(words.table.shape[0] - 1)
     for b in range(n):
@@ -360,10 +364,15 @@ def parse_ngrams(buf, begin, end, section, words, prefixes, rows):
     last = np.full(order - 1, -1, np.int64)
     cursor = np.zeros(order, np.int64)
     batch = Lines(
-        np.empty(BATCH, np.int64), np.empty(BATCH), np.empty(BATCH),
-        np.empty((BATCH, order), np.int64), np.empty((BATCH, order), np.int64), np.empty((BATCH, order), np.uint64),
-        np.empty((BATCH, order), np.int32), np.empty((BATCH, order), np.int64),
-    )  # fmt: skip
+        np.empty(BATCH, np.int64),
+        np.empty(BATCH),
+        np.empty(BATCH),
+        np.empty((BATCH, order), np.int64),
+        np.empty((BATCH, order), np.int64),
+        np.empty((BATCH, order), np.uint64),
+        np.empty((BATCH, order), np.int32),
+        np.empty((BATCH, order), np.int64),
+    )
     line, value, back, ids = batch.begin, batch.value, batch.back, batch.ids
     while i < end:
         ready, nxt = _usual_lines(buf, i, end, batch)

@@ -248,11 +248,17 @@ def _best_first(score, most):
 @njit(cache=True, nogil=True)
 def _empty_agenda(n):
     return Agenda(
-        np.empty((n + 1, ROOM)), np.empty((n + 1, ROOM)), np.empty((n + 1, ROOM), np.int64),
-        np.empty((n + 1, ROOM), np.int64), np.empty((n + 1, ROOM), np.uint64), np.empty((n + 1, ROOM), np.int64),
-        np.empty((n + 1, ROOM), np.int64), np.full((n + 1, 2 * ROOM), -1, np.int16), np.zeros(n + 1, np.int64),
+        np.empty((n + 1, ROOM)),
+        np.empty((n + 1, ROOM)),
+        np.empty((n + 1, ROOM), np.int64),
+        np.empty((n + 1, ROOM), np.int64),
+        np.empty((n + 1, ROOM), np.uint64),
+        np.empty((n + 1, ROOM), np.int64),
+        np.empty((n + 1, ROOM), np.int64),
+        np.full((n + 1, 2 * ROOM), -1, np.int16),
+        np.zeros(n + 1, np.int64),
         np.full(n + 1, -np.inf),
-    )  # fmt: skip
+    )
 
 
 @njit(cache=True, nogil=True)

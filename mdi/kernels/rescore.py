@@ -243,11 +243,18 @@ def _reach(product, at, costs):
 @njit(cache=True, nogil=True)
 def _empty_product(n_states, order, room):
     return Product(
-        np.empty(room, np.int32), np.empty(room, np.int8), np.empty(room, np.int64),
-        np.empty((room, order)), np.empty((room, order), np.int64), np.empty(room, np.uint64),
-        np.empty(room, np.int32), np.empty(room, np.int32), np.full(1 << (int(math.log2(room)) + 2), -1, np.int32),
-        np.full(n_states, -1, np.int32), np.zeros(1, np.int64),
-    )  # fmt: skip
+        np.empty(room, np.int32),
+        np.empty(room, np.int8),
+        np.empty(room, np.int64),
+        np.empty((room, order)),
+        np.empty((room, order), np.int64),
+        np.empty(room, np.uint64),
+        np.empty(room, np.int32),
+        np.empty(room, np.int32),
+        np.full(1 << (int(math.log2(room)) + 2), -1, np.int32),
+        np.full(n_states, -1, np.int32),
+        np.zeros(1, np.int64),
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -311,6 +318,11 @@ def compose(lattice, word_of, model, cheapest, room, arc_room):
     for arc in range(n_arcs):
         out_dest[arc] = product.number[out_dest[arc]]
     return Composed(
-        out_begin[: done + 1], out_arc[:n_arcs], out_cost[:n_arcs], out_dest[:n_arcs], out_state[:done],
-        out_final[:done], -1 if full else dropped,
-    )  # fmt: skip
+        out_begin[: done + 1],
+        out_arc[:n_arcs],
+        out_cost[:n_arcs],
+        out_dest[:n_arcs],
+        out_state[:done],
+        out_final[:done],
+        -1 if full else dropped,
+    )

@@ -18,10 +18,7 @@ from mdi.kernels.text import LINE_ROOM
 from mdi.kernels.trie import Spelling
 from mdi.lm.model import NgramModel
 from mdi.lm.shards import blocks_at_once, in_order
-from mdi.lm.trie import (
-    NONE,
-    Array,
-)
+from mdi.lm.trie import NONE, Array
 from mdi.lm.vocabulary import Vocabulary
 from mdi.progress import Progress
 

@@ -311,9 +311,11 @@ def add_counts(a: Counts, b: Counts, weight: float = 1.0) -> Counts:
         count.append(next(parts) + weight * next(parts))
     one, other = a.stats, b.stats
     stats = TextStats(
-        one.sentences + other.sentences, one.words + other.words, one.oov + other.oov,
+        one.sentences + other.sentences,
+        one.words + other.words,
+        one.oov + other.oov,
         list(dict.fromkeys([*one.oov_examples, *other.oov_examples]))[:5],
-    )  # fmt: skip
+    )
     return Counts(a.vocab, both.trie, count, stats)
 
 

@@ -40,7 +40,7 @@ from mdi.lm.trie import (
     widened,
     with_histories,
     with_order,
-)  # fmt: skip
+)
 from mdi.lm.vocabulary import Vocabulary
 from mdi.threads import each_in_threads
 
@@ -287,9 +287,14 @@ def _rescale_into(model: NgramModel, rows: list[Array], scales: list[Array], p: 
 
 
 def _rescale_shard(
-    shard: Shard, model: NgramModel, lower: Scaled, rows: list[Array], scales: list[Array], p: list[Array],
+    shard: Shard,
+    model: NgramModel,
+    lower: Scaled,
+    rows: list[Array],
+    scales: list[Array],
+    p: list[Array],
     bow: list[Array],
-) -> None:  # fmt: skip
+) -> None:
     trie = model.trie
     for k in range(2, trie.order + 1):
         own = OwnScales(rows[k], scales[k]) if k < len(rows) else OwnScales(NONE, np.zeros(0))

@@ -120,6 +120,10 @@ class NBestLists:
         begin = np.zeros(len(picked) + 1, np.int64)
         np.cumsum([self.begin[u + 1] - self.begin[u] for u in picked], out=begin[1:])
         return NBestLists(
-            list(utterances), begin, [self.words[i] for i in rows.tolist()], self.rest[rows], self.errors[rows],
+            list(utterances),
+            begin,
+            [self.words[i] for i in rows.tolist()],
+            self.rest[rows],
+            self.errors[rows],
             self.reference_words[picked],
-        )  # fmt: skip
+        )

@@ -111,14 +111,18 @@ def _make_room(shard: Shard, model: NgramModel, kept: float, mass: float, p: lis
 
 
 def _make_room_in(
-    level: ModelLevel, lower: Array, unk: int, kept: float, mass: float, new_p: Array, new_bow: Array,
+    level: ModelLevel,
+    lower: Array,
+    unk: int,
+    kept: float,
+    mass: float,
+    new_p: Array,
+    new_bow: Array,
     block: tuple[int, int],
-) -> None:  # fmt: skip
+) -> None:
     """Some histories of one order."""
     first, end = block
-    part = level._replace(
-        trie=level.trie._replace(begin=level.trie.begin[first : end + 1]), bow=level.bow[first:end]
-    )  # fmt: skip
+    part = level._replace(trie=level.trie._replace(begin=level.trie.begin[first : end + 1]), bow=level.bow[first:end])
     kernels.make_room(part, lower, unk, kept, mass, new_p, new_bow[first:end])
 
 

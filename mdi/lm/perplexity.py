@@ -82,9 +82,7 @@ class Perplexity:
     def log10_prob(self) -> float:
         return self.log_prob / math.log(10.0)
 
-    def add(
-        self, model: NgramModel, ids: Array, prob: Array, used: Array, listed: Array | None = None
-    ) -> None:  # fmt: skip
+    def add(self, model: NgramModel, ids: Array, prob: Array, used: Array, listed: Array | None = None) -> None:
         """`listed`: ids of words that are summed up by themselves, too."""
         seen = prob > 0
         if listed is not None:
@@ -111,11 +109,15 @@ class Perplexity:
         ppls = {"ppl": self.ppl, "ppl1": self.ppl1, "ppl_without_oov": self.ppl_without_oov}
         ppls |= {} if self.listed is None else {"ppl_listed": self.ppl_listed}
         return {
-            "sentences": self.sentences, "words": self.words, "oov": self.oov, "oov_scored_as_unk": self.unk_scored,
-            "zeroprobs": self.zero, "log10_prob": self.log10_prob,
+            "sentences": self.sentences,
+            "words": self.words,
+            "oov": self.oov,
+            "oov_scored_as_unk": self.unk_scored,
+            "zeroprobs": self.zero,
+            "log10_prob": self.log10_prob,
             **{name: None if math.isnan(value) else value for name, value in ppls.items()},
             **({} if self.listed is None else {"listed": self.listed}),
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)

@@ -378,9 +378,7 @@ def with_more_words(trie: Trie, more: int) -> Trie:
     if trie.order > 1:
         end = np.full(more, trie.begin[2][-1], np.int32)
         begin.append(room.shared(np.concatenate([trie.begin[2], end])))
-    return Trie(
-        [*begin, *trie.begin[3:]], [*word, *trie.word[2:]], [*suffix, *trie.suffix[2:]], as_hist, back
-    )  # fmt: skip
+    return Trie([*begin, *trie.begin[3:]], [*word, *trie.word[2:]], [*suffix, *trie.suffix[2:]], as_hist, back)
 
 
 def closed(trie: Trie) -> Trie:

@@ -180,8 +180,11 @@ def growing(vocab: Vocabulary) -> GrowingVocabulary:
     """A vocabulary that takes every further word behind its own."""
     made = GrowingVocabulary()
     made.size, made.blob, made.offset, made.table = (
-        np.array([len(vocab)]), vocab.blob.copy(), vocab.offset.copy(), vocab.table.copy(),
-    )  # fmt: skip
+        np.array([len(vocab)]),
+        vocab.blob.copy(),
+        vocab.offset.copy(),
+        vocab.table.copy(),
+    )
     made.bos, made.eos, made.unk = vocab.bos, vocab.eos, vocab.unk
     return made
 

@@ -109,8 +109,9 @@ def _channel(path: Path, row: Row) -> int:
     """A or 1 is the first, which is 0 here."""
     found = row.fields
     if len(found) != 2 or not re.fullmatch("[A-Z]|[1-9][0-9]?", found[1]):
-        raise MdiError(f"{path}:{row.number}: '{' '.join(found)[:80]}' after the name; expected a file and a channel, "
-                       f"A, B, 1 or 2")  # fmt: skip
+        raise MdiError(
+            f"{path}:{row.number}: '{' '.join(found)[:80]}' after the name; expected a file and a channel, A, B, 1 or 2"
+        )
     return ord(found[1]) - ord("A") if found[1].isalpha() else int(found[1]) - 1
 
 

@@ -135,10 +135,13 @@ class G2p:
         found, first = np.unique(keys[order], return_index=True)
         phones = [[phone[x] for x in said] + [0] * (2 - len(said)) for _, said in self.units]
         return Units(
-            found, np.append(first, len(keys)).astype(np.int64), words,
-            np.array([len(a) for a in key], np.int32)[order], np.array(phones, np.int32).reshape(-1, 2)[order],
+            found,
+            np.append(first, len(keys)).astype(np.int64),
+            words,
+            np.array([len(a) for a in key], np.int32)[order],
+            np.array(phones, np.int32).reshape(-1, 2)[order],
             n_letters,
-        )  # fmt: skip
+        )
 
     def spell(self, word: str) -> Array | None:
         """The numbers of its letters; those that no word of the lexicon has in another case or without an accent. None

@@ -66,8 +66,9 @@ def _line(text: str, phones: set[str], where: str) -> tuple[str, list[list[str]]
 def _row(text: str, where: str) -> tuple[str, list[list[str]]]:
     word, *fields = text.split("\t")
     if len(fields) < 2 or len(word.split()) != 1:
-        raise MdiError(f"{where}: '{text[:80]}'; expected word, count and pronunciations between tabs, as in the first "
-                       f"line")  # fmt: skip
+        raise MdiError(
+            f"{where}: '{text[:80]}'; expected word, count and pronunciations between tabs, as in the first line"
+        )
     return word.strip(), [way.split() for way in re.split(r"(?:^|\s)\|(?:\s|$)", fields[1]) if way.strip()]
 
 

@@ -17,8 +17,16 @@ from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.speech.lexicon import POSITION, Lexicon, Pronunciation
 
 COPIED = ("oov.int", "oov.txt", "topo")
-NEEDED = (*COPIED, "phones.txt", "words.txt", "L.fst", "phones/optional_silence.txt", "phones/disambig.txt",
-          "phones/wdisambig_phones.int", "phones/wdisambig_words.int")  # fmt: skip
+NEEDED = (
+    *COPIED,
+    "phones.txt",
+    "words.txt",
+    "L.fst",
+    "phones/optional_silence.txt",
+    "phones/disambig.txt",
+    "phones/wdisambig_phones.int",
+    "phones/wdisambig_words.int",
+)
 
 
 @dataclass(frozen=True)

@@ -96,10 +96,7 @@ def tidy(lattice: Lattice, start: int = 0, where: str = "") -> Lattice:
     states[number[number >= 0]] = np.flatnonzero(number >= 0)
     kept_arcs = taken(lattice.arcs, arcs)
     return replace(
-        lattice,
-        begin=begin,
-        arcs=kept_arcs._replace(dest=number[kept_arcs.dest]),
-        finals=taken(lattice.finals, states),
+        lattice, begin=begin, arcs=kept_arcs._replace(dest=number[kept_arcs.dest]), finals=taken(lattice.finals, states)
     )
 
 

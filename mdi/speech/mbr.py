@@ -77,9 +77,11 @@ def minimum_risk(lattice: Lattice, lm_weight: float, penalty: float = 0.0, decod
     if not np.array_equal(reference, last):  # for words as likely
         risk = against(reference)[2]
     return MinimumRisk(
-        known[reference].astype(np.int32), confidence[places != 0].astype(float), risk,
+        known[reference].astype(np.int32),
+        confidence[places != 0].astype(float),
+        risk,
         [_bin(row, known) for row in gamma],
-    )  # fmt: skip
+    )
 
 
 def _likeliest(gamma: Array) -> Array:

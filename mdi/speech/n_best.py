@@ -61,9 +61,13 @@ def sequence_costs(utterance: str, sequences: Sequence[Array], lm: LatticeModel,
 
 
 def lists_of(
-    lattices: Iterable[Lattice], symbols: SymbolTable, old_lm: NgramModel, references: Mapping[str, Words],
-    n: int = 100, old_scores: str = CHEAPEST,
-) -> NBestLists:  # fmt: skip
+    lattices: Iterable[Lattice],
+    symbols: SymbolTable,
+    old_lm: NgramModel,
+    references: Mapping[str, Words],
+    n: int = 100,
+    old_scores: str = CHEAPEST,
+) -> NBestLists:
     """The n best sequences of each lattice that has a reference. `old_lm`: the model whose scores are in them."""
     old = lattice_model(old_lm, symbols)
     utterances, sizes, words, rest, lengths, errors = [], [], [], [], [], []

@@ -57,9 +57,12 @@ class BestPaths:
 
 
 def best_paths(
-    lattices: Iterable[Lattice], symbols: SymbolTable, references: dict[str, Words], points: list[Point],
+    lattices: Iterable[Lattice],
+    symbols: SymbolTable,
+    references: dict[str, Words],
+    points: list[Point],
     mbr: bool = False,
-) -> BestPaths:  # fmt: skip
+) -> BestPaths:
     """`mbr`: the words of least expected error at each point, not those of the best path."""
     result = BestPaths({point: {} for point in points})
     unknown = next((symbols.ids[word] for word in UNKNOWN if word in symbols.ids), -1)

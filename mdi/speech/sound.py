@@ -26,9 +26,12 @@ class Sound:
     shell, only if `allow_pipes` says so. `channel`, counted from 1, is that of recordings of which no table says it."""
 
     def __init__(
-        self, folder: DataFolder, allow_pipes: bool = False, channel: int | None = None,
+        self,
+        folder: DataFolder,
+        allow_pipes: bool = False,
+        channel: int | None = None,
         max_overshoot: float = MAX_OVERSHOOT,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.folder, self.allow_pipes, self.max_overshoot = folder, allow_pipes, max_overshoot
         if not allow_pipes:
             folder.check_no_pipes()

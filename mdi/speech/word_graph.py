@@ -88,9 +88,13 @@ def from_paths(name: str, paths: list[tuple[float, list[int]]]) -> WordGraph:
         final.append(-math.inf if labels else 0.0)
         begin.append(len(label))
     return WordGraph(
-        name, np.array(begin, np.int64), np.array(label, np.int32), np.array(dest, np.int32), np.array(weight, float),
+        name,
+        np.array(begin, np.int64),
+        np.array(label, np.int32),
+        np.array(dest, np.int32),
+        np.array(weight, float),
         np.array(final),
-    )  # fmt: skip
+    )
 
 
 def from_confidences(name: str, labels: list[int], confidences: list[float]) -> WordGraph:
@@ -101,9 +105,13 @@ def from_confidences(name: str, labels: list[int], confidences: list[float]) -> 
     with np.errstate(divide="ignore"):
         weight = np.column_stack([np.log(sure), np.log1p(-sure)])
     return WordGraph(
-        name, 2 * np.append(np.arange(n + 1), n), label.ravel(), np.repeat(np.arange(1, n + 1, dtype=np.int32), 2),
-        weight.ravel(), np.append(np.full(n, -np.inf), 0.0),
-    )  # fmt: skip
+        name,
+        2 * np.append(np.arange(n + 1), n),
+        label.ravel(),
+        np.repeat(np.arange(1, n + 1, dtype=np.int32), 2),
+        weight.ravel(),
+        np.append(np.full(n, -np.inf), 0.0),
+    )
 
 
 def guess_format(path: str) -> str:

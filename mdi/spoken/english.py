@@ -11,15 +11,41 @@ from mdi.spoken.sentences import TYPOGRAPHY, split_sentences
 
 # Titles and such, after which a full stop ends no sentence. Written with a capital they come before a name.
 ABBREVIATIONS = {
-    "mr": "mister", "mrs": "missus", "ms": "miz", "dr": "doctor", "prof": "professor", "st": "saint", "sen": "senator",
-    "rep": "representative", "gov": "governor", "gen": "general", "col": "colonel", "capt": "captain",
+    "mr": "mister",
+    "mrs": "missus",
+    "ms": "miz",
+    "dr": "doctor",
+    "prof": "professor",
+    "st": "saint",
+    "sen": "senator",
+    "rep": "representative",
+    "gov": "governor",
+    "gen": "general",
+    "col": "colonel",
+    "capt": "captain",
     "lt": "lieutenant",
-    "sgt": "sergeant", "rev": "reverend", "hon": "honourable", "rt": "right", "jr": "junior", "sr": "senior",
+    "sgt": "sergeant",
+    "rev": "reverend",
+    "hon": "honourable",
+    "rt": "right",
+    "jr": "junior",
+    "sr": "senior",
     "vs": "versus",
-    "etc": "etcetera", "co": "company", "inc": "incorporated", "corp": "corporation", "ltd": "limited",
-    "jan": "january", "feb": "february", "aug": "august", "sept": "september", "oct": "october", "nov": "november",
-    "dec": "december", "approx": "approximately", "dept": "department",
-}  # fmt: skip
+    "etc": "etcetera",
+    "co": "company",
+    "inc": "incorporated",
+    "corp": "corporation",
+    "ltd": "limited",
+    "jan": "january",
+    "feb": "february",
+    "aug": "august",
+    "sept": "september",
+    "oct": "october",
+    "nov": "november",
+    "dec": "december",
+    "approx": "approximately",
+    "dept": "department",
+}
 CURRENCIES = {"$": ("dollar", "dollars"), "£": ("pound", "pounds"), "€": ("euro", "euros"), "¥": ("yen", "yen")}
 SCALES = {"k": "thousand", "m": "million", "bn": "billion", "tn": "trillion"}
 UNITS = {

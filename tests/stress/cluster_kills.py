@@ -61,8 +61,9 @@ def main() -> int:
         length = {}
         for verb, command in JOBS.items():
             verb, *rest = command.replace("--shards 4 ", "").split()
-            subprocess.run([sys.executable, "-m", "mdi", verb, *rest, f"one-{verb}"], cwd=folder, check=True,
-                           capture_output=True)  # fmt: skip
+            subprocess.run(
+                [sys.executable, "-m", "mdi", verb, *rest, f"one-{verb}"], cwd=folder, check=True, capture_output=True
+            )
             begun = time.monotonic()
             assert started(command, folder / "timed").wait() == 0
             length[verb] = time.monotonic() - begun

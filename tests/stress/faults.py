@@ -33,10 +33,21 @@ HERE = Path(__file__).resolve().parent
 MOST = 400  # calls of one kind that a verb may make
 # (operation, error): 0 is half of what was asked for
 FAULTS = [
-    ("write", errno.ENOSPC), ("write", errno.EIO), ("write", errno.EINTR), ("write", 0), ("fsync", errno.EIO),
-    ("rename", errno.EACCES), ("read", errno.EIO), ("read", errno.EINTR), ("read", 0), ("mkdir", errno.ENOSPC),
-    ("open", errno.EMFILE), ("open", errno.EINTR), ("fork", errno.EAGAIN), ("thread", errno.EAGAIN),
-]  # fmt: skip
+    ("write", errno.ENOSPC),
+    ("write", errno.EIO),
+    ("write", errno.EINTR),
+    ("write", 0),
+    ("fsync", errno.EIO),
+    ("rename", errno.EACCES),
+    ("read", errno.EIO),
+    ("read", errno.EINTR),
+    ("read", 0),
+    ("mkdir", errno.ENOSPC),
+    ("open", errno.EMFILE),
+    ("open", errno.EINTR),
+    ("fork", errno.EAGAIN),
+    ("thread", errno.EAGAIN),
+]
 HARMLESS = (errno.EINTR, 0)
 OPERATIONS = ("write", "fsync", "rename", "read", "mkdir", "open", "fork", "thread")  # as in faults.c
 STAGES = (0, 0, 1, 1, 1, 2, 2, 3, 3, 3, 4, 4, 4, 5, 6, 6, 7)  # long ones less often

@@ -19,9 +19,12 @@ SENTENCES = ["a b c", "b c a a", "c b", "a c b a", "b b", "é b"]
 WORDS = ["<eps>", "a", "b", "c", "é", "<unk>", "#0", "<s>", "</s>"]
 SETTINGS = {"nj": "2", "order": "3", "set_data": '""', "thresholds": "2-2-2", "cmd": "run.pl", "demo": "false"}
 KALDI_FILES = {
-    "text": b"u1 a b\nu2 c\n", "utt2spk": b"u1 s1\nu2 s1\n", "spk2utt": b"s1 u1 u2\n",
-    "wav.scp": b"r1 /tmp/x.wav\nr2 cat y |\n", "segments": b"u1 r1 0 1.5\nu2 r2 0.5 -1\n",
-}  # fmt: skip
+    "text": b"u1 a b\nu2 c\n",
+    "utt2spk": b"u1 s1\nu2 s1\n",
+    "spk2utt": b"s1 u1 u2\n",
+    "wav.scp": b"r1 /tmp/x.wav\nr2 cat y |\n",
+    "segments": b"u1 r1 0 1.5\nu2 r2 0.5 -1\n",
+}
 LATTICE = b"u1 \n0 1 1 1.5,2.5,1_2\n0 2 2 1,3,3\n1 2 3 0.5,1,4_4\n2 0.25,0,5\n\nu2 \n0 1 4 1,1,1\n1 0,0,\n\n"
 CTM = b"u1 1 0.0 0.5 a 0.9\nu1 1 0.5 0.5 b 1.0\n"
 
@@ -346,10 +349,12 @@ def _recogniser(folder: Path) -> dict[str, Reader]:
         return Reader(_at(place, read), [place.read_bytes(), *more])
 
     return {
-        "HCLr.fst": reader("graph/HCLr.fst", older.graph()), "final.mdl": reader("am/final.mdl"),
-        "word_boundary.int": reader("graph/phones/word_boundary.int"), "phones.txt": reader("graph/phones.txt"),
+        "HCLr.fst": reader("graph/HCLr.fst", older.graph()),
+        "final.mdl": reader("am/final.mdl"),
+        "word_boundary.int": reader("graph/phones/word_boundary.int"),
+        "phones.txt": reader("graph/phones.txt"),
         "disambig_tid.int": reader("graph/disambig_tid.int"),
-    }  # fmt: skip
+    }
 
 
 def _folders(folder: Path) -> dict[str, Reader]:
@@ -411,9 +416,13 @@ def _folders(folder: Path) -> dict[str, Reader]:
     seeds = [b"link a .\nlink b .\n", b"link conf/mfcc.conf model.conf\nlink mdi.json DIARY\nlink am/more ..\n"]
     hostile = [
         b"link conf/model.conf DIARY\n",
-        b"link graph/Gr.fst DIARY\n", b"pipe graph/words.txt\n", b"link am/final.mdl loop\n", b"link conf ..\n",
-        b"folder rescore\nlink rescore/G.carpa ../am/final.mdl\n", b"file graph/words.txt <eps> 0\n",
-    ]  # fmt: skip
+        b"link graph/Gr.fst DIARY\n",
+        b"pipe graph/words.txt\n",
+        b"link am/final.mdl loop\n",
+        b"link conf ..\n",
+        b"folder rescore\nlink rescore/G.carpa ../am/final.mdl\n",
+        b"file graph/words.txt <eps> 0\n",
+    ]
 
     def refused(path: str) -> None:
         try:
@@ -626,9 +635,14 @@ class Settings:
         if self.shell is None or self.owner != os.getpid():
             self.owner = os.getpid()
             self.shell = subprocess.Popen(
-                ["bash", "-euo", "pipefail", str(self.folder / "settings.sh")], cwd=self.folder, text=True,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, errors="replace",
-            )  # fmt: skip
+                ["bash", "-euo", "pipefail", str(self.folder / "settings.sh")],
+                cwd=self.folder,
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                errors="replace",
+            )
         asked: IO[str] | None = self.shell.stdin
         answers: IO[str] | None = self.shell.stdout
         assert asked

@@ -10,8 +10,17 @@ import os
 import sys
 from pathlib import Path
 
-PROCESSES = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty",
-             "pty.spawn", "os.startfile"}  # fmt: skip
+PROCESSES = {
+    "subprocess.Popen",
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.fork",
+    "os.forkpty",
+    "pty.spawn",
+    "os.startfile",
+}
 NETWORK = {"socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo", "urllib.Request"}
 CODE = {"pickle.find_class", "ctypes.dlopen"}
 # events that make, change or remove files: which of their arguments name them (what a link leads to is no file of ours)

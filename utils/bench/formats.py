@@ -65,19 +65,26 @@ def peers(folder: Path, symbols: SymbolTable, model: NgramModel) -> dict[str, tu
     unknown = model.vocab.word(model.vocab.unk) if model.vocab.unk >= 0 else None
     labels = [f"--bos-symbol={ids[BOS]}", f"--eos-symbol={ids[EOS]}", f"--unk-symbol={ids.get(unknown, -1)}"]
     commands = {
-        "fst": ["arpa2fst", "--disambig-symbol=#0", f"--read-symbol-table={folder / 'words.txt'}",
-                str(folder / "lm.arpa"), str(folder / "peer")],
+        "fst": [
+            "arpa2fst",
+            "--disambig-symbol=#0",
+            f"--read-symbol-table={folder / 'words.txt'}",
+            str(folder / "lm.arpa"),
+            str(folder / "peer"),
+        ],
         "carpa": ["arpa-to-const-arpa", *labels, str(folder / "numbers.arpa"), str(folder / "peer")],
         "ngram": ["fstconvert", "--fst_type=ngram", str(folder / "lm.mod"), str(folder / "peer")],
-    }  # fmt: skip
+    }
     return {form: (command[0], command) for form, command in commands.items() if shutil.which(command[0])}
 
 
 def bench(args: argparse.Namespace, folder: Path) -> None:
     words = words_for(args.words, args.lm)
     model = read_lm(args.lm, args.words, closed=False)
-    print(f"{args.lm}: {sum(model.trie.counts):,} n-grams, order {model.order}, {len(model.vocab):,} words; "
-          f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    print(
+        f"{args.lm}: {sum(model.trie.counts):,} n-grams, order {model.order}, {len(model.vocab):,} words; "
+        f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}"
+    )
     table = folder / "table.fst"
     write_lm(model, str(table), "opengrm", words)  # numbers for every form, words given or not
     print(f"{'':9}{'MB':>6}{'write':>8}{'(cpu)':>8}{'read':>8}{'(cpu)':>8}")

@@ -81,13 +81,40 @@ def training(args: argparse.Namespace, work: Path, text: Path) -> Path:
     tiny = work / "tiny.txt"
     tiny.write_text("a b a b\nb a\n")
     compared = [
-        ("kn", [], "ngram-count", "SRILM ngram-count",
-         ["-text", str(text), "-order", order, "-unk", "-kndiscount", *(["-vocab", args.vocab] if args.vocab else []),
-          "-lm", str(work / "srilm.arpa")]),
-        ("kn-interpolated", ["--min-counts", "1"], "lmplz", "KenLM lmplz",
-         ["-o", order, "-S", "2G", "-T", str(work / "lmplz"), "--discount_fallback",
-          *(["--limit_vocab_file", args.vocab] if args.vocab else [])]),
-    ]  # fmt: skip
+        (
+            "kn",
+            [],
+            "ngram-count",
+            "SRILM ngram-count",
+            [
+                "-text",
+                str(text),
+                "-order",
+                order,
+                "-unk",
+                "-kndiscount",
+                *(["-vocab", args.vocab] if args.vocab else []),
+                "-lm",
+                str(work / "srilm.arpa"),
+            ],
+        ),
+        (
+            "kn-interpolated",
+            ["--min-counts", "1"],
+            "lmplz",
+            "KenLM lmplz",
+            [
+                "-o",
+                order,
+                "-S",
+                "2G",
+                "-T",
+                str(work / "lmplz"),
+                "--discount_fallback",
+                *(["--limit_vocab_file", args.vocab] if args.vocab else []),
+            ],
+        ),
+    ]
     for smoothing, options, tool, name, tool_args in compared:
         out = work / f"{smoothing}.arpa"
         command = [*_MDI, "train", "--order", order, "--smoothing", smoothing, *options]

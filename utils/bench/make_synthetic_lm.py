@@ -304,10 +304,19 @@ def write_text(model: NgramModel, counts: list[np.ndarray], n_words: int, seed: 
     liked = rng.random(trie.n_words) < 0.25
     liked[EOS_ID] = True
     sample(
-        seed + 50, np.cumsum(model.p[1][by_p]), by_p, trie.begin[2], trie.word[2], total[0], *third, model.bow[1],
+        seed + 50,
+        np.cumsum(model.p[1][by_p]),
+        by_p,
+        trie.begin[2],
+        trie.word[2],
+        total[0],
+        *third,
+        model.bow[1],
         weight,
-        as_hist, liked, tokens,
-    )  # fmt: skip
+        as_hist,
+        liked,
+        tokens,
+    )
     tokens[-1] = EOS_ID
     words = model.vocab.words
     with writing(path) as stream:

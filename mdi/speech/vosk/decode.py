@@ -112,31 +112,57 @@ class Decoded:
 
 
 def decode_missing(
-    folder: VoskFolder, shown: Path, data: DataFolder, utterances: list[str], out: Path, n_best: int, nj: int,
-    allow_pipes: bool, channel: int | None, max_overshoot: float,
-) -> Decoded:  # fmt: skip
+    folder: VoskFolder,
+    shown: Path,
+    data: DataFolder,
+    utterances: list[str],
+    out: Path,
+    n_best: int,
+    nj: int,
+    allow_pipes: bool,
+    channel: int | None,
+    max_overshoot: float,
+) -> Decoded:
     """Recognises what is missing, or has another sound than it had. `shown`: the folder as people know it. libvosk has
     a process of its own: it trusts its models, and hangs beside another OpenFst, which writing models may have
     loaded."""
     there, sound = read_results(out), Sound(data, allow_pipes, channel, max_overshoot)
     missing = [
-        u for u in utterances
+        u
+        for u in utterances
         if u not in there or there[u].sound != sound.identity(u) or not there[u].overshoot < max(max_overshoot, 1e-9)
-    ]  # fmt: skip
+    ]
     if not missing:
         return Decoded(0.0, {})
     factor, silent = call_apart(
-        "mdi.speech.vosk.decode:decode", f"decoding with {shown}",
-        folder=str(folder.path.resolve()), shown=str(shown), data=str(data.path), utterances=missing, out=str(out),
-        n_best=n_best, nj=nj, allow_pipes=allow_pipes, channel=channel, max_overshoot=max_overshoot,
-    )  # fmt: skip
+        "mdi.speech.vosk.decode:decode",
+        f"decoding with {shown}",
+        folder=str(folder.path.resolve()),
+        shown=str(shown),
+        data=str(data.path),
+        utterances=missing,
+        out=str(out),
+        n_best=n_best,
+        nj=nj,
+        allow_pipes=allow_pipes,
+        channel=channel,
+        max_overshoot=max_overshoot,
+    )
     return Decoded(factor, silent)
 
 
 def decode(
-    folder: str, shown: str, data: str, utterances: list[str], out: str, n_best: int, nj: int, allow_pipes: bool,
-    channel: int | None, max_overshoot: float,
-) -> tuple[float, dict[str, str]]:  # fmt: skip
+    folder: str,
+    shown: str,
+    data: str,
+    utterances: list[str],
+    out: str,
+    n_best: int,
+    nj: int,
+    allow_pipes: bool,
+    channel: int | None,
+    max_overshoot: float,
+) -> tuple[float, dict[str, str]]:
     """Recognises utterances in `nj` processes."""
     recogniser = _Recogniser(load_model(folder, shown), shown, n_best)
     sound, silent = Sound(DataFolder(Path(data)), allow_pipes, channel, max_overshoot), {}

@@ -38,18 +38,28 @@ LATTICE_BEAM = "--lattice-beam"
 _NOISE = {"mfcc.conf": "--dither", "fbank.conf": "--dither", "pitch.conf": "--delta-pitch-noise-stddev"}
 # What libvosk reads (its model.cc), in folders of both kinds.
 _READ_BY_LIBVOSK = (
-    *(f"ivector/{name}" for name in (
-        "final.ie", "final.dubm", "final.mat", "global_cmvn.stats", "online_cmvn.conf", "splice.conf"
-    )),
-    "rescore/G.carpa", "rescore/G.fst", "rnnlm/word_feats.txt", "rnnlm/feat_embedding.final.mat",
-    "rnnlm/special_symbol_opts.conf", "rnnlm/final.raw",
-)  # fmt: skip
+    *(
+        f"ivector/{name}"
+        for name in ("final.ie", "final.dubm", "final.mat", "global_cmvn.stats", "online_cmvn.conf", "splice.conf")
+    ),
+    "rescore/G.carpa",
+    "rescore/G.fst",
+    "rnnlm/word_feats.txt",
+    "rnnlm/feat_embedding.final.mat",
+    "rnnlm/special_symbol_opts.conf",
+    "rnnlm/final.raw",
+)
 _GRAPH = ("HCLG.fst", "HCLr.fst", "Gr.fst", "disambig_tid.int", "words.txt", "phones.txt")  # the last is for us
 _CONF = ("mfcc.conf", "fbank.conf", "pitch.conf")
 NEWER = (
-    *_READ_BY_LIBVOSK, "am/final.mdl", "am/global_cmvn.stats", "conf/model.conf", *(f"conf/{name}" for name in _CONF),
-    *(f"graph/{name}" for name in _GRAPH), "graph/phones/word_boundary.int",
-)  # fmt: skip
+    *_READ_BY_LIBVOSK,
+    "am/final.mdl",
+    "am/global_cmvn.stats",
+    "conf/model.conf",
+    *(f"conf/{name}" for name in _CONF),
+    *(f"graph/{name}" for name in _GRAPH),
+    "graph/phones/word_boundary.int",
+)
 OLDER = (*_READ_BY_LIBVOSK, "final.mdl", "global_cmvn.stats", *_CONF, *_GRAPH, "word_boundary.int")
 # A file of at most so many bytes is copied: whoever edits the new folder's settings must not edit the old one's.
 SMALL = 1 << 20
@@ -232,9 +242,12 @@ def check_new_folder(out: Path, source: VoskFolder) -> None:
 
 
 def _take_over(
-    source: VoskFolder, made: VoskFolder, places: Collection[str], settings: dict[str, str],
+    source: VoskFolder,
+    made: VoskFolder,
+    places: Collection[str],
+    settings: dict[str, str],
     put: Callable[[Path, Path], None],
-) -> None:  # fmt: skip
+) -> None:
     """The files of `source`, as `put` puts them there, but for those that are written anew: nothing that is written is
     ever a link. `settings`: what is in files of settings."""
     made.path.mkdir()
@@ -258,9 +271,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def exchange_lm(
-    symbols: SymbolTable, path: Path, model: NgramModel, weight: GraphWeight = UNWEIGHTED
-) -> None:  # fmt: skip
+def exchange_lm(symbols: SymbolTable, path: Path, model: NgramModel, weight: GraphWeight = UNWEIGHTED) -> None:
     """Writes a model to its place in a new folder, in the form that libvosk reads there. Words keep the numbers that
     they have in the folder that it is made from: `symbols`, which may have more."""
     form = {"Gr.fst": "ngram", "G.fst": "fst", "G.carpa": "carpa"}[path.name]

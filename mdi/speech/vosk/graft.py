@@ -358,9 +358,7 @@ class _Ends:
 def _assembled(old: Arcs, parts: _Parts) -> Arcs:
     """Old and new arcs by the states that they leave, sorted by output label."""
     own = (old.source, old.ilabel, old.olabel, old.weight[:, 0], old.dest)
-    source, ilabel, olabel, weight, dest = (
-        np.concatenate(column) for column in zip(own, *parts.arcs, strict=True)
-    )  # fmt: skip
+    source, ilabel, olabel, weight, dest = (np.concatenate(column) for column in zip(own, *parts.arcs, strict=True))
     order = np.lexsort((olabel, source))
     begin = np.zeros(parts.n_states + 1, np.int64)
     np.cumsum(np.bincount(source, minlength=parts.n_states), out=begin[1:])
@@ -368,6 +366,11 @@ def _assembled(old: Arcs, parts: _Parts) -> Arcs:
     final[: old.n_states] = old.final
     final[list(parts.final), 0] = list(parts.final.values())
     return replace(
-        old, begin=begin, ilabel=ilabel[order].astype(np.int32), olabel=olabel[order].astype(np.int32),
-        weight=weight[order].astype(np.float32)[:, None], dest=dest[order].astype(np.int32), final=final,
-    )  # fmt: skip
+        old,
+        begin=begin,
+        ilabel=ilabel[order].astype(np.int32),
+        olabel=olabel[order].astype(np.int32),
+        weight=weight[order].astype(np.float32)[:, None],
+        dest=dest[order].astype(np.int32),
+        final=final,
+    )

@@ -69,11 +69,12 @@ class NewWordsOfFolder:
     def as_dict(self) -> dict[str, Any]:
         """For the certificate."""
         return {
-            "added": self.added, "uncertain": [one.word for one in self.uncertain],
+            "added": self.added,
+            "uncertain": [one.word for one in self.uncertain],
             "not_said": {one.word: one.how for one in self.not_said},
             "pronunciations": sum(len(one.pronunciations) for one in self.said),
             "guessed_contexts": sum(self.grafted.guessed.values()) if self.grafted else 0,
-        }  # fmt: skip
+        }
 
 
 def not_added(source: VoskFolder, count: Mapping[str, int], why: str) -> NewWordsOfFolder:
@@ -88,8 +89,10 @@ def learn_words(source: VoskFolder, count: Mapping[str, int], lexicon_file: str 
     lexicon = Lexicon(graph.lexicon())
     given = read_given(lexicon_file, lexicon) if lexicon_file else {}
     if known := [word for word in given if word in lexicon]:
-        logger.warning(f"{lexicon_file}: {len(known):,} words are in the model, such as {examples(known)}; they are "
-                       f"said as they were")  # fmt: skip
+        logger.warning(
+            f"{lexicon_file}: {len(known):,} words are in the model, such as {examples(known)}; they are "
+            f"said as they were"
+        )
     speaker = Speaker(lexicon, train_g2p(lexicon), given)
     # whole words first: of a new name its forms are then known too (floda, floda's), as surely as itself
     said = {one.word: one for one in speaker.say([word for word in count if not _APOSTROPHE.search(word)])}

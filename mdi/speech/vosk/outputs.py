@@ -53,9 +53,13 @@ def n_best_lattice(found: Recognised, symbols: SymbolTable) -> Lattice:
     stop = np.cumsum(np.array(frames, np.int64)[order]) if label else np.zeros(0, np.int64)
     none, n = np.zeros(len(arcs_from), np.int64), len(label)
     arcs = LatticeArcs(
-        label=np.array(label, np.int32)[order], dest=np.array(dest, np.int32)[order], graph=np.zeros(n),
-        acoustic=np.zeros(n), first=np.concatenate([[0], stop[:-1]])[:n].astype(np.int64), stop=stop,
-    )  # fmt: skip
+        label=np.array(label, np.int32)[order],
+        dest=np.array(dest, np.int32)[order],
+        graph=np.zeros(n),
+        acoustic=np.zeros(n),
+        first=np.concatenate([[0], stop[:-1]])[:n].astype(np.int64),
+        stop=stop,
+    )
     finals = LatticeFinals(graph=np.where(np.isfinite(end), 0.0, np.inf), acoustic=end, first=none, stop=none)
     return Lattice(found.utterance, begin, arcs, finals, np.ones(int(stop[-1]) if n else 0, np.int32))
 
@@ -89,16 +93,24 @@ def write_outputs(folder: VoskFolder, results: list[Recognised], out: Path, n_be
 
     best = {one.utterance: one.alternatives[0] for one in results}
     write("text", (" ".join([utterance, *one.text]) for utterance, one in best.items()))
-    write("ctm", (
-        f"{utterance} 1 {w.begin:.2f} {w.end - w.begin:.2f} {w.word} {w.confidence:.4f}"
-        for utterance, one in best.items() for w in one.words
-    ))  # fmt: skip
+    write(
+        "ctm",
+        (
+            f"{utterance} 1 {w.begin:.2f} {w.end - w.begin:.2f} {w.word} {w.confidence:.4f}"
+            for utterance, one in best.items()
+            for w in one.words
+        ),
+    )
     if not n_best:
         return
-    write("nbest", (
-        " ".join([one.utterance, str(rank), f"{alternative.score:.4f}", *alternative.text])
-        for one in results for rank, alternative in enumerate(one.alternatives, 1)
-    ))  # fmt: skip
+    write(
+        "nbest",
+        (
+            " ".join([one.utterance, str(rank), f"{alternative.score:.4f}", *alternative.text])
+            for one in results
+            for rank, alternative in enumerate(one.alternatives, 1)
+        ),
+    )
     if folder.own_lm is None:
         say(f"{out}: no lattices, as the language model is within HCLG.fst, and its scores cannot be told from others")
         return

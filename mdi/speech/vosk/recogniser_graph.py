@@ -162,17 +162,23 @@ class RecogniserGraph:
 
         def run(n: int, total: int) -> tuple[int, int, tuple[Array, ...]]:
             room = (
-                np.empty(n, np.int32), np.empty(n), np.empty(n, np.int64), np.empty(n + 1, np.int64),
+                np.empty(n, np.int32),
+                np.empty(n),
+                np.empty(n, np.int64),
+                np.empty(n + 1, np.int64),
                 np.empty(total, np.int32),
-            )  # fmt: skip
+            )
             found, size = kernels.read_out(graph, self.origin, self.ends, _LONGEST_WORD, room)
             return int(found), int(size), room
 
         n, total, _ = run(0, 0)
         if n <= 0:
-            why = {kernels.TOO_LONG: "a path without an end", kernels.TOO_MANY: "too many ways to say words",
-                   kernels.TWO_WORDS: "two words without a boundary between them",
-                   kernels.NO_WORD: "phones that are no word"}.get(n, "no words")  # fmt: skip
+            why = {
+                kernels.TOO_LONG: "a path without an end",
+                kernels.TOO_MANY: "too many ways to say words",
+                kernels.TWO_WORDS: "two words without a boundary between them",
+                kernels.NO_WORD: "phones that are no word",
+            }.get(n, "no words")
             raise self._refused(f"it has {why}" + (f" at state {total}" if n < 0 else ""), "a lexicon's")
         n, total, (word, cost, end, begin, phone) = run(n, total)
         begin[n] = total

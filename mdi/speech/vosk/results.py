@@ -88,8 +88,10 @@ def _joined(pieces: list[list[Alternative]]) -> list[Alternative]:
     n = max((len(piece) for piece in pieces), default=1)
     best = [Alternative([])]
     for piece in pieces:
-        pairs = sorted(((one.score + two.score, i, j) for i, one in enumerate(best) for j, two in enumerate(piece)),
-                       key=lambda pair: -pair[0])[:n]  # fmt: skip
+        pairs = sorted(
+            ((one.score + two.score, i, j) for i, one in enumerate(best) for j, two in enumerate(piece)),
+            key=lambda pair: -pair[0],
+        )[:n]
         best = [Alternative([*best[i].words, *piece[j].words], score) for score, i, j in pairs]
     return best
 

@@ -89,14 +89,18 @@ class _Head:
 def read_transition_model(path: str) -> TransitionModel:
     data = b"".join(islice(read_chunks(path, _HEAD), 2))  # the first has a few bytes
     if data[:2] != b"\0B":
-        raise MdiError(f"{path}: not in Kaldi's binary form; expected an acoustic model, final.mdl. If it is text, "
-                       f"nnet3-am-copy writes it in binary form")  # fmt: skip
+        raise MdiError(
+            f"{path}: not in Kaldi's binary form; expected an acoustic model, final.mdl. If it is text, "
+            f"nnet3-am-copy writes it in binary form"
+        )
     head = _Head(data[2:])
     try:
         return _parse(head)
     except ValueError as error:
-        raise MdiError(f"{path}: damaged, or no model with a transition model at its head ({error}); expected Kaldi's "
-                       f"final.mdl. Unpack the model again") from error  # fmt: skip
+        raise MdiError(
+            f"{path}: damaged, or no model with a transition model at its head ({error}); expected Kaldi's "
+            f"final.mdl. Unpack the model again"
+        ) from error
 
 
 def _parse(head: _Head) -> TransitionModel:
