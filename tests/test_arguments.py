@@ -32,12 +32,24 @@ def parser() -> Parser:
 
 
 def test_values_have_their_types_and_defaults(parser):
-    found = vars(parser.parse_args("--words w --ppl x --ppl y --json TRUE --debug 1 m t u".split()))
+    found = vars(
+        parser.parse_args(["--words", "w", "--ppl", "x", "--ppl", "y", "--json", "TRUE", "--debug", "1", "m", "t", "u"])
+    )
     assert found == {
-        **{"lm": "m", "texts": ["t", "u"], "oov": "map", "debug": 1, "nj": 1, "scale": 0.5, "json": True},
-        **{"ppl": ["x", "y"], "words": "w", "new": None, "a": None, "b": None},
+        "lm": "m",
+        "texts": ["t", "u"],
+        "oov": "map",
+        "debug": 1,
+        "nj": 1,
+        "scale": 0.5,
+        "json": True,
+        "ppl": ["x", "y"],
+        "words": "w",
+        "new": None,
+        "a": None,
+        "b": None,
     }
-    assert parser.parse_args("--words w m".split()).ppl == []
+    assert parser.parse_args(["--words", "w", "m"]).ppl == []
 
 
 def test_the_help_says_what_is_chosen_unless_told(parser):
@@ -54,5 +66,5 @@ def test_what_is_wrong_is_a_usage_error(parser, wrong):
 
 
 def test_old_names_say_so(parser, capsys):
-    assert parser.parse_args("--words w --old x m".split()).new == "x"
+    assert parser.parse_args(["--words", "w", "--old", "x", "m"]).new == "x"
     assert "--old: is now --new" in capsys.readouterr().err
