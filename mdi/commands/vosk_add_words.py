@@ -19,22 +19,17 @@ from mdi.progress import say, set_verbose
 PROBABILITY, MOST = 1e-4, 0.1
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("model", metavar="MODEL_DIR", help="folder of a Vosk model with a dynamic graph (HCLr.fst)")
-    add("list", metavar="LIST", help="the words, one on each line, or an edited new_words.tsv")
-    add("out", metavar="OUT_DIR", help="the new folder")
-    add(
-        "--probability",
-        type=float,
-        default=PROBABILITY,
-        metavar="P",
-        help=f"of each word, wherever it comes; together they get at most {MOST:g} ({PROBABILITY:g})",
-    )
-    folders.add_model_arguments(parser)
-    folders.add_new_word_arguments(parser)
-    folders.add_weight_arguments(parser)
-    folders.add_beam_argument(parser)
+OPTIONS = f"""
+model MODEL_DIR  folder of a Vosk model with a dynamic graph (HCLr.fst)
+list LIST  the words, one on each line, or an edited new_words.tsv
+out OUT_DIR  the new folder
+--probability P = {PROBABILITY:g}  of each word, wherever it comes; together they get at most {MOST:g}
+{folders.MODELS}
+[new words]
+{folders.LEXICON}
+{folders.WEIGHT}
+{folders.BEAM}
+"""
 
 
 def run(args: argparse.Namespace) -> None:

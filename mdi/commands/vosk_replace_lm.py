@@ -21,20 +21,21 @@ if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL_DIR", help="folder of a Vosk model")
-    parser.add_argument("lm", metavar="LM", nargs="?", help="in any form; with --delta it may be left out")
-    parser.add_argument("out", metavar="OUT_DIR", help="the new folder")
-    folders.add_model_arguments(parser)
-    folders.add_new_word_arguments(parser)
-    parser.add_argument(
-        "--new-words", choices=("add", "none"), help="words that the folder lacks (add those of a delta, none of LM's)"
-    )
-    folders.add_weight_arguments(parser)
-    vosk_weight.add_argument(parser)
-    folders.add_decoding_arguments(parser)
-    folders.add_delta_argument(parser)
-    folders.add_beam_argument(parser)
+OPTIONS = f"""
+model MODEL_DIR  folder of a Vosk model
+lm LM?  in any form; with --delta it may be left out
+out OUT_DIR  the new folder
+{folders.MODELS}
+[new words]
+{folders.LEXICON}
+[]
+--new-words add|none  words that the folder lacks (add those of a delta, none of LM's)
+{folders.WEIGHT}
+{folders.DEV_RECORDINGS}
+{folders.DECODING}
+{folders.DELTA}
+{folders.BEAM}
+"""
 
 
 def run(args: argparse.Namespace) -> None:
