@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Words said by their letters: how many are wrong, of words of a lexicon that are held out with all of the same stem.
 
-    utils/bench/g2p.py [--words 2000] [--part test|dev] [--peers DIR] LEXICON
+    utils/bench/g2p.py [--words 2000] [--part test|dev] [--peer PYTHON] LEXICON
 
 LEXICON is CMUdict's file or Kaldi's lexicon.txt; stress is left out. A word is wrong if it is said in none of the
 lexicon's ways: in the first guess, and in the best three. Choices are made on --part dev, which has other stems and is
-held out as well. With --peers, phonetisaurus and sequitur (`python -m phonetisaurus`, `g2p.py`) are trained on the same
-words if DIR, a virtual environment, has them. Seconds are those of the processor.
+held out as well. With --peer, phonetisaurus is trained on the same words; PYTHON is that of a virtual environment which
+has it. Seconds are those of the processor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from mdi.files import read_lines
@@ -65,20 +64,12 @@ def parts(ways: Ways, size: int) -> dict[str, Ways]:
     }
 
 
-def score(name: str, wanted: Ways, said: dict[str, list[Pronunciation]], trained: float, applied: float) -> None:
+def score(name: str, wanted: Ways, said: dict[str, list[Pronunciation]], trained: float, applied: float | None) -> None:
     first = sum(not set(said.get(word, [])[:1]) & set(ways) for word, ways in wanted.items())
     three = sum(not set(said.get(word, [])[:3]) & set(ways) for word, ways in wanted.items())
     n = len(wanted)
-    print(
-        f"| {name} | {100 * first / n:.1f} | {100 * three / n:.1f} | {trained:.0f} | {n / applied:,.0f} |", flush=True
-    )
-
-
-def processor(work: Callable[[], object]) -> float:
-    """Seconds, with those of programs that were run."""
-    before = os.times()
-    work()
-    return sum(os.times()[:4]) - sum(before[:4])
+    speed = f"{n / applied:,.0f}" if applied else ""
+    print(f"| {name} | {100 * first / n:.1f} | {100 * three / n:.1f} | {trained:.0f} | {speed} |", flush=True)
 
 
 def ours(sets: dict[str, Ways], part: str) -> None:
@@ -93,49 +84,28 @@ def ours(sets: dict[str, Ways], part: str) -> None:
     score("mdi g2p", sets[part], {w: [p for p, _ in s] for w, s in zip(words, said, strict=True)}, trained, applied)
 
 
-def phonetisaurus(sets: dict[str, Ways], part: str, folder: Path, python: Path) -> None:
-    lexicon, model = folder / "lexicon.txt", folder / "model.fst"
+def phonetisaurus(sets: dict[str, Ways], part: str, folder: Path, python: str) -> None:
+    """Its processes are not all waited for, so how fast it says words is not known."""
+    lexicon, model, words = folder / "lexicon.txt", folder / "model.fst", list(sets[part])
     rows = [f"{word} {' '.join(phones)}\n" for word, said in sets["train"].items() for phones in said]
     lexicon.write_text("".join(rows))
-    command = [str(python), "-m", "phonetisaurus"]
-    trained = processor(lambda: _run([*command, "train", "--model", str(model), str(lexicon)]))
-    printed: list[str] = []
-    words = list(sets[part])
-    applied = processor(
-        lambda: printed.append(_run([*command, "predict", "--model", str(model), "--nbest", "3"], "\n".join(words)))
-    )
+    command = [os.path.abspath(python), "-m", "phonetisaurus"]
+    before = os.times()
+    _run([*command, "train", "--model", str(model), str(lexicon)], folder)
+    trained = sum(os.times()[:4]) - sum(before[:4])
+    printed = _run([*command, "predict", "--model", str(model), "--nbest", "3"], folder, "\n".join(words))
     said: dict[str, list[Pronunciation]] = {}
-    for line in printed[0].splitlines():
+    for line in printed.splitlines():
         word, *phones = line.split()
         said.setdefault(word, []).append(tuple(phones))
-    score("phonetisaurus", sets[part], said, trained, applied)
+    score("phonetisaurus", sets[part], said, trained, None)
 
 
-def sequitur(sets: dict[str, Ways], part: str, folder: Path, python: Path, orders: int) -> None:
-    lexicon, words = folder / "sequitur.txt", folder / "words.txt"
-    rows = [f"{word} {' '.join(phones)}\n" for word, said in sets["train"].items() for phones in said]
-    lexicon.write_text("".join(rows))
-    words.write_text("".join(f"{word}\n" for word in sets[part]))
-    command = [str(python), str(python.with_name("g2p.py"))]
-
-    def train() -> None:
-        for order in range(1, orders + 1):
-            more = ["--model", str(folder / f"{order - 1}"), "--ramp-up"] if order > 1 else []
-            _run([*command, "--train", str(lexicon), "--devel", "5%", *more, "--write-model", str(folder / f"{order}")])
-
-    trained = processor(train)
-    printed: list[str] = []
-    apply = [*command, "--model", str(folder / f"{orders}"), "--apply", str(words), "--variants-number", "3"]
-    applied = processor(lambda: printed.append(_run(apply)))
-    said: dict[str, list[Pronunciation]] = {}
-    for line in printed[0].splitlines():
-        word, _, _, *rest = line.split("\t")
-        said.setdefault(word, []).append(tuple(rest[-1].split()))
-    score(f"sequitur, order {orders}", sets[part], said, trained, applied)
-
-
-def _run(command: list[str], text: str = "") -> str:
-    return subprocess.run(command, input=text, check=True, text=True, stdout=subprocess.PIPE).stdout
+def _run(command: list[str], folder: Path, text: str = "") -> str:
+    done = subprocess.run(command, input=text, text=True, capture_output=True, cwd=folder, check=False)
+    if done.returncode:
+        raise SystemExit(f"utils/bench/g2p.py: {' '.join(command[:4])} failed:\n{done.stderr[-2000:]}")
+    return done.stdout
 
 
 def main() -> None:
@@ -143,23 +113,15 @@ def main() -> None:
     parser.add_argument("lexicon", metavar="LEXICON")
     parser.add_argument("--words", type=int, default=2000, metavar="N", help="held out in each part (2000)")
     parser.add_argument("--part", choices=("test", "dev"), default="test", help="what is said (test)")
-    parser.add_argument(
-        "--peers", type=Path, metavar="DIR", help="a virtual environment with phonetisaurus or sequitur"
-    )
-    parser.add_argument("--sequitur-order", type=int, default=6, metavar="N", help="(6)")
+    parser.add_argument("--peer", metavar="PYTHON", help="one that has phonetisaurus")
     args = parser.parse_args()
     sets = parts(read_ways(args.lexicon), args.words)
     print(", ".join(f"{name}: {len(words):,} words" for name, words in sets.items()))
     print("| | wrong in the first guess, % | in the best three | training, s | words a second |\n|---|---|---|---|---|")
     ours(sets, args.part)
-    if args.peers:
-        python = args.peers / "bin" / "python"
-        packages = args.peers / "lib"
+    if args.peer:
         with tempfile.TemporaryDirectory(prefix="bench_g2p.") as folder:
-            if list(packages.glob("*/site-packages/phonetisaurus")):
-                phonetisaurus(sets, args.part, Path(folder), python)
-            if python.with_name("g2p.py").exists():
-                sequitur(sets, args.part, Path(folder), python, args.sequitur_order)
+            phonetisaurus(sets, args.part, Path(folder), args.peer)
 
 
 if __name__ == "__main__":
