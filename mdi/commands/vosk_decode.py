@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 RECORD = "decode.json"
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL_DIR", help="folder of a Vosk model")
-    parser.add_argument("data", metavar="DATA_DIR", help="Kaldi data folder")
-    parser.add_argument("out", metavar="DIR", help="folder for the results; made if need be")
-    folders.add_delta_argument(parser)
-    folders.add_decoding_arguments(parser)
-    folders.add_beam_argument(parser)
+OPTIONS = f"""
+model MODEL_DIR  folder of a Vosk model
+data DATA_DIR  Kaldi data folder
+out DIR  folder for the results; made if need be
+{folders.DELTA}
+{folders.DECODING}
+{folders.BEAM}
+"""
 
 
 def settings_of(args: argparse.Namespace, source: VoskFolder) -> dict[str, Any]:
