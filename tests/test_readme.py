@@ -23,6 +23,7 @@ from recipe import ROOT, environment
 from test_recipe import make_tree
 from toy_graph import FULL, Toy
 
+from mdi.arguments import declare
 from mdi.cli import VERBS, main
 
 README, RESULTS = ROOT / "README.md", ROOT / "RESULTS.md"
@@ -352,7 +353,7 @@ def options_of(call: list[str]) -> set[str]:
     if hasattr(command.module, "ACTIONS"):
         return {option for action in command.module.ACTIONS for option in options_of([*call, action])}
     parser = argparse.ArgumentParser()
-    command.module.add_arguments(parser)
+    declare(parser, command.module.OPTIONS)
     return set(parser._option_string_actions)
 
 

@@ -834,11 +834,12 @@ def test_every_option_of_a_decoding_reaches_it(dynamic, tmp_path, monkeypatch):
     """adapt --recordings decodes as decode would: every option that both have is tried here."""
     import argparse
 
+    from mdi.arguments import declare
     from mdi.commands import vosk_adapt, vosk_decode
     from mdi.speech.vosk import decode
 
     def options(command) -> set[str]:
-        command.add_arguments(parser := argparse.ArgumentParser())
+        declare(parser := argparse.ArgumentParser(), command.OPTIONS)
         return {action.dest for action in parser._actions if action.option_strings}
 
     given = {

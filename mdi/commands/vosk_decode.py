@@ -22,14 +22,14 @@ from mdi.errors import MdiError, examples
 from mdi.progress import say
 from mdi.record import go_on
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL_DIR", help="folder of a Vosk model")
-    parser.add_argument("data", metavar="DATA_DIR", help="Kaldi data folder")
-    parser.add_argument("out", metavar="DIR", help="folder for the results; made if need be")
-    folders.add_delta_argument(parser)
-    folders.add_decoding_arguments(parser)
-    folders.add_beam_argument(parser)
+OPTIONS = f"""
+model MODEL_DIR  folder of a Vosk model
+data DATA_DIR  Kaldi data folder
+out DIR  folder for the results; made if need be
+{folders.DELTA}
+{folders.DECODING}
+{folders.BEAM}
+"""
 
 
 def run(args: argparse.Namespace) -> None:

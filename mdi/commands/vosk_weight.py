@@ -22,14 +22,6 @@ PENALTIES = (-0.5, -0.25, 0.0, 0.25, 0.5)
 WORTHWHILE = 0.01
 
 
-def add_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--dev-recordings",
-        metavar="DATA_DIR",
-        help="choose LM weight and penalty on this Kaldi data folder with transcripts",
-    )
-
-
 def check(args: argparse.Namespace, source: VoskFolder) -> None:
     """Before any work is done."""
     from mdi.speech.data import DataFolder
