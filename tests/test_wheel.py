@@ -117,7 +117,7 @@ def test_every_verb_works_outside_the_clone(installed: tuple[Path, dict[str, str
 
 def test_one_version_number(installed: tuple[Path, dict[str, str]]) -> None:
     """That of the wheel, which citations and the change log name as the last release, on the same day."""
-    _, environment = installed
+    work, environment = installed
     (of_wheel,) = Path(environment["PYTHONPATH"]).glob("mdi_lm-*.dist-info")
     version = Distribution.at(of_wheel).version
     (released,) = re.findall(r"^## \[(.*)\] - (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[:1]
@@ -125,7 +125,7 @@ def test_one_version_number(installed: tuple[Path, dict[str, str]]) -> None:
     assert released == (version, citation["date-released"])
     assert citation["version"] == version
     command = [sys.executable, "-m", "mdi", "--version"]
-    assert subprocess.check_output(command, env=environment, text=True) == f"mdi {version}\n"
+    assert subprocess.check_output(command, cwd=work, env=environment, text=True) == f"mdi {version}\n"
 
 
 def test_building_leaves_nothing_that_git_would_take() -> None:
