@@ -11,7 +11,9 @@ import re
 import shutil
 import subprocess
 from datetime import datetime
+from pathlib import Path
 
+import draw_gains
 import draw_results
 import pytest
 import report
@@ -240,6 +242,35 @@ def test_a_picture_of_perplexities_or_wers(ami, tmp_path, capsys):
     table.write_text(results.as_csv(found))
     assert draw_results.main(["--measure", "wer", str(table), "eval", str(out)]) == 0
     assert all(text in out.read_text() for text in ("20.0", "19.0", "WER in %, 95% interval"))
+
+
+def test_the_picture_of_readme_has_the_figures_of_its_table(tmp_path):
+    root = Path(__file__).parent.parent
+    out = tmp_path / "out.svg"
+    assert draw_gains.main([str(root / "README.md"), str(out)]) == 0
+    models, panels = draw_gains.read_table(str(root / "README.md"), "Does it help?")
+    assert len(panels) >= 4
+    for picture in (out.read_text(), (root / "utils/figures/does-it-help.svg").read_text()):
+        shown = re.findall(r">([^<>]+)</text>", picture)
+        figures = [text for text in shown if re.fullmatch(r"[0-9.]+", text)]
+        again = "draw it again: utils/draw_gains.py README.md utils/figures/does-it-help.svg"
+        assert figures == [value for values in panels.values() for value in values.values()], again
+        assert [text for text in shown if text in models] == models
+        assert "prefers-color-scheme: dark" in picture
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ("## Other\n| a |\n", "no table below a heading 'Does it help?'"),
+        ("## Does it help?\nno\n", "no table below a heading"),
+        ("## Does it help?\n| | | own |\n|---|---|---|\n| x | WER | much |\n", "'x' has ['much']; expected a figure"),
+    ],
+)
+def test_a_page_without_figures_is_not_drawn(tmp_path, capsys, page, message):
+    (tmp_path / "page.md").write_text(page)
+    assert draw_gains.main([str(tmp_path / "page.md"), str(tmp_path / "out.svg")]) == 1
+    assert message in capsys.readouterr().err
 
 
 # ---- the page
