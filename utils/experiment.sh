@@ -31,7 +31,7 @@ stage_of() {
 # data_inputs: the files and folders that stage 0 reads, one per line
 data_inputs() {
   local name folder pair folders decoded
-  for name in in_text background_text background_lm dev_text eval_text vocab words default_lm; do
+  for name in in_text background_text background_lm dev_text eval_text vocab words default_lm lexicon; do
     if [[ -n ${!name} ]]; then printf '%s\n' "${!name}"; fi
   done
   IFS=, read -ra folders <<< "$data_dir"
@@ -55,7 +55,7 @@ data_inputs() {
 # data_options: what local/prepare_data.sh is told, one per line
 data_options() {
   local name names=(nj backend demo recorded vosk_model game prompts language utterances tiny in_text background_text
-    background_lm dev_text eval_text vocab vocab_size case data_dir lattice_dir words default_lm)
+    background_lm dev_text eval_text vocab vocab_size case data_dir lattice_dir words default_lm new_words lexicon)
   [[ -z $recipe ]] || names+=(egs_dir train_data set_data lang decode_dirs lang_from data_from model_from)
   for name in "${names[@]}"; do printf '%s\n' "--${name//_/-}" "${!name}"; done
   if [[ -n $recipe ]] && decodes_here; then printf '%s\n' --decodes true; fi

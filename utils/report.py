@@ -120,10 +120,10 @@ def cards(frame: pd.DataFrame, best: str) -> Iterator[dict]:
             )
             yield {"figure": relative, "text": text, "kind": kind}
     taught = [m for m in ("first.new_words", f"first.{best}", best) if m in rows.index and pd.notna(rows.new_said[m])]
-    if taught and rows.new_in_text[taught[0]]:
+    if taught and rows.new_added[taught[0]]:
         row = rows.loc[taught[0]]
         yield {
-            "figure": f"{row.new_right} of {row.new_in_text}",
+            "figure": f"{row.new_right} of {row.new_added}",
             "text": f"new words recognised, of those said in {ours.test_set} that the in-domain text has; without "
             f"adding them it is none" + (f" ({row.label})" if row.label != ours.label else ""),
             "kind": "better" if row.new_right else "",

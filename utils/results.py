@@ -33,8 +33,8 @@ WHOLE = ("ngrams", "words", "oov")
 # what the WERs are compared with, and how the table calls it
 BASELINES = {"default": "default", "interpolated": "interpolation"}
 COMPARED = tuple(f"{what}_{baseline}" for baseline in BASELINES for what in ("difference", "p"))
-# of new words: how often they were said, how many of these are in the text, heard rightly, and where nobody said them
-NEW_WORDS = ("new_said", "new_in_text", "new_right", "new_false")
+# of new words: how often they were said, how many of these were added, heard rightly, and where nobody said them
+NEW_WORDS = ("new_said", "new_added", "new_right", "new_false")
 NUMBERS = ("ppl", "wer", "wer_low", "wer_high", "difference", "p", *COMPARED, "paper_ppl", "paper_wer")
 NUMBERS += ("wer_with_new", "wer_without_new")  # of utterances with and without new words
 TEXTS = ("mark", "scorer", "unit", "test")  # of the WER, as in class Wer
@@ -388,7 +388,7 @@ def new_word_cells(results: Results) -> pd.DataFrame:
         return pd.DataFrame()
     measures = {
         "new words said": _written(frame.new_said, "{:,}"),
-        "in the text": _written(frame.new_in_text, "{:,}"),
+        "added": _written(frame.new_added, "{:,}"),
         "recognised": _written(frame.new_right, "{:,}"),
         "missed": _written(frame.new_said - frame.new_right, "{:,}"),
         "false": _written(frame.new_false, "{:,}"),
@@ -484,9 +484,9 @@ def notes(results: Results) -> list[str]:
         )
     if len(new_word_cells(results)):
         out.append(
-            "New words: those that the recogniser did not know before. In the text: how many of them were said in the "
-            "in-domain text too, so that they could be added. False: heard where nobody said them. WER with, without: "
-            "of the utterances with new words, and of the others."
+            "New words: those that the recogniser did not know before. Added: how many of them are in the in-domain "
+            "text, too, and were added to the recogniser. False: heard where nobody said them. WER with, without: of "
+            "the utterances with new words, and of the others."
         )
     if results.corpus in PAPER:
         out.append("paper: Huang et al., Interspeech 2020, Table 1; diff.: ours minus the paper's.")

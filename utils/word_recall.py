@@ -73,10 +73,9 @@ class Recall:
 
 
 def read_new_words(part: Path, data: Path) -> NewWords | None:
-    """Of the model of a recipe that has them, exp/graph/new_words, or of all of its models: data/new_words.tsv."""
-    table = next(
-        (path for path in (part / "graph/new_words/new_words.tsv", data / "new_words.tsv") if path.exists()), None
-    )
+    """Of all models of a recipe, data/new_words.tsv, or of the one that has them, exp/graph/new_words."""
+    tables = (data / "new_words.tsv", part / "graph" / "new_words" / "new_words.tsv")
+    table = next((path for path in tables if path.exists()), None)
     if table is None or not (data / "words.txt").exists():
         return None
     rows = {row.word: row for row in read_rows(table)}
