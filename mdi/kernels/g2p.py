@@ -41,10 +41,18 @@ class Units(NamedTuple):
 
     key: Array  # int64, ascending: one or two letters (see `letters_key`)
     begin: Array  # int64: the units of key[g] are begin[g] .. begin[g + 1]
-    word: Array  # int32: the unit's number in the language model
+    word: Array  # int32: the unit's number in the forward model, and
+    reverse: Array  # int32: in the backward one
     letters: Array  # int32[unit]: how many they are
     phone: Array  # int32[unit, 2]: 0 where there is none
     n_letters: int
+
+
+class Spelt(NamedTuple):
+    """Words w to be said: letter[begin[w] .. begin[w + 1]]."""
+
+    letter: Array  # int32
+    begin: Array  # int64
 
 
 class Found(NamedTuple):
@@ -287,20 +295,17 @@ def _hypothesis(agenda, to, length, history, phones):
 
 
 @njit(cache=True, nogil=True)
-def say(letters, begin, units, forward, reverse, backward, beam, width, found):
-    """Fills `found` with the best pronunciations of words, letters[begin[w] .. begin[w + 1]], by both models;
-    reverse[u] is unit u in the backward one."""
-    longest = 0
+def say(spelt, units, forward, backward, beam, width, found):
+    """Fills `found` with the best pronunciations of words by both models."""
+    begin = spelt.begin
+    agenda = _empty_agenda(np.max(begin[1:] - begin[:-1]))
     for w in range(begin.shape[0] - 1):
-        longest = max(longest, begin[w + 1] - begin[w])
-    agenda = _empty_agenda(longest)
-    for w in range(begin.shape[0] - 1):
-        word = letters[begin[w] : begin[w + 1]]
+        word = spelt.letter[begin[w] : begin[w + 1]]
         found.count[w] = 0
         if word.shape[0]:
             _search(word, units, forward, beam, width, agenda)
             _pronunciations(agenda, word.shape[0], units, forward, found, w)
-            _add_backward(found, w, reverse, backward)
+            _add_backward(found, w, units.reverse, backward)
 
 
 @njit(cache=True, nogil=True)

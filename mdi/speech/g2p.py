@@ -23,7 +23,7 @@ import numpy as np
 from mdi.errors import MdiError, examples
 from mdi.files import read_lines, writing
 from mdi.kernels import g2p as kernels
-from mdi.kernels.g2p import Found, Pairs, Table, Units
+from mdi.kernels.g2p import Found, Pairs, Spelt, Table, Units
 from mdi.kernels.model import ModelArrays
 from mdi.lm.model import NgramModel
 from mdi.lm.text import Sentences
@@ -148,13 +148,15 @@ class G2p:
         key = [[self.letters[x] for x in letters] for letters, _ in self.units]
         keys = np.array([a[0] * n_letters + (a[1] if len(a) == 2 else 0) for a in key], np.int64)
         order = np.argsort(keys, kind="stable")
-        words = self.forward.vocab.ids([str(i) for i in order.tolist()]).astype(np.int32)
+        names = [str(i) for i in order.tolist()]
+        words, reverse = (model.vocab.ids(names).astype(np.int32) for model in (self.forward, self.backward))
         found, first = np.unique(keys[order], return_index=True)
         phones = [[phone[x] for x in said] + [0] * (2 - len(said)) for _, said in self.units]
         return Units(
             found,
             np.append(first, len(keys)).astype(np.int64),
             words,
+            reverse,
             np.array([len(a) for a in key], np.int32)[order],
             np.array(phones, np.int32).reshape(-1, 2)[order],
             n_letters,
@@ -175,7 +177,6 @@ class G2p:
     def pronounce(self, words: Sequence[str], n: int = 3) -> list[list[tuple[Pronunciation, float]]]:
         """The `n` best pronunciations of each word and their probabilities; none for a word that cannot be said."""
         units, (forward, backward) = self.by_letters, self.costs
-        reverse = self.backward.vocab.ids([self.forward.vocab.words[i] for i in units.word.tolist()]).astype(np.int32)
         said: list[list[tuple[Pronunciation, float]]] = [[] for _ in words]
         none = np.empty(0, np.int32)
 
@@ -189,7 +190,7 @@ class G2p:
                 np.empty(size, np.int32),
                 np.empty(size),
             )
-            kernels.say(np.concatenate(spelt), begin, units, forward, reverse, backward, BEAM, WIDTH, found)
+            kernels.say(Spelt(np.concatenate(spelt), begin), units, forward, backward, BEAM, WIDTH, found)
             for i, count, unit, length, both in zip(block, *found, strict=True):
                 score = 0.5 * both[:count]  # the geometric mean of both models
                 p = np.exp(score - score.max(initial=-np.inf))
