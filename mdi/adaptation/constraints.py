@@ -89,7 +89,7 @@ def select(counts: Counts, thresholds: list[int | float]) -> Constraints:
 
 
 def as_trie(trie: Trie, constraints: Constraints) -> Trie:
-    """The constrained n-grams and their prefixes."""
+    """The constrained n-grams and all their parts."""
     return from_ngrams(trie.n_words, [trie.ngrams(k, constraints.row[k]) for k in range(1, constraints.order + 1)])
 
 

@@ -25,8 +25,8 @@ from mdi.lm.trie import NONE, locate
 
 @takes_settings
 def match(
-    small: NgramModel | str | os.PathLike,
-    large: NgramModel | str | os.PathLike,
+    small: NgramModel | str | os.PathLike[str],
+    large: NgramModel | str | os.PathLike[str],
     text: TextLike | Counts,
     *,
     history: NgramModel | None = None,

@@ -24,9 +24,19 @@ class Finding:
 
 
 def check(model: NgramModel, words: Iterable[str] | None = None) -> list[Finding]:
-    """What is right and wrong with a model; best read with its own n-grams only, `read_arpa(path, closed=False)`.
+    """What is right and wrong with a model.
 
-    `words`: those of Kaldi's words.txt, to look for what its tools would stumble on.
+    Parameters
+    ----------
+    model
+        Best read with its own n-grams only: `load(path, closed=False)`.
+    words
+        Those of Kaldi's words.txt, to look for what its tools would stumble on.
+
+    Returns
+    -------
+    list of Finding
+        Each has a `level`, "ok", "warning" or "error", and a `text`.
     """
     found = [*_symbols(model), *_rows(model), *_sums(with_suffixes(model))]
     return found if words is None else [*found, *_against_words(model, list(words))]
@@ -75,7 +85,7 @@ def _rows(model: NgramModel) -> Iterator[Finding]:
                 yield Finding(
                     "error", f"{len(rows):,} {k}-grams predict <s>: {_spelled(model, k, rows)}; arpa2fst skips them"
                 )
-            first, end = trie.begin[k][list(trie.hists_ending_in(k - 1, vocab.eos))]
+            first, end = trie.begin[k][list(trie.hists_ending_in(k - 1, (vocab.eos, vocab.eos + 1)))]
             after_end = np.arange(first, end)
             if len(after_end):
                 shown = _spelled(model, k, after_end)

@@ -13,7 +13,7 @@ from mdi.kernels import model as model_kernels
 from mdi.kernels import normalise as kernels
 from mdi.kernels.model import ModelLevel
 from mdi.lm.model import NgramModel, with_suffixes
-from mdi.lm.shards import Shard, over_shards, own_hists
+from mdi.lm.shards import Shard, over_shards
 from mdi.lm.trie import BLOCK, Array, Trie, blocks
 from mdi.lm.vocabulary import Vocabulary
 from mdi.progress import get_logger
@@ -97,7 +97,7 @@ def _sum_blocks(
     lower, added = _Lower(p, np.array([float(p.sum())]), np.zeros(1)), 0
     yield 0, 0, lower.sums
     for k in range(2, trie.order + 1):
-        top, (begin, end) = k == trie.order, own_hists(trie, k - 1, shard)
+        top, (begin, end) = k == trie.order, trie.hists_ending_in(k - 1, shard)
         p = model.p[k] if top else _found(model.p[k], reader, *trie.begin[k][[begin, end]].tolist())
         size = 0 if top else trie.n_hist(k - 1)
         here = _Lower(p, np.empty(size), np.empty(size))
@@ -197,7 +197,8 @@ def _gap_blocks(
 ) -> Iterator[tuple[int, int, Array]]:
     """The same of |sum_w p(w|h) - 1|, infinite where it is no number. </s> is never a history, and what is not in the
     file is none there: 0."""
-    after_end = [(0, 0), *(model.trie.hists_ending_in(j, model.vocab.eos) for j in range(1, model.order))]
+    eos = model.vocab.eos
+    after_end = [(0, 0), *(model.trie.hists_ending_in(j, (eos, eos + 1)) for j in range(1, model.order))]
     for j, first, total in _sum_blocks(model, reader, keep, shard):
         with np.errstate(invalid="ignore", over="ignore"):
             gap = np.abs(total - 1.0)
