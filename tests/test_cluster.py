@@ -101,7 +101,7 @@ def test_verbs_on_a_scheduler(client, files, tmp_path: Path, capsys) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["_worst_of_shard", "_extract_shard", "_rescale_shard", "_format_blocks"])
+@pytest.mark.parametrize("where", ["_gaps_of_shard", "_extract_shard", "_rescale_shard", "_format_blocks"])
 def test_a_killed_worker_changes_nothing(where: str, client, files, tmp_path: Path) -> None:
     """Those that are left do its work, until there is another one in its place."""
     folder, path, text = files

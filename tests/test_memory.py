@@ -201,8 +201,14 @@ def test_sums_are_the_same_in_blocks(
     (model,) = read(rng, (2 + seed % 3, 5, True), 1)
     for k in range(2, model.order + 1):
         model.p[k] *= rng.uniform(0.9, 1.0, len(model.p[k]))  # no longer sums to one
-    whole, gaps, worst = (of(model, reader) for of in (normalise.history_sums, normalise.sum_gaps, normalise.worst_sum))
-    assert worst == normalise.worst_gap(model, gaps)
+    whole, worst = normalise.history_sums(model, reader), normalise.worst_sum(model, reader)
+    inner = [
+        [h for h in range(len(sums)) if model.trie.words_of_hist(j, h)[-1:] != [model.vocab.eos]]
+        for j, sums in enumerate(whole)
+    ]
+    gaps = np.concatenate([np.abs(sums[some] - 1.0) for sums, some in zip(whole, inner, strict=True)])
+    assert worst[0] == gaps.max()
+    assert normalise.sum_gaps(model, reader) == (*worst, (gaps > normalise.SUM_ERROR).sum())
     words = [word for word in model.vocab.words if word != "<s>"]
     seen = model if reader is None else replace(model, p=list(map(reader, model.p)), bow=list(map(reader, model.bow)))
     for j, sums in enumerate(whole):

@@ -235,7 +235,7 @@ class Stopping(ThisProcess):
             yield function(*call)
 
 
-@pytest.mark.parametrize("where", ["_worst_of_shard", "_extract_shard", "_rescale_shard"])
+@pytest.mark.parametrize("where", ["_gaps_of_shard", "_extract_shard", "_rescale_shard"])
 def test_a_job_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what it has read, and with the same result; also with another number of workers."""
     rng = np.random.default_rng(5)
@@ -259,7 +259,7 @@ def test_a_job_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch: pyte
     assert len(read) == 2
 
 
-@pytest.mark.parametrize("where", ["count_part", "_worst_of_shard"])
+@pytest.mark.parametrize("where", ["count_part", "_gaps_of_shard"])
 def test_training_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch) -> None:
     """What has been counted is not counted again."""
     monkeypatch.setattr(mdi.lm.blocks, "TOKENS", 50)

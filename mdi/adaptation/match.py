@@ -78,7 +78,7 @@ def match(
     while True:
         dual = Dual(whole, mass, rows, threads)
         cells = dual.evaluate(np.zeros(rows.total)).cells
-        lost = selecting.impossible(dual.parent, selecting.reaches(rows, trie, mass)[0], cells)
+        lost = selecting.impossible(dual.parent, selecting.reaches(rows, trie, mass), cells)
         if not dropped.note(selecting.IMPOSSIBLE, lost):
             target = model_marginals(large, trie, rows, p_tilde, threads)
             lost = dual.cell_targets(target) <= selecting.ROUNDING * target

@@ -126,7 +126,7 @@ class ExtendedBackground:
         extend(background, self.ngrams)
         mass = history.on(background.trie)
         self.rows = Constraints(rows_in(background.trie, counts, chosen))
-        self.reached = selecting.reaches(self.rows, background.trie, mass)[0]
+        self.reached = selecting.reaches(self.rows, background.trie, mass)
         self.mass = carried(background, mass)
 
     @cached_property

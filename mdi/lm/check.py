@@ -9,7 +9,7 @@ import numpy as np
 
 from mdi.errors import examples
 from mdi.lm.model import NgramModel, with_suffixes
-from mdi.lm.normalise import SUM_ERROR, SUM_WARNING, sum_gaps, worst_gap
+from mdi.lm.normalise import SUM_ERROR, SUM_WARNING, sum_gaps
 from mdi.lm.trie import Array
 from mdi.lm.vocabulary import UNKNOWN
 
@@ -101,11 +101,10 @@ def _rows(model: NgramModel) -> Iterator[Finding]:
 
 
 def _sums(model: NgramModel) -> Iterator[Finding]:
-    gaps = sum_gaps(model)
-    worst, where = worst_gap(model, gaps)
-    off = sum(int((gap > SUM_ERROR).sum()) for gap in gaps)
+    worst, where, off = sum_gaps(model)
+    histories = sum(model.trie.n_hist(j) for j in range(model.order))
     level = "ok" if worst <= SUM_WARNING else "warning" if worst <= SUM_ERROR else "error"
-    text = f"worst |sum of p - 1| over all {sum(map(len, gaps)):,} histories: {worst:.2g} (after {where})"
+    text = f"worst |sum of p - 1| over all {histories:,} histories: {worst:.2g} (after {where})"
     if off:
         text += f"; {off:,} are off by more than {SUM_ERROR:g}: not a probability model. "
         text += "Build it again, or adapt with --allow-unnormalized"
