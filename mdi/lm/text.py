@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from mdi.errors import MdiError, check_choice, examples
-from mdi.files import read_chunks
+from mdi.files import UTF16, not_utf8, read_chunks
 from mdi.kernels import text as kernels
 from mdi.kernels.types import Array
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, GrowingVocabulary, Vocabulary, to_str
-from mdi.progress import Progress
+from mdi.progress import Progress, get_logger
+
+logger = get_logger(__name__)
 
 # What becomes of words outside the vocabulary.
 OOV = ("map", "drop", "error")
@@ -109,6 +111,8 @@ def line_blocks(source: str | Sentences, expected: str) -> Iterator[tuple[int, b
     rest, number = b"", 1
     for chunk in [source.data] if isinstance(source, Sentences) else read_chunks(source, _CHUNK):
         data = rest + chunk
+        if number == 1 and not rest and chunk[:2] in UTF16:
+            raise MdiError(not_utf8(source, chunk))
         if b"\0" in chunk:
             number += data[: data.index(b"\0")].count(b"\n")
             raise MdiError(f"{source}:{number}: a NUL byte; expected {expected}")
@@ -145,12 +149,25 @@ class Text:
         progress = Progress("reading text", None, "words")
         for source in self.sources:
             before = self.stats.sentences
+            utf8 = True
             for number, data in line_blocks(source, "text, one sentence per line"):
+                if utf8 and not data.isascii():
+                    utf8 = self._is_utf8(source, data, number)
                 yield from self._ids(source, data, number, out)
                 progress.update(self.stats.words)
             if self.stats.sentences == before:
                 raise MdiError(f"{source}: no text; expected one sentence per line")
         progress.close()
+
+    def _is_utf8(self, path: str | Sentences, data: bytes, number: int) -> bool:
+        """Whether lines are UTF-8. Others are read as they are, which is right for a vocabulary of the same encoding;
+        where there is no such vocabulary, they are named."""
+        if not (what := not_utf8(path, data, number)):
+            return True
+        odd = (word for word in data.split() if not_utf8("", word, 0))
+        if not isinstance(self.vocab, Vocabulary) or all(self.vocab.id(to_str(word)) < 0 for word in odd):
+            logger.warning(f"WARNING: {what}")
+        return False
 
     def _ids(self, path: str | Sentences, data: bytes, number: int, out: Array) -> Iterator[Array]:
         buffer = np.frombuffer(data, np.uint8)
