@@ -10,6 +10,7 @@ import importlib
 import os
 import signal
 import sys
+import time
 import warnings
 from types import ModuleType
 
@@ -95,7 +96,7 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
         prog=f"mdi {verb}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     declare(parser, command.OPTIONS)
-    args = parser.parse_intermixed_args(argv)
+    args = parser.parse_intermixed_args(argv, argparse.Namespace(started=time.monotonic()))
     tame_allocator()
     if own_process:
         from mdi.kernels import start_lightly

@@ -68,7 +68,6 @@ files FILE+  background, in-domain text(s), output
 def run(args: argparse.Namespace) -> int:
     from mdi.fst.formats import check_form, words_for
 
-    started = time.monotonic()
     files = [*args.files, *filter(None, [args.delta])]
     background_path, *texts, out = files if len(files) > 1 else (*files, "")
     if not out or not (texts or args.counts or args.lattices) or (args.counts and args.lattices):
@@ -95,15 +94,14 @@ def run(args: argparse.Namespace) -> int:
 
     files = [background_path, *texts, *filter(None, [args.counts, args.targets_lm, args.init, args.start])]
     with sharding(args, out, [*files, *(args.lattices or [])], args.memory):
-        return _adapt(args, named, started)
+        return _adapt(args, named)
 
 
-def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started: float) -> int:
+def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
     """`named`: model and table for each set of thresholds."""
     from mdi import __version__
     from mdi.adaptation.adapter import Adapter, OneAdaptation
     from mdi.adaptation.delta import delta_of, read_delta, write_delta
-    from mdi.adaptation.settings import SolverSettings
     from mdi.adaptation.table import read_lambda, write_constraints
     from mdi.files import together
     from mdi.fst.formats import check_new_words, format_of, words_for
@@ -137,7 +135,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
         **text_fields(counts),
     }
     del counts
-    common = time.monotonic() - started  # what all models of a sweep share
+    common = time.monotonic() - args.started  # what all models of a sweep share
 
     def write(adapted: Adapted, seconds: float) -> str:
         """Writes a model and what belongs to it; returns the lines about its perplexities."""
@@ -159,7 +157,9 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
             else:
                 chosen = {**options.options_of(args), "min_counts": thresholds}
                 about = {"command": "adapt", **inputs, "options": chosen}
-                save_model(adapted, model_path, args, [background_path], about, started, more={"perplexity": ppl})
+                save_model(
+                    adapted, model_path, args, [background_path], about, started=started, more={"perplexity": ppl}
+                )
             if table:
                 write_constraints(adapted, table)
         report_result(adapted, model_path, bool(args.delta))
@@ -167,8 +167,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
 
     converged = True
     # a model is written while the next one is solved
-    with ThreadPoolExecutor(1) as pool, watched(args) as report:
-        settings = SolverSettings(args.tolerance, args.max_iters, report)
+    with ThreadPoolExecutor(1) as pool, watched(args) as settings:
         if len(sets) > 1:
             results = adapter.sweep(sets, sigma2=sigma2, settings=settings)
         else:

@@ -15,10 +15,7 @@ from __future__ import annotations
 import argparse
 
 from mdi.commands import options
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
-
+from mdi.progress import say
 
 OPTIONS = f"""
 sources IN+  lattices, n-best lists, ctm, Vosk's JSON, text; plain or gzipped
@@ -50,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
     )
     write_counts(counts, args.out)
     seen = [int((part > 0).sum()) for part in counts.count[1:]]
-    logger.info(
+    say(
         f"mdi counts: {counts.stats.sentences:,} utterances, {counts.stats.words:,} words expected; "
         f"{' / '.join(f'{n:,}' for n in seen)} n-grams -> {args.out}"
     )

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
-
+from mdi.progress import say
 
 OPTIONS = """
 model MODEL  of mdi g2p train
@@ -59,5 +56,5 @@ def run(args: argparse.Namespace) -> int:
         write_lexicon(Lexicon(found_ways), args.out)
     if silent:
         why = "" if not args.lexicon else f" ({silent[0].how})"
-        logger.info(f"{len(silent):,} words cannot be said, such as {examples([one.word for one in silent])}{why}")
+        say(f"{len(silent):,} words cannot be said, such as {examples([one.word for one in silent])}{why}")
     return 0

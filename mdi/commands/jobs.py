@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 
 from mdi.commands import options
 from mdi.errors import MdiError, OptionError, check_positive
-from mdi.progress import get_logger
+from mdi.progress import detail
 
 if TYPE_CHECKING:
     from mdi.lm.shards import Job
-
-
-logger = get_logger(__name__)
 
 
 @contextmanager
@@ -49,8 +46,8 @@ def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str 
         with at_work(job):
             yield job
         if runner.exchanged:
-            logger.debug(f"{runner.exchanged / 1e6:.1f} MB sent to workers and back")
+            detail(f"{runner.exchanged / 1e6:.1f} MB sent to workers and back")
 
 
 # Options that may change between tries.
-_FREE = ("cluster", "threads", "verbose", "memory", "shards_dir")
+_FREE = ("started", "cluster", "threads", "verbose", "memory", "shards_dir")

@@ -15,7 +15,6 @@ goes on with what has been counted.
 from __future__ import annotations
 
 import argparse
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +23,7 @@ from mdi.commands import options
 from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, save_model
 from mdi.errors import MdiError, examples
-from mdi.progress import get_logger
+from mdi.progress import say
 
 if TYPE_CHECKING:
     from mdi.lm.estimate import Discount, Estimated
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from mdi.lm.text import TextStats
     from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary
 
-logger = get_logger(__name__)
 
 # What Python, numba and the compiled kernels take before anything is counted.
 PROGRAM = 200 << 20
@@ -65,7 +63,6 @@ def run(args: argparse.Namespace) -> None:
     from mdi.lm.trie import MAX_ORDER
     from mdi.lm.vocabulary import GrowingVocabulary, model_vocabulary, read_words
 
-    started = time.monotonic()
     if bool(args.texts) == bool(args.counts):
         raise MdiError("expected TEXT OUT, or --counts COUNTS OUT")
     if not 1 <= args.order <= MAX_ORDER:
@@ -94,9 +91,9 @@ def run(args: argparse.Namespace) -> None:
             "discounts": [discount.as_dict() for discount in found.discounts],
             "left_over": {"probability": found.left_over, "words": found.sharing},
         }
-        fields = save_model(found.model, args.out, args, [], about, started)
+        fields = save_model(found.model, args.out, args, [], about)
     counts = ", ".join(f"{n:,}" for n in fields["ngrams"])
-    logger.info(f"mdi train: {counts} n-grams; sums to one within {fields['worst_sum_gap']:.1g} -> {args.out}")
+    say(f"mdi train: {counts} n-grams; sums to one within {fields['worst_sum_gap']:.1g} -> {args.out}")
 
 
 def _train(
@@ -136,7 +133,7 @@ def _check(discounts: list[Discount], worst: tuple[float, str]) -> None:
     from mdi.lm.normalise import TOLERANCE
 
     for k, discount in enumerate(discounts, 1):
-        logger.info(f"mdi train: {discount.describe(k)}")
+        say(f"mdi train: {discount.describe(k)}")
     gap, where = worst
     if not gap <= TOLERANCE:
         raise MdiError(f"the model sums to one only within {gap:.2g} (after {where}); nothing was written")
@@ -147,4 +144,4 @@ def _say_text(stats: TextStats, vocabulary: int, args: argparse.Namespace) -> No
     if stats.oov:
         done = "mapped to <unk>" if args.oov == "map" else "left out with the n-grams around them"
         text += f"; {stats.oov:,} words outside it, such as {examples(stats.oov_examples)}: {done}"
-    logger.info(text)
+    say(text)
