@@ -71,7 +71,7 @@ def _verb(prog: str, description: str | None, verbs: dict[str, str], old: dict[s
     if not argv:
         parser.print_help(sys.stderr)
         raise SystemExit(2)
-    verb = parser.parse_args(argv[:1]).verb
+    verb: str = parser.parse_args(argv[:1]).verb
     if verb in old:
         print(f"{prog} {verb}: is now {prog} {old[verb]}; the old name goes with the next release", file=sys.stderr)
     return old.get(verb, verb)

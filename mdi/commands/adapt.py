@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.certificate import certificate_of
@@ -38,8 +37,6 @@ from mdi.errors import MdiError, check_positive
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.delta import Delta
-    from mdi.lm.model import NgramModel
-    from mdi.lm.text import Sentences
 
 
 OPTIONS = f"""
@@ -107,6 +104,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
     from mdi.fst.formats import check_new_words, format_of, words_for
     from mdi.lm.identity import identity
     from mdi.lm.normalise import check_normalised
+    from mdi.lm.perplexity import perplexity
     from mdi.saving import checked_fields, sum_fields
 
     background_path, *texts = args.files if args.delta else args.files[:-1]
@@ -129,11 +127,8 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
     if args.delta:
         adapter, identified = adapter.on_part(), identity(background)
     check_normalised(background_path, adapter.background, args.allow_unnormalized)
-    inputs = {
-        "background": background_path,
-        "in_domain": [*texts, *filter(None, [args.counts]), *(args.lattices or [])],
-        **text_fields(counts),
-    }
+    in_domain = [*texts, *filter(None, [args.counts]), *(args.lattices or [])]
+    inputs = {"background": background_path, "in_domain": in_domain, **text_fields(counts)}
     del counts
     common = time.monotonic() - args.started  # what all models of a sweep share
 
@@ -150,16 +145,14 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
             about = {name: value for name, value in fields.items() if name not in ("steps", "ngrams", "new_words")}
             delta = delta_of(adapted, identified, about, made)
             model = delta.apply(background) if args.ppl else model
-        ppl = _perplexities(model, {text: said[text] for text in args.ppl})
+        ppl = {text: perplexity(model, said[text]).as_dict() for text in args.ppl}
         with together():
             if args.delta:
                 write_delta(delta, model_path)
             else:
                 chosen = {**options.options_of(args), "min_counts": thresholds}
-                about = {"command": "adapt", **inputs, "options": chosen}
-                save_model(
-                    adapted, model_path, args, [background_path], about, started=started, more={"perplexity": ppl}
-                )
+                about, more = {"command": "adapt", **inputs, "options": chosen}, {"perplexity": ppl}
+                save_model(adapted, model_path, args, [background_path], about, started=started, more=more)
             if table:
                 write_constraints(adapted, table)
         report_result(adapted, model_path, bool(args.delta))
@@ -181,11 +174,3 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
         for written in pending:
             print(written.result(), end="", flush=True)
     return 0 if converged else 1
-
-
-def _perplexities(model: NgramModel, texts: dict[str, Path | Sentences]) -> dict[str, dict]:
-    if not texts:
-        return {}
-    from mdi.lm.perplexity import perplexity
-
-    return {path: perplexity(model, text).as_dict() for path, text in texts.items()}
