@@ -166,7 +166,7 @@ def _adapt_folder(
         said = said or spoken_texts(args, [*texts, *reported, *filter(None, [args.dev])], own)
         sources = [said[text] for text in texts]
         if texts and new_words is None:
-            new_words = _new_words(args, source, sources)
+            new_words = _new_words(args, source, sources, own)
         added = list(new_words.added) if new_words else []
         adapted, made, model_fields, good = _adapted(
             args, f"{args.out}/{place}", own, sources, said.get(args.dev), recognised, added
@@ -293,7 +293,7 @@ def _adapted(
     return adapted, adapted.model, fields, report_result(adapted, out)
 
 
-def _new_words(args: argparse.Namespace, source: VoskFolder, texts: Texts) -> NewWordsOfFolder:
+def _new_words(args: argparse.Namespace, source: VoskFolder, texts: Texts, own: NgramModel) -> NewWordsOfFolder:
     """Words of the texts that the folder lacks, or of the list, with the graph that knows them."""
     from mdi.lm.new_words import as_new_words, may_be_added
     from mdi.lm.word_counts import count_words
@@ -323,4 +323,4 @@ def _new_words(args: argparse.Namespace, source: VoskFolder, texts: Texts) -> Ne
         least = choice if isinstance(choice, int) else 1
         wanted = {w: n for w, n in unknown.items() if n >= least and (args.lexicon or sayable(w))}
     required = args.new_words != "add" or args.lexicon is not None
-    return folders.learned(source, wanted, args.lexicon, required)
+    return folders.learned(source, wanted, args.lexicon, required, own)

@@ -51,15 +51,17 @@ def run(args: argparse.Namespace) -> None:
     if there := [word for word in words if word in known]:
         say(f"{args.list}: {len(there):,} of {len(words):,} words are known already, such as {examples(there)}")
     wanted = {word: 0 for word in words if word not in known and may_be_added(word)}
-    new_words = folders.learned(source, wanted, args.lexicon, required=True)
+    owns = {}
+    for place, path in adapted.items():
+        own = source.read(path) if source.path in path.parents else folders.read_for(str(path), source)
+        owns[place] = scaled_to_one(str(path), own)
+    new_words = folders.learned(source, wanted, args.lexicon, True, next(iter(owns.values())))
     added = list(new_words.added)
     if wanted and not added:
         raise MdiError(f"{args.list}: none of its words can be said; expected some that can. Say how: --lexicon")
     p = min(args.probability, MOST / max(1, len(added)))
     models = {}
-    for place, path in adapted.items():
-        own = source.read(path) if source.path in path.parents else folders.read_for(str(path), source)
-        own = scaled_to_one(str(path), own)
+    for place, own in owns.items():
         lacking = [word for word in added if word not in own]
         models[place] = with_words(own, lacking, [p] * len(lacking)) if lacking else own
     for place, other in unchanged.items():

@@ -68,15 +68,18 @@ def weight_for(args: argparse.Namespace, source: VoskFolder) -> GraphWeight:
     return weight
 
 
-def learned(source: VoskFolder, count: dict[str, int], lexicon: str | None, required: bool) -> NewWordsOfFolder:
+def learned(
+    source: VoskFolder, count: dict[str, int], lexicon: str | None, required: bool, own: NgramModel
+) -> NewWordsOfFolder:
     """How the words are said, and the graph with them. A graph to which none can be added is an error only where they
-    are `required`."""
+    are `required`. `own`: the folder's model, which tells frequent words from rare ones."""
     from mdi.speech.vosk.new_words import learn_words, not_added
 
     if not count:
         return not_added(source, {}, "")
     try:
-        found = learn_words(source, count, lexicon)
+        probability = dict(zip(own.vocab.words, own.p[1].tolist(), strict=True))
+        found = learn_words(source, count, lexicon, probability)
     except MdiError as error:
         if required:
             raise

@@ -61,9 +61,11 @@ def run(args: argparse.Namespace) -> None:
     lacking = folders.lacking_words(source, models)
     new_words = None
     if args.new_words == "add" or (args.new_words is None and args.delta):
-        new_words = folders.learned(source, dict.fromkeys(lacking, 0), args.lexicon, required=True) if lacking else None
-        for place, path in adapted.items() if lacking else ():  # a model that rescores must know them too
-            models.setdefault(place, source.read(path))
+        if lacking:
+            own = next(iter(models.values()))
+            new_words = folders.learned(source, dict.fromkeys(lacking, 0), args.lexicon, True, own)
+            for place, path in adapted.items():  # a model that rescores must know them too
+                models.setdefault(place, source.read(path))
     elif args.delta:
         folders.refuse_new_words(source, lacking)
     folders.write_folder(args, "replace-lm", source, models, content, started, new_words)
