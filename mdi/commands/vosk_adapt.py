@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     if not texts and not args.recordings:
         raise MdiError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
     args.min_counts = args.min_counts or ("0.5" if args.recordings else "1")
-    source = find_vosk_folder(args.model)
+    source = find_vosk_folder(args.model, args.lattice_beam)
     folders.weight_for(args, source)
     vosk_weight.check(args, source)
     check_new_folder(Path(args.out), source)

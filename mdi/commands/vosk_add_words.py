@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     folders.check_options(args)
     if not 0.0 < args.probability < 1.0:
         raise OptionError("probability", args.probability, "a probability, between 0 and 1")
-    source = find_vosk_folder(args.model)
+    source = find_vosk_folder(args.model, args.lattice_beam)
     folders.weight_for(args, source)
     check_new_folder(Path(args.out), source)
     adapted, unchanged = folders.plan_of(source, args.large, args.first_pass)

@@ -267,7 +267,7 @@ def write_folder(
             "word_penalty": weight.word_penalty,
         }
         write_certificate(str(folder.path / "mdi"), content, time.monotonic() - started)
-    if beam is not None:
+    if beam is not None and beam != source.lattice_beam:
         say(f"{out}: lattice beam {beam:g} instead of {source.lattice_beam or 'the default'}")
     if weight:
         say(f"{out}: {weight} are in the graph's costs, which are to decode with and no probabilities")

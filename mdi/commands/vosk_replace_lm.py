@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     folders.check_options(args)
     if args.lm is None and not args.delta:
         raise MdiError("expected MODEL_DIR LM OUT_DIR, or --delta A.delta MODEL_DIR OUT_DIR")
-    source = find_vosk_folder(args.model)
+    source = find_vosk_folder(args.model, args.lattice_beam)
     folders.weight_for(args, source)
     vosk_weight.check(args, source)
     check_new_folder(Path(args.out), source)
