@@ -68,14 +68,10 @@ def _with_guesses(
     from mdi.errors import examples
     from mdi.speech.g2p import train_g2p
     from mdi.speech.given import write_new_words
-    from mdi.speech.lexicon import text_lines
+    from mdi.speech.lexicon import listed_words
     from mdi.speech.pronounce import UNCERTAIN, pronounce
 
-    counts: dict[str, int] = {}
-    for _, text in text_lines(args.words):
-        word, *count = text.split()
-        if word not in known and word not in more:
-            counts[word] = counts.get(word, 0) + (int(count[0]) if count and count[0].isdecimal() else 1)
+    counts = {word: n for word, n in listed_words(args.words).items() if word not in known and word not in more}
     said = pronounce(counts, known, train_g2p(known)) if counts else []
     Path(args.out).parent.mkdir(parents=True, exist_ok=True)
     write_new_words(f"{args.out}.new_words.tsv", said, counts)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields, warn_of_unknown
@@ -111,27 +111,16 @@ def _tune(args: argparse.Namespace) -> int:
     bar.close()
     checked_sum(tuned.model)
     ppl = tuned.development.ppl
-    choice = {
-        "min_counts": tuned.setting.min_counts,
-        "sigma2": tuned.setting.sigma2,
-        "mixed": list(tuned.weights),
-        "weights": list(tuned.weights.values()),
-        "development_ppl": ppl,
-        "interpolation_ppl": tuned.interpolation,
-        "in_domain_ppl": tuned.in_domain,
-        "why": f"lowest development perplexity of {len(tuned.trials)} settings",
-        "ended": tuned.ended,
-    }
-    if tuned.choice:
-        choice |= {
-            "lm_weight": tuned.choice.lm_weight,
-            "expected_errors": tuned.choice.expected,
-            "errors": tuned.choice.errors,
-            "why": f"fewest expected word errors of {len(tuned.trials)} settings",
-        }
+    what = "fewest expected word errors" if tuned.choice else "lowest development perplexity"
+    choice: dict[str, Any] = {"min_counts": tuned.setting.min_counts, "sigma2": tuned.setting.sigma2}
+    choice |= {"mixed": list(tuned.weights), "weights": list(tuned.weights.values()), "development_ppl": ppl}
+    choice |= {"interpolation_ppl": tuned.interpolation, "in_domain_ppl": tuned.in_domain}
+    choice |= {"why": f"{what} of {len(tuned.trials)} settings", "ended": tuned.ended}
+    if found := tuned.choice:
+        choice |= {"lm_weight": found.lm_weight, "expected_errors": found.expected, "errors": found.errors}
         say(
-            f"development recordings: LM weight {tuned.choice.lm_weight:g} of the one that decoded, "
-            f"{tuned.choice.expected:.1f} errors expected, {tuned.choice.errors:,} made"
+            f"development recordings: LM weight {found.lm_weight:g} of the one that decoded, "
+            f"{found.expected:.1f} errors expected, {found.errors:,} made"
         )
     inputs = {"background": background_path, "in_domain": args.counts or texts, "development": development_path}
     about = {"command": "tune", **inputs, **text_fields(counts), "choice": choice}
