@@ -54,7 +54,7 @@ def share_of_best(one: Recognised) -> float:
 
 
 def systems(own: NgramModel, heard: Heard, references: Mapping[str, list[str]]) -> dict[str, Callable]:
-    """What each adapts to, of these utterances, and its threshold."""
+    """What each adapts to, of these utterances, and its threshold; None: to nothing."""
 
     def results(utterances: list[str]) -> list[Recognised]:
         return [heard[u] for u in utterances]
@@ -62,11 +62,14 @@ def systems(own: NgramModel, heard: Heard, references: Mapping[str, list[str]]) 
     def best(utterances: list[str]) -> list[list[str]]:
         return [one.alternatives[0].text for one in results(utterances)]
 
+    def expected(found: list[Recognised]) -> tuple[Counts, str] | None:
+        return (counted(own, found), "0.5") if found else None
+
     return {
         "own": lambda _: None,
         "the words recognised": lambda us: (count_text(best(us), own.vocab, own.order), "1"),
-        "expected counts": lambda us: (counted(own, results(us)), "0.5"),
-        "expected counts, sure utterances only": lambda us: (counted(own, confident(results(us))), "0.5"),
+        "expected counts": lambda us: expected(results(us)),
+        "expected counts, sure utterances only": lambda us: expected(confident(results(us))),
         "the true text": lambda us: (count_text([references[u] for u in us], own.vocab, own.order), "1"),
     }
 
