@@ -293,6 +293,12 @@ def _local(workers: int, memory: int | None) -> Iterator[Any]:
         "distributed.worker.memory.target": False,
         "distributed.worker.memory.spill": False,
         "distributed.worker.memory.pause": False,
+        # nobody looks at how busy workers are, which Dask would find out a hundred times a second
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.system-monitor.gil.enabled": False,
+        "distributed.admin.system-monitor.interval": "10s",
+        "distributed.admin.tick.interval": "1s",
+        "distributed.scheduler.work-stealing": False,
     }
     # a folder of its own: Dask's would be in the folder for everybody's temporary files, under a name that is known
     with (
