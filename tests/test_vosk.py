@@ -548,7 +548,7 @@ def test_the_real_model_chooses_the_weight_and_goes_on(speech, tmp_path, capsys)
     assert "n-best lists: LM weight" in said
     assert "decoded: " in said
     folders = sorted((tmp_path / "out.decoded" / "dev").glob("*/results.1.jsonl"))
-    assert len(folders) == len(tried)
+    assert len(folders) == len(tried) == len(list((tmp_path / "out.decoded" / "dev").iterdir()))
     assert "quimbalthor" in (out / "new_words.tsv").read_text()
     graph = (out / "graph" / "Gr.fst").read_bytes()
 
