@@ -79,7 +79,8 @@ def run(args: argparse.Namespace) -> None:
         (out / RECORD).unlink(missing_ok=True)
     go_on(out / RECORD, settings, "a decoding with another model, --n-best, --lattice-beam, --dither or --delta")
     models = exchange_of(source).adapted_by(args.delta) if args.delta else {}
-    refuse_new_words(source, lacking_words(source, models))
+    if models:
+        refuse_new_words(source, lacking_words(source, models))
     with changed(source, args.lattice_beam, models, args.dither) as folder:
         how = (args.n_best, args.nj, args.allow_pipes, args.channel, args.max_overshoot)
         done = decode_missing(folder, source.path, data, utterances, out, *how)
