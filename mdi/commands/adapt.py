@@ -128,7 +128,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
         adapter, identified = adapter.on_part(), identity(background)
     check_normalised(background_path, adapter.background, args.allow_unnormalized)
     in_domain = [*texts, *filter(None, [args.counts]), *(args.lattices or [])]
-    inputs = {"background": background_path, "in_domain": in_domain, **text_fields(counts)}
+    inputs = {"background": background_path, "in_domain": in_domain, **text_fields(counts.stats)}
     del counts
     common = time.monotonic() - args.started  # what all models of a sweep share
 

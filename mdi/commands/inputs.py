@@ -99,19 +99,17 @@ def _read_expected(args: argparse.Namespace, vocab: Vocabulary, order: int, oov:
         return read_counts(args.counts, vocab if oov else growing(vocab), order, oov or "map")
     if not getattr(args, "lattices", None):
         return None
+    return read_lattices(args, args.lattices, vocab if oov else None, order, oov or "map")
+
+
+def read_lattices(
+    args: argparse.Namespace, sources: list[str], vocab: Vocabulary | None, order: int, oov: str
+) -> Counts:
+    """Expected counts over lattices and their like."""
     from mdi.speech.expected_counts import expected_counts
 
-    return expected_counts(
-        args.lattices,
-        vocab if oov else None,
-        order,
-        words=args.words,
-        kind=args.lattice_format,
-        oov=oov or "map",
-        acoustic_scale=args.acoustic_scale,
-        lm_scale=args.lm_scale,
-        penalty=args.word_penalty,
-    )
+    scales = {"acoustic_scale": args.acoustic_scale, "lm_scale": args.lm_scale, "penalty": args.word_penalty}
+    return expected_counts(sources, vocab, order, words=args.words, kind=args.lattice_format, oov=oov, **scales)
 
 
 def why_unknown(stats: TextStats, more: list[str] | None = None) -> str:
@@ -140,5 +138,5 @@ def warn_of_unknown(name: str, oov: int, words: int) -> None:
         )
 
 
-def text_fields(counts: Counts) -> dict[str, int]:
-    return {"sentences": counts.stats.sentences, "words": counts.stats.words, "oov": counts.stats.oov}
+def text_fields(stats: TextStats) -> dict[str, int]:
+    return {"sentences": stats.sentences, "words": stats.words, "oov": stats.oov}

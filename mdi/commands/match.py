@@ -50,6 +50,6 @@ def _match(args: argparse.Namespace) -> int:
     with watched(args) as settings:
         adapted = match(small, large, counts, settings=settings, **asked)
     inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts}
-    about = {"command": "match", **inputs, **text_fields(counts), "options": options.options_of(args)}
+    about = {"command": "match", **inputs, **text_fields(counts.stats), "options": options.options_of(args)}
     save_model(adapted, out, args, [small_path, large_path], about)
     return 0 if report_result(adapted, out) else 1

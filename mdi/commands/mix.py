@@ -16,7 +16,8 @@ from mdi.commands import options
 from mdi.commands.inputs import read_model, warn_of_unknown
 from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, save_model
-from mdi.progress import detail, say
+from mdi.errors import MdiError, examples
+from mdi.progress import Progress, detail, say, set_verbose
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
@@ -43,9 +44,7 @@ out OUT  the mixture (.gz by suffix, - for standard output); OUT.json says how i
 def run(args: argparse.Namespace) -> None:
     import numpy as np
 
-    from mdi.errors import MdiError
     from mdi.lm.mix import check_weights
-    from mdi.progress import set_verbose
 
     set_verbose(args.verbose)
     names = [*args.lms, *(f"{args.lms[0]} + {delta}" for delta in args.delta)]
@@ -94,8 +93,6 @@ def _mix(args: argparse.Namespace, names: list[str], weights: Array) -> None:
 
 
 def _numbers(text: str) -> list[float]:
-    from mdi.errors import MdiError
-
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
@@ -104,8 +101,6 @@ def _numbers(text: str) -> list[float]:
 
 def _describe(paths: list[str], orders: list[int], vocabs: list[Vocabulary]) -> None:
     """Says what the models do not have in common."""
-    from mdi.errors import examples
-
     if len(set(orders)) > 1:
         say(f"models of order {', '.join(map(str, orders))}: mixed at order {max(orders)}, the lower ones back off")
     names = [vocab.word(vocab.unk) if vocab.unk >= 0 else None for vocab in vocabs]
@@ -129,7 +124,6 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
     """The tokens, and what there is to say about their words."""
     import numpy as np
 
-    from mdi.errors import MdiError, examples
     from mdi.lm.text import Text
 
     text = Text(list(map(Path, texts)), vocab)
@@ -152,15 +146,10 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
 
 def _tune(models: Sequence[NgramModel], ids: Array) -> tuple[Array, dict[str, float]]:
     """(weights, what the certificate says of them)"""
+    from mdi.lm.mix import em_steps, impossible_tokens, predicted_probs
 
-    from mdi.lm.mix import em_steps, impossible_tokens
-    from mdi.lm.model import with_suffixes
-    from mdi.lm.perplexity import token_probs
-    from mdi.progress import Progress
-
-    predicted = (ids >= 0) & (ids != models[0].vocab.bos)
-    probs = [token_probs(with_suffixes(model), ids)[0][predicted] for model in models]
-    tokens, impossible = int(predicted.sum()), impossible_tokens(models[0].vocab, ids, probs)
+    probs = predicted_probs(list(models), ids)
+    tokens, impossible = len(probs[0]), impossible_tokens(models[0].vocab, ids, probs)
     if impossible:
         say(
             f"WARNING: {impossible:,} of {tokens:,} tokens of the development text have probability 0 in every model; "
@@ -172,9 +161,5 @@ def _tune(models: Sequence[NgramModel], ids: Array) -> tuple[Array, dict[str, fl
             progress.update(iteration, shown)
             detail(f"iteration {iteration}, {shown}")
     say(f"tuned in {iteration} iterations: {shown}")
-    return weights, {
-        "iterations": iteration,
-        "tokens": tokens - impossible,
-        "zeroprobs": impossible,
-        "dynamic_ppl": ppl,
-    }
+    counts = {"iterations": iteration, "tokens": tokens - impossible, "zeroprobs": impossible}
+    return weights, {**counts, "dynamic_ppl": ppl}

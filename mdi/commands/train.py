@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.commands import options
+from mdi.commands.inputs import text_fields
 from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, save_model
 from mdi.errors import MdiError, examples
 from mdi.progress import say
 
 if TYPE_CHECKING:
-    from mdi.lm.estimate import Discount, Estimated
+    from mdi.lm.estimate import Estimated
     from mdi.lm.shards import Job
     from mdi.lm.text import TextStats
     from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary
@@ -76,21 +77,11 @@ def run(args: argparse.Namespace) -> None:
     vocab = model_vocabulary(read_words(args.vocab), args.oov != "drop") if args.vocab else GrowingVocabulary(SPECIAL)
     with sharding(args, args.out, [*args.texts, *filter(None, [args.vocab])]) as job:
         stats, found = _train(args, job, vocab, min_counts, memory)
-        about = {
-            "command": "train",
-            "inputs": args.texts or [args.counts],
-            "vocabulary": args.vocab,
-            "order": args.order,
-            "smoothing": args.smoothing,
-            "min_counts": min_counts,
-            "sentences": stats.sentences,
-            "words": stats.words,
-            "oov": stats.oov,
-            "oov_handling": args.oov if args.vocab else None,
-            "ngrams": found.model.trie.counts,
-            "discounts": [discount.as_dict() for discount in found.discounts],
-            "left_over": {"probability": found.left_over, "words": found.sharing},
-        }
+        about = {"command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab}
+        about |= {"order": args.order, "smoothing": args.smoothing, "min_counts": min_counts, **text_fields(stats)}
+        about |= {"oov_handling": args.oov if args.vocab else None, "ngrams": found.model.trie.counts}
+        about["discounts"] = [discount.as_dict() for discount in found.discounts]
+        about["left_over"] = {"probability": found.left_over, "words": found.sharing}
         fields = save_model(found.model, args.out, args, [], about)
     counts = ", ".join(f"{n:,}" for n in fields["ngrams"])
     say(f"mdi train: {counts} n-grams; sums to one within {fields['worst_sum_gap']:.1g} -> {args.out}")
@@ -107,36 +98,27 @@ def _train(
     from mdi.lm.blocks import stream_blocks
     from mdi.lm.counts import read_counts, stream_text, writing_counts
     from mdi.lm.estimate import checked, estimate
-    from mdi.lm.normalise import worst_sum
+    from mdi.lm.normalise import TOLERANCE, worst_sum
 
     with ExitStack() as stack:
         if args.counts:
-            counts = checked(
-                read_counts(args.counts, vocab, args.order, args.oov), args.counts, args.smoothing
-            ).stream()
+            whole = read_counts(args.counts, vocab, args.order, args.oov)
+            counts = checked(whole, args.counts, args.smoothing).stream()
         elif job is not None:
             counts = stack.enter_context(stream_blocks(args.texts, vocab, args.order, args.oov, memory, job))
         else:
-            counts = stack.enter_context(
-                stream_text(list(map(Path, args.texts)), vocab, args.order, args.oov, memory, args.tmp)
-            )
+            texts = list(map(Path, args.texts))
+            counts = stack.enter_context(stream_text(texts, vocab, args.order, args.oov, memory, args.tmp))
         _say_text(counts.stats, len(counts.vocab), args)
         if args.counts_out:
             counts = stack.enter_context(writing_counts(counts, args.counts_out))
         found = estimate(counts, args.smoothing, min_counts)
-    _check(found.discounts, worst_sum(found.model))
-    return counts.stats, found
-
-
-def _check(discounts: list[Discount], worst: tuple[float, str]) -> None:
-    """Says what the discounts are; an error instead of a model that is not one."""
-    from mdi.lm.normalise import TOLERANCE
-
-    for k, discount in enumerate(discounts, 1):
+    for k, discount in enumerate(found.discounts, 1):
         say(f"mdi train: {discount.describe(k)}")
-    gap, where = worst
+    gap, where = worst_sum(found.model)
     if not gap <= TOLERANCE:
         raise MdiError(f"the model sums to one only within {gap:.2g} (after {where}); nothing was written")
+    return counts.stats, found
 
 
 def _say_text(stats: TextStats, vocabulary: int, args: argparse.Namespace) -> None:

@@ -123,7 +123,7 @@ def _tune(args: argparse.Namespace) -> int:
             f"{found.expected:.1f} errors expected, {found.errors:,} made"
         )
     inputs = {"background": background_path, "in_domain": args.counts or texts, "development": development_path}
-    about = {"command": "tune", **inputs, **text_fields(counts), "choice": choice}
+    about = {"command": "tune", **inputs, **text_fields(counts.stats), "choice": choice}
     sources, more = [background_path, *args.mix_with], {"options": options.options_of(args)}
     with together():
         save_model(tuned, out, args, sources, about, more=more)
