@@ -69,12 +69,14 @@ def _with_guesses(
     from mdi.speech.g2p import train_g2p
     from mdi.speech.given import write_new_words
     from mdi.speech.lexicon import listed_words
-    from mdi.speech.pronounce import UNCERTAIN, pronounce
+    from mdi.speech.pronounce import UNCERTAIN, Pronounced, pronounce
 
-    counts = {word: n for word, n in listed_words(args.words).items() if word not in known and word not in more}
-    said = pronounce(counts, known, train_g2p(known)) if counts else []
+    counts = {word: n for word, n in listed_words(args.words).items() if word not in known}
+    lacking = [word for word in counts if word not in more]
+    said = pronounce(lacking, known, train_g2p(known)) if lacking else []
+    given = [Pronounced(word, tuple(more[word]), "given", 1.0) for word in counts if word in more]
     Path(args.out).parent.mkdir(parents=True, exist_ok=True)
-    write_new_words(f"{args.out}.new_words.tsv", said, counts)
+    write_new_words(f"{args.out}.new_words.tsv", [*said, *given], counts)
     unsure = [one.word for one in said if one.pronunciations and one.certainty < UNCERTAIN]
     silent = [one for one in said if not one.pronunciations]
     say(
