@@ -100,14 +100,14 @@ def _train(
     from mdi.lm.estimate import checked, estimate
     from mdi.lm.normalise import TOLERANCE, worst_sum
 
+    texts = list(map(Path, args.texts))
     with ExitStack() as stack:
         if args.counts:
             whole = read_counts(args.counts, vocab, args.order, args.oov)
             counts = checked(whole, args.counts, args.smoothing).stream()
         elif job is not None:
-            counts = stack.enter_context(stream_blocks(args.texts, vocab, args.order, args.oov, memory, job))
+            counts = stack.enter_context(stream_blocks(texts, vocab, args.order, args.oov, memory, job))
         else:
-            texts = list(map(Path, args.texts))
             counts = stack.enter_context(stream_text(texts, vocab, args.order, args.oov, memory, args.tmp))
         _say_text(counts.stats, len(counts.vocab), args)
         if args.counts_out:
