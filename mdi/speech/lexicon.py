@@ -68,6 +68,15 @@ def text_lines(path: str) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
+def listed_words(path: str) -> dict[str, int]:
+    """Words of a list, one on each line, with the counts that may follow them."""
+    counts: dict[str, int] = {}
+    for _, text in text_lines(path):
+        word, *count = text.split()
+        counts[word] = counts.get(word, 0) + (int(count[0]) if count and count[0].isdecimal() else 1)
+    return counts
+
+
 def read_lexicon(path: str) -> Lexicon:
     """Kaldi's lexicon.txt or lexiconp.txt: the latter if every line has a probability after its word. Marks of the
     position in the word are taken off; a pronunciation that is there twice is one."""
