@@ -57,8 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser, form: str | None = None) -> N
 def run(args: argparse.Namespace) -> None:
     from mdi.adaptation.delta import read_delta
     from mdi.errors import MdiError
-    from mdi.fst.formats import ONLY_WRITTEN, check_form, words_for, write_lm
-    from mdi.fst.vector_fst import VectorFst
+    from mdi.fst.formats import check_form, format_of, words_for, write_lm
     from mdi.fst.verify import verify
     from mdi.lm.model import first_orders
 
@@ -82,5 +81,6 @@ def run(args: argparse.Namespace) -> None:
         words_out=args.words_out,
     )
     logger.info(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams of order 1 to {model.order}")
-    if isinstance(written, VectorFst) and args.format != ONLY_WRITTEN and verify(args.out, written):
+    vector = (args.format or format_of(args.out)) in ("fst", "opengrm")
+    if written and vector and verify(args.out, written):
         logger.info(f"{args.out}: OpenFst reads it, with as many states and arcs")

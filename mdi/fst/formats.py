@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +23,13 @@ import numpy as np
 from mdi.certificate import discard_certificate
 from mdi.errors import MdiError, examples
 from mdi.files import first_bytes, read_bytes, together, writing
-from mdi.fst.backoff_fst import BackoffFst, backoff_fst, read_backoff_fst
+from mdi.fst.backoff_fst import read_backoff_fst
 from mdi.fst.const_arpa import begins_const_arpa, const_arpa, read_const_arpa, write_const_arpa
-from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, split_name, weighted_machine, with_weight
+from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, split_name, with_weight
 from mdi.fst.ngram_fst import read_ngram_fst, write_ngram_fst
 from mdi.fst.openfst import Header, Symbols, begins_fst, from_bytes, parse_header, read_whole_header, to_text
 from mdi.fst.symbols import DISAMBIGUATION, EPSILON, SymbolTable, by_label, read_symbols, symbols_inside, write_symbols
-from mdi.fst.vector_fst import VectorFst, vector_fst
+from mdi.fst.vector_fst import VectorFst, history_tree, vector_fst
 from mdi.kernels.arpa_write import as_written
 from mdi.lm.arpa import HasModel, read_arpa, write_arpa
 from mdi.lm.model import NgramModel, with_suffixes, without
@@ -200,7 +199,7 @@ def write_lm(
     weight: GraphWeight = UNWEIGHTED,
     new_words: Sequence[str] = (),
     words_out: str | os.PathLike | None = None,
-) -> BackoffFst | VectorFst | None:
+) -> VectorFst | None:
     """Writes a model in the form that `format` or the name of the file says (see format_of); `.gz` packs any of them.
 
     Labels are those of `words` (words.txt, an FST that holds its table, or a table); G.carpa needs it, the FSTs make a
@@ -253,7 +252,7 @@ def _write(
     max_dropped: float,
     back_off: str,
     weight: GraphWeight,
-) -> BackoffFst | VectorFst | None:
+) -> VectorFst | None:
     if form == "arpa":
         if weight:
             raise MdiError(f"{path}: {weight}; expected an FST or G.carpa, as ARPA files are probabilities")
@@ -276,7 +275,7 @@ def _write_numbered(
     max_dropped: float,
     back_off: str,
     weight: GraphWeight,
-) -> BackoffFst | VectorFst | None:
+) -> VectorFst | None:
     """In a form that has numbers for words."""
     if keep is not None:
         model = without(model, keep)
@@ -292,17 +291,15 @@ def _write_numbered(
         logger.info(f"{path}: numbers of {symbols.path}, which whoever reads it needs too; costs have 32 bits")
         return None
     labelled = by_label(model, label, markers_first=form == "ngram")
-    fst: BackoffFst | VectorFst
-    fst = backoff_fst(*labelled) if form == "ngram" else vector_fst(*labelled)
+    fst = (history_tree if form == "ngram" else vector_fst)(*labelled)
     _check(fst.dropped, model, label, path, symbols, max_dropped)
     if fst.merged:
         logger.info(
             f"{path}: {fst.merged:,} histories that nothing follows had a back-off weight, which is now part of the "
             f"weights of what leads to them"
         )
-    if isinstance(fst, BackoffFst):
-        weighted = replace(fst, machine=weighted_machine(fst.machine, weight))
-        write_ngram_fst(weighted, path, symbols.inside(weight))
+    if form == "ngram":
+        write_ngram_fst(fst, path, symbols.inside(weight), weight)
     else:
         label_of_back_off = 0 if form == "opengrm" else symbols.require(back_off)
         inside = symbols.inside(weight) if symbols.path == OWN_WORDS or form == "opengrm" else None
