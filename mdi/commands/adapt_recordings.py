@@ -155,12 +155,11 @@ class _Work:
 def run(args: argparse.Namespace) -> int:
     from mdi.adaptation.adapter import Adapter
     from mdi.files import make_folder, writing
-    from mdi.fst.symbols import read_symbols
+    from mdi.fst.symbols import read_symbols, words_of
     from mdi.lm.counts import count_text
     from mdi.lm.identity import identity
     from mdi.lm.normalise import check_normalised
     from mdi.speech.data import DataFolder
-    from mdi.speech.expected_counts import words_of
     from mdi.speech.lattice_files import archives, read_lattices
     from mdi.speech.recordings import file_names, grouped, utterance_groups
     from mdi.speech.rescore import lattice_model

@@ -26,7 +26,7 @@ from mdi.errors import MdiError
 from mdi.files import writing
 from mdi.fst.backoff_fst import ascend, check_costs, model_of, root_words, with_ids
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, without_weight
-from mdi.fst.openfst import Header, Symbols, damaged, fst_header
+from mdi.fst.openfst import Header, Symbols, damaged
 from mdi.fst.symbols import SymbolTable
 from mdi.fst.vector_fst import VectorFst
 from mdi.kernels import backoff_fst as kernels
@@ -86,7 +86,7 @@ def write_ngram_fst(fst: VectorFst, path: str, symbols: Symbols | None, weight: 
         np.append(cost, np.float32(0.0)),
     ]
     with writing(path) as stream:
-        stream.write(fst_header("standard", 1, n_states, 0, "ngram", _VERSION, _PROPERTIES, symbols))
+        stream.write(Header("standard", 1, n_states, 0, "ngram", _VERSION, _PROPERTIES, symbols).to_bytes())
         stream.write(_COUNTS.pack(n_states, len(cost), int(ends.sum())))
         for part in parts:
             stream.write(np.ascontiguousarray(part).data)

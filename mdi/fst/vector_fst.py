@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mdi.fst.openfst import Arcs, Symbols, from_bytes, fst_header
+from mdi.fst.openfst import Arcs, Header, Symbols, from_bytes
 from mdi.kernels import vector_fst as kernels
 from mdi.kernels.vector_fst import Followers, Histories, Words
 from mdi.lm.model import NgramModel, extended, with_suffixes
@@ -46,7 +46,7 @@ class VectorFst:
         """The file, piece by piece. Back-off arcs read `back_off` and write nothing; from a start state that has
         nothing else they read nothing, as arpa2fst has it."""
         # OpenFst leaves the number of arcs out
-        yield fst_header("standard", self.start, self.n_states, 0, properties=_PROPERTIES, symbols=symbols)
+        yield Header("standard", self.start, self.n_states, 0, properties=_PROPERTIES, symbols=symbols).to_bytes()
         trie = self.model.trie
         histories = Histories(padded(self.state), padded(trie.back), padded(self.model.bow))
         label = np.array([back_off, self.start if self._only_backs_off() else -1])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from mdi.kernels.arpa import COST_ZERO
+from mdi.kernels.arpa import cost_of
 from mdi.kernels.memory import pick
 from mdi.kernels.trie import Branches
 from mdi.kernels.types import Array
@@ -89,18 +88,13 @@ def number_states(rows, own, words, bow, first, start, state):
     return n, kept, arcs, merged
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _cost(value):
-    return min(-math.log(value), COST_ZERO) if value > 0.0 else COST_ZERO
-
-
 @njit(cache=True, nogil=True)
 def _stands_for(j, h, histories, passed):
     """(the state that stands for history h of length j: its own, or that of the longest one it backs off to; the cost
     of getting there)."""
     n = 0
     while pick(histories.state, j)[h] < 0:
-        passed[n] = _cost(pick(histories.bow, j)[h])
+        passed[n] = cost_of(pick(histories.bow, j)[h])
         n += 1
         h = np.int64(pick(histories.back, j)[h])
         j -= 1
@@ -136,13 +130,13 @@ def vector_states(block, length, followers, words, histories, back_off, out):
             if not end and ((own.shape[0] > 0 and not own[r]) or not _is_followed_by(w, words)):
                 continue
             if w == words.eos:
-                final = _cost(followers.p[r])
+                final = cost_of(followers.p[r])
                 continue
             if waiting and (end or words.label[w] >= back_off[0]):
                 to, extra = _stands_for(length - 1, np.int64(back[h]), histories, passed)
                 ints[n] = 0 if state[h] == back_off[1] else back_off[0]
                 ints[n + 1] = 0
-                floats[n + 2] = _cost(bow[h]) + extra
+                floats[n + 2] = cost_of(bow[h]) + extra
                 ints[n + 3] = to
                 n += 4
                 waiting = False
@@ -153,7 +147,7 @@ def vector_states(block, length, followers, words, histories, back_off, out):
                     to, extra = _stands_for(followers.length, np.int64(followers.as_hist[next_row]), histories, passed)
                 ints[n] = words.label[w]
                 ints[n + 1] = words.label[w]
-                floats[n + 2] = _cost(followers.p[r]) + extra
+                floats[n + 2] = cost_of(followers.p[r]) + extra
                 ints[n + 3] = to
                 n += 4
         floats[head] = final

@@ -9,14 +9,13 @@ lattices, n-best lists, words with confidences (Kaldi's ctm, Vosk's JSON), or pl
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from mdi.errors import MdiError, OptionError, check_choice, check_positive, examples
-from mdi.fst.symbols import SymbolTable, read_symbols
+from mdi.errors import MdiError, OptionError, check_choice, check_positive
+from mdi.fst.symbols import SymbolTable, read_symbols, words_of
 from mdi.kernels.expected_counts import SILENT, UNKNOWN, Events, GraphArrays, backward, expected_events
 from mdi.lm.counts import Counts, add_counts, count_text, counts_of
 from mdi.lm.text import OOV, SPECIAL, TextStats
@@ -94,11 +93,11 @@ class Tally:
 
 
 def expected_counts(
-    sources: str | os.PathLike | Iterable[str | os.PathLike],
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     vocab: Vocabulary | None = None,
     order: int = 3,
     *,
-    words: str | os.PathLike | None = None,
+    words: str | os.PathLike[str] | None = None,
     kind: str | None = None,
     oov: str = "map",
     acoustic_scale: float = 0.1,
@@ -179,21 +178,3 @@ def _all_words(symbols: SymbolTable | None, labels: Labels, texts: list[Path]) -
         count_text(texts, grown, 1)
     listed = dict.fromkeys([*own, *labels.of, *grown.freeze().words[len(SPECIAL) :]])
     return model_vocabulary(list(listed), False)
-
-
-def words_of(ids: dict[str, int], vocab: Vocabulary, oov: str, where: str) -> Array:
-    """The vocabulary's word of each label; <unk> or UNKNOWN for others, as `oov` says."""
-    other = vocab.unk if oov == "map" and vocab.unk >= 0 else UNKNOWN
-    word_of = np.full(1 + max(ids.values(), default=0), other, np.int32)
-    missing = []
-    for word, label in ids.items():
-        known = vocab.id(word)
-        if known >= 0:
-            word_of[label] = known
-        elif label != NO_WORD and not re.fullmatch(r"#\d+", word):
-            missing.append(word)
-    if missing and oov == "error":
-        raise MdiError(
-            f"{where}: words outside the vocabulary, such as {examples(missing)}; add them, or use --oov map or drop"
-        )
-    return word_of

@@ -78,7 +78,7 @@ def best_paths(
         reference = references.get(lattice.utterance)
         if reference is not None:
             labels = np.array([symbols.ids.get(word, unknown) for word in reference], np.int32)
-            result.oracle_errors += oracle(lattice, labels)[0]
+            result.oracle_errors += oracle(lattice, labels)
             result.oracle_words += len(reference)
         frames = n_frames(lattice)
         result.frames += frames

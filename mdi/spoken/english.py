@@ -88,10 +88,11 @@ def _spell(number: str, to: str = "cardinal") -> str:
     if to == "cardinal" and len(text) > 1 and text[0] == "0" and "." not in text:
         return " ".join(num2words(int(digit)) for digit in text)
     value = float(text) if "." in text else int(text)
-    return " " + num2words(value, to=to if value == int(value) else "cardinal").replace("-", " ").replace(",", "") + " "
+    said = num2words(value, to=to if value == int(value) else "cardinal")
+    return f" {said.replace('-', ' ').replace(',', '')} "
 
 
-def _money(match: re.Match) -> str:
+def _money(match: re.Match[str]) -> str:
     one, many = CURRENCIES[match[1]]
     scale = (match[3] or "").lower()
     amount = match[2].rstrip(",")
@@ -105,12 +106,12 @@ def _money(match: re.Match) -> str:
     return f" {said} {SCALES.get(scale, scale)} {one if amount == '1' and not scale else many} "
 
 
-def _time(match: re.Match) -> str:
+def _time(match: re.Match[str]) -> str:
     minutes = "" if match[2] == "00" else ("oh " if match[2][0] == "0" else "") + _spell(match[2].lstrip("0"))
     return f" {_spell(match[1])} {minutes} "
 
 
-def _decade(match: re.Match) -> str:
+def _decade(match: re.Match[str]) -> str:
     words = _spell(match[1], "year" if len(match[1]) == 4 else "cardinal").split()
     last = words[-1]
     words[-1] = last[:-1] + "ies" if last.endswith("y") else last + "s"
@@ -150,7 +151,7 @@ def words(text: str) -> list[str]:
 def in_full(text: str, wanted: Callable[[str], bool] = lambda word: True) -> str:
     """Abbreviations in full, where the full word is `wanted`."""
 
-    def full_word(match: re.Match) -> str:
+    def full_word(match: re.Match[str]) -> str:
         full = ABBREVIATIONS.get(match[1].lower())
         if not full or not wanted(full):
             return match[0]

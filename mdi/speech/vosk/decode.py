@@ -86,7 +86,7 @@ def _steps(blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
 
 def _timed(answer: str) -> dict[str, Any]:
     """With times from the end of the silence on."""
-    found = json.loads(answer)
+    found: dict[str, Any] = json.loads(answer)
     for one in found.get("alternatives", [found]):
         for word in one.get("result", []):
             word |= {name: round(word[name] - _WARM_UP, 6) for name in ("start", "end")}

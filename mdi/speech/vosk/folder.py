@@ -164,7 +164,7 @@ class VoskFolder:
         """One of its models, by the table inside it or else that of the folder, without the weight."""
         return read_lm(str(lm), str(self.words), weight=self.weight)
 
-    def identity(self) -> dict[str, list]:
+    def identity(self) -> dict[str, list[int]]:
         """What a decoding depends on: size and time of the files that a run of this program may have exchanged."""
         files = [self.graph / name for name in ("Gr.fst", "HCLr.fst", "HCLG.fst")] + [self.rescoring, self.conf]
         files += [self.path / name for name in self.quiet_settings()]
