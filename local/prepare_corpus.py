@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from isal import igzip
 
-from mdi.cli import boolean
+from mdi.arguments import boolean
 from mdi.errors import MdiError, examples, exit_code
 from mdi.files import GZIP_LEVEL, read_ahead, read_chunks, read_lines, replacing, writing
 from mdi.lm.text import SPECIAL, Text

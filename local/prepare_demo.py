@@ -25,7 +25,7 @@ import vosk_model
 from prepare_corpus import link, write_lines
 from synthetic_speech import make_data_folder
 
-from mdi.cli import boolean
+from mdi.arguments import boolean
 from mdi.errors import exit_code
 from mdi.files import writing
 from mdi.progress import Progress, say

@@ -19,7 +19,7 @@ import vosk_model
 from prepare_corpus import link, write_lines
 from recorded_speech import write_sets
 
-from mdi.cli import boolean
+from mdi.arguments import boolean
 from mdi.errors import MdiError, exit_code
 
 

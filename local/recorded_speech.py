@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import io
-import itertools
 import re
 import shutil
 import subprocess
 import sys
-import unicodedata
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,8 @@ from prepare_corpus import write_lines
 
 from mdi.errors import MdiError
 from mdi.progress import Progress, say
+from mdi.spoken import english
+from mdi.spoken.speller import Speller
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
 
@@ -56,41 +56,18 @@ class Recordings:
 Line = tuple[Utterance, list[str]]
 
 
-def spoken_words(text: str, language: str = "en", known: Collection[str] = ()) -> list[str]:
+def spoken_words(text: str, speller: Speller | None = None) -> list[str]:
     """In lower case, without punctuation, numbers in words; without noises in brackets and signs that nobody says.
-    Languages other than English are spelt as far as possible with words of the recogniser."""
+    Languages other than English are spelt as far as possible with words of the recogniser: by a speller."""
     text = re.sub(r"<[^>]*>|\([^)]*\)|[@#&$^_]", " ", text)
-    if language != "en":
-        return other_words(text, language, known)
-    from mdi.spoken.english import sentences
-
-    return [word for sentence in sentences(text, split=False) for word in sentence]
-
-
-def other_words(text: str, language: str, known: Collection[str]) -> list[str]:
-    """Of a language with letters of any kind: a word that is unknown is tried with the letter ё, which Russian texts
-    write as е, and in its parts between hyphens."""
-    from num2words import num2words
-
-    text = re.sub(r"\d+", lambda number: f" {num2words(int(number[0]), lang=language)} ", text)
-    text = unicodedata.normalize("NFC", text.replace("’", "'")).lower()
-    found = []
-    for word in re.findall(r"[^\W\d_]+(?:['-][^\W\d_]+)*", text):
-        spelt = as_known(word, known)
-        found += [spelt] if spelt in known else [as_known(part, known) for part in word.split("-")]
-    return found
-
-
-def as_known(word: str, known: Collection[str]) -> str:
-    if word in known or "е" not in word:
-        return word
-    letters = ["её" if letter == "е" else letter for letter in word]
-    return next((w for w in map("".join, itertools.product(*letters)) if w in known), word)
+    found = speller.line(text, split=False) if speller else english.sentences(text, split=False)
+    return [word for sentence in found for word in sentence]
 
 
 def recognisable(utterances: list[Utterance], known: Collection[str], language: str = "en") -> list[Line]:
     """Lines with words, enough of which the recogniser knows."""
-    lines = [(utterance, spoken_words(utterance.text, language, known)) for utterance in utterances]
+    speller = None if language == "en" else Speller(known, language)
+    lines = [(utterance, spoken_words(utterance.text, speller)) for utterance in utterances]
     return [(u, words) for u, words in lines if words and sum(w in known for w in words) >= KNOWN_SHARE * len(words)]
 
 

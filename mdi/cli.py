@@ -5,18 +5,16 @@ from __future__ import annotations
 import argparse
 import atexit
 import contextlib
-import difflib
 import gc
 import importlib
 import os
-import re
 import signal
 import sys
 import warnings
 from types import ModuleType
-from typing import NoReturn
 
 from mdi import __version__
+from mdi.arguments import Parser, declare
 from mdi.errors import ConvergenceWarning, MdiError, OptionError
 from mdi.memory import let_go_of_compiler, tame_allocator
 from mdi.progress import messages_shown
@@ -52,20 +50,6 @@ OLD_VERBS = {"deltas": "list-deltas", "recordings": "adapt-recordings"}
 # Modules of the optional dependencies and who brings them: decoding and scoring need them, language models not.
 EXTRA_OF = {"kaldialign": "speech", "num2words": "text", "soundfile": "vosk", "vosk": "vosk"}
 EXTRA_OF |= dict.fromkeys(("dask", "distributed", "dask_jobqueue"), "cluster")
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse, which asks "did you mean" where a verb or an option is misspelt."""
-
-    def error(self, message: str) -> NoReturn:
-        known = [*self._option_string_actions, *(str(c) for action in self._actions for c in action.choices or ())]
-        misspelt = re.findall(r"--[\w-]+|(?<=invalid choice: ')[^']+", message)
-        meant = [
-            close[0] for word in misspelt if word not in known and (close := difflib.get_close_matches(word, known, 1))
-        ]
-        if meant:
-            message = f"{message.split(' (choose from', 1)[0]}; did you mean {' '.join(meant)}?"
-        super().error(message)
 
 
 def _verb(prog: str, description: str | None, verbs: dict[str, str], old: dict[str, str], argv: list[str]) -> str:
@@ -110,7 +94,7 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
     parser = Parser(
         prog=f"mdi {verb}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    command.add_arguments(parser)
+    declare(parser, command.OPTIONS)
     args = parser.parse_intermixed_args(argv)
     tame_allocator()
     if own_process:
@@ -146,13 +130,6 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
     if what:
         print(f"mdi {verb}: {what}", file=sys.stderr)
     return 1
-
-
-def boolean(text: str) -> bool:
-    """An option's true or false."""
-    if text.lower() not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f"'{text}'; expected true or false")
-    return text.lower() == "true"
 
 
 def _open_standard_streams() -> None:

@@ -150,19 +150,33 @@ def _ways(parts: list[list[tuple[str, ...]]]) -> list[list[tuple[str, ...]]]:
     return [[]] if not parts else [[said, *rest] for said in parts[0] for rest in _ways(parts[1:])]
 
 
+HEARD = Lexicon(
+    {
+        "night": [("N", "AY", "T")],
+        "knight": [("N", "AY", "T")],
+        "nite": [("N", "AY", "T"), ("N", "IH", "T")],
+        "mare": [("M", "EH", "R")],
+        "nigh": [("N", "AY")],
+        "tim": [("T", "M")],
+        "air": [("EH", "R")],
+        "nightm": [("N", "AY", "T", "M")],
+    }
+)
+
+
 def test_the_fewest_words_that_sound_alike() -> None:
-    heard = Homophones(
-        Lexicon(
-            {
-                "night": [("N", "AY", "T")],
-                "knight": [("N", "AY", "T")],
-                "mare": [("M", "EH", "R")],
-                "nigh": [("N", "AY")],
-                "tim": [("T", "M")],
-                "air": [("EH", "R")],
-            }
-        )
-    )
+    heard = Homophones(HEARD)
     assert heard.of(("N", "AY", "T")) == "night"
     assert heard.of(("N", "AY", "T", "M", "EH", "R")) == "night mare"
     assert heard.of(("N", "AY", "Q")) == ""
+
+
+def test_frequent_words_that_sound_alike() -> None:
+    often = {"night": 1e-4, "knight": 1e-3, "mare": 1e-6, "nigh": 1e-4, "tim": 1e-3, "air": 1e-3, "nightm": 1e-10}
+    assert Homophones(HEARD, often).of(("N", "AY", "T", "M", "EH", "R")) == "knight mare"
+    assert Homophones(HEARD, {**often, "mare": 1e-12}).of(("N", "AY", "T", "M", "EH", "R")) == "nigh tim air"
+    # one whole word rather than two, unless it is much rarer; and one that is said in no other way
+    assert Homophones(HEARD, often).of(("N", "AY", "T", "M")) == "nigh tim"
+    assert Homophones(HEARD, {**often, "nightm": 1e-7}).of(("N", "AY", "T", "M")) == "nightm"
+    assert Homophones(HEARD, {**often, "nite": 1.5e-3}).of(("N", "AY", "T")) == "knight"
+    assert Homophones(HEARD, {**often, "nite": 2.5e-3}).of(("N", "AY", "T")) == "nite"

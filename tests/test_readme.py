@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from recipe import ROOT, environment
 
+from mdi.arguments import declare
 from mdi.cli import VERBS
 
 PAGES = ("README.md", "CONTRIBUTING.md", "mdi/README.md", "local/README.md", "steps/README.md", "RESULTS.md")
@@ -88,7 +89,7 @@ def test_every_verb_and_option_that_is_named_exists() -> None:
             assert rest[0] in command.ACTIONS, (page, call)
             command = importlib.import_module(f"mdi.commands.{verb}_{rest.pop(0).replace('-', '_')}")
         parser = argparse.ArgumentParser()
-        command.add_arguments(parser)
+        declare(parser, command.OPTIONS)
         for option in (word for word in rest if word.startswith("--")):
             assert option in parser._option_string_actions, (page, call)
     assert set(VERBS) - named == set()

@@ -74,6 +74,13 @@ def test_lines_of_known_words_are_left_alone(english):
     assert said(Speller(["mp3", "u.s.", "the"]), "The U.S. MP3!") == ["the u.s. mp3"]
 
 
+def test_another_case_comes_before_other_accents():
+    """Also where the word with an accent is the more frequent one, and where nobody knows which is."""
+    for speller in (Speller(["où", "ou", "merçi", "merci", "été"], "fr"), Speller(["OÙ", "OU", "MERCI", "ÉTÉ"], "fr")):
+        said = [word.lower() for word in next(speller.line("Ou Merci Ete !"))]
+        assert said == ["ou", "merci", "été"]
+
+
 def test_letter_case_follows_the_vocabulary():
     assert said(Speller(["PUT", "IT"]), "Put it there") == ["PUT IT THERE"]
     assert said(Speller(["put", "it"]), "Put it There") == ["put it there"]

@@ -427,6 +427,16 @@ def pieces(folder: Path) -> tuple[Path, list[str]]:
     return folder, lines
 
 
+def older_kind(folder: Path) -> Path:
+    """The real model as such folders were once laid out."""
+    shutil.copytree(Path(REAL) / "ivector", folder / "ivector")
+    for name in ("am/final.mdl", "conf/mfcc.conf", "graph/phones/word_boundary.int"):
+        shutil.copy(Path(REAL) / name, folder)
+    for name in ("HCLr.fst", "Gr.fst", "disambig_tid.int"):
+        shutil.copy(Path(REAL) / "graph" / name, folder)
+    return folder
+
+
 @with_real_model
 @pytest.mark.parametrize("older", [False, True])
 def test_the_real_model_hears_the_same_each_time(older, tmp_path):
@@ -434,17 +444,7 @@ def test_the_real_model_hears_the_same_each_time(older, tmp_path):
     confidences and scores. In folders of both kinds."""
     model = Path(REAL)
     if older:
-        model = tmp_path / "model"
-        shutil.copytree(Path(REAL) / "ivector", model / "ivector")
-        for name in (
-            "am/final.mdl",
-            "conf/mfcc.conf",
-            "graph/HCLr.fst",
-            "graph/Gr.fst",
-            "graph/disambig_tid.int",
-            "graph/phones/word_boundary.int",
-        ):
-            shutil.copy(Path(REAL) / name, model)
+        model = older_kind(tmp_path / "model")
     data, lines = pieces(tmp_path / "data")
 
     def decoded(name: str, lines: list[str], nj: int, kept: int | None = None) -> dict[str, list[str]]:
@@ -464,6 +464,40 @@ def test_the_real_model_hears_the_same_each_time(older, tmp_path):
     if not older:
         assert decoded("threads", lines, 3) == first
         assert decoded("stopped", lines[::-1], 2, 3) == first
+
+
+@with_real_model
+def test_the_real_model_of_the_older_kind_is_adapted_and_rescored(speech, tmp_path):
+    """Its lattice beam is libvosk's own, whatever was asked for."""
+    (tmp_path / "text").write_text("say quimbalthor to the older kind\n")
+    large = str(DATA / "kaldi" / "bg.kn.arpa.gz")
+    model, out, decoded = older_kind(tmp_path / "model"), tmp_path / "out", tmp_path / "decoded"
+    assert main(["vosk", "adapt", "--large", large, str(model), str(tmp_path / "text"), str(out)]) == 0
+    assert main(["vosk", "decode", "--n-best", "20", "--lattice-beam", "6", str(out), str(speech), str(decoded)]) == 0
+    assert all(read_text(decoded / "text").values())
+    assert "quimbalthor" in VoskFolder(out).symbols().ids
+
+
+def test_the_older_kind_has_no_lattice_beam_to_choose(dynamic, tmp_path, capsys):
+    """libvosk refuses the option in mfcc.conf, and reads no other settings."""
+    folder, out = tmp_path / "older", tmp_path / "out"
+    folder.mkdir()
+    for name in ("am/final.mdl", "graph/HCLr.fst", "graph/Gr.fst"):
+        shutil.move(dynamic / name, folder)
+    (folder / "mfcc.conf").write_text("--use-energy=false\n")
+    assert VoskFolder(folder).lattice_beam == 6
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "wav.scp").write_text("u u.wav\n")
+    for command in (["adapt", str(folder), TEXT], ["decode", str(folder), str(tmp_path / "data")]):
+        assert main(["vosk", command[0], "--lattice-beam", "4", *command[1:], str(out)]) == 1
+        assert "whose lattice beam libvosk sets to 6" in capsys.readouterr().err
+        assert not out.exists()
+    large = str(DATA / "kaldi" / "bg.kn.arpa.gz")
+    assert main(["vosk", "adapt", "--new-words", "none", "--large", large, str(folder), TEXT, str(out)]) == 0
+    assert (out / "rescore" / "G.carpa").exists()
+    assert (out / "mfcc.conf").read_text() == "--use-energy=false\n"
+    with changed(VoskFolder(out), 6.0, dither=False) as quiet:
+        assert (quiet.path / "mfcc.conf").read_text() == "--use-energy=false\n--dither=0\n"
 
 
 @with_real_model
@@ -496,6 +530,41 @@ def test_the_real_model_hears_a_long_recording(tmp_path):
         assert len(inside) >= 5  # of 7 and 9 words
         rows = [row for row in rows if row not in inside]
     assert len(rows) <= 3
+
+
+@with_real_model
+def test_the_real_model_chooses_the_weight_and_goes_on(speech, tmp_path, capsys):
+    """--dev-recordings: lists at libvosk's weight, then decodings with other weights in the graph. A second run decodes
+    nothing again of what the first has decoded, and ends with the same folder; another text is another model."""
+    (tmp_path / "text").write_text("the boat is on the river\nquimbalthor is a word that nobody knows\n")
+    out = tmp_path / "out"
+    command = ["vosk", "adapt", "--dev-recordings", str(speech), REAL, str(tmp_path / "text"), str(out)]
+    assert main(command) == 0
+    said = capsys.readouterr().err
+    tried = json.loads((out / "mdi.json").read_text())["errors_by_weight"]
+    chosen = VoskFolder(out).weight
+    assert tried[f"{chosen.lm_weight:g} {chosen.word_penalty:g}"] == min(tried.values())
+    assert "1 0" in tried
+    assert "n-best lists: LM weight" in said
+    assert "decoded: " in said
+    folders = sorted((tmp_path / "out.decoded" / "dev").glob("*/results.1.jsonl"))
+    assert len(folders) == len(tried)
+    assert "quimbalthor" in (out / "new_words.tsv").read_text()
+    graph = (out / "graph" / "Gr.fst").read_bytes()
+
+    last = folders[-1]
+    last.write_bytes(b"".join(last.read_bytes().splitlines(keepends=True)[:1]))  # stopped in the last decoding
+    before = {path: path.read_bytes() for path in folders}
+    assert main(command) == 0
+    assert (out / "graph" / "Gr.fst").read_bytes() == graph
+    for path, content in before.items():
+        found = path.read_bytes()
+        assert found.startswith(content)
+        assert (found == content) == (path != last)
+
+    (tmp_path / "text").write_text("they walk to the house\n")
+    assert main(command) == 0
+    assert folders[0].read_bytes() != before[folders[0]]
 
 
 @with_real_model
@@ -834,11 +903,12 @@ def test_every_option_of_a_decoding_reaches_it(dynamic, tmp_path, monkeypatch):
     """adapt --recordings decodes as decode would: every option that both have is tried here."""
     import argparse
 
+    from mdi.arguments import declare
     from mdi.commands import vosk_adapt, vosk_decode
     from mdi.speech.vosk import decode
 
     def options(command) -> set[str]:
-        command.add_arguments(parser := argparse.ArgumentParser())
+        declare(parser := argparse.ArgumentParser(), command.OPTIONS)
         return {action.dest for action in parser._actions if action.option_strings}
 
     given = {

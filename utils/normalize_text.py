@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from mdi.cli import boolean
+from mdi.arguments import boolean
 from mdi.errors import MdiError, exit_code
 from mdi.files import check_output, read_chunks, writing
 from mdi.progress import Progress, say

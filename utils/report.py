@@ -40,8 +40,8 @@ from results import (
 )
 
 from mdi import charts
+from mdi.arguments import boolean
 from mdi.certificate import read_certificate
-from mdi.cli import boolean
 from mdi.errors import MdiError, exit_code
 from mdi.files import writing
 from mdi.progress import say

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from mdi.arguments import boolean
 from mdi.certificate import read_certificate
-from mdi.cli import boolean
 from mdi.errors import MdiError, exit_code
 from mdi.files import read_lines, read_plain
 

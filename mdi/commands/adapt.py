@@ -29,18 +29,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.certificate import certificate_of
-from mdi.commands.counts import add_lattice_arguments
+from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields
 from mdi.commands.jobs import sharding
-from mdi.commands.options import (
-    add_adaptation_arguments,
-    add_cluster_arguments,
-    add_model_arguments,
-    add_text_arguments,
-    check_options,
-    options_of,
-    parse_variances,
-)
 from mdi.commands.outputs import check_outputs, report_result, save_model, watched
 from mdi.errors import MdiError, check_positive
 
@@ -51,49 +42,27 @@ if TYPE_CHECKING:
     from mdi.lm.text import Sentences
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="+", help="background, in-domain text(s), output")
-    add = parser.add_argument
-    add(
-        "--min-counts",
-        default="1",
-        metavar="N-N-N[,...]",
-        help="constrain n-grams seen so often, by order: 5-3-2; the last repeats; several: a sweep (1)",
-    )
-    add(
-        "--targets",
-        choices=("ml", "smoothed"),
-        default="ml",
-        help="marginals: relative frequencies or Kneser-Ney's (ml)",
-    )
-    add("--targets-lm", metavar="LM", help="marginals of this model instead")
-    add("--lattices", metavar="IN", action="append", help="adapt to expected counts of these; may be repeated")
-    add(
-        "--count-weight",
-        type=float,
-        default=1.0,
-        metavar="W",
-        help="factor of the counts of --counts and --lattices, before thresholds; below 1: trust less (1)",
-    )
-    add(
-        "--sigma2",
-        type=lambda text: None if text == "none" else text,
-        default="1",
-        metavar="V[-V-V]|none",
-        help="variance of a Gaussian prior on lambda, for all orders or by order; none: no prior. Whatever the "
-        "thresholds it is 1: no default depends on another option, and a prior has helped with all of them. The "
-        "paper's sweep is --min-counts 2-2-2,5-3-2,6-4-3 --sigma2 none (1)",
-    )
-    add("--init", metavar="TSV", help="start from the lambdas of an earlier --constraints-out")
-    add("--delta", metavar="OUT.delta", help="write the adaptation as a small file, and no model")
-    add("--start", metavar="A.delta", help="start from an earlier adaptation of the same background")
-    add("--constraints-out", metavar="TSV", help="write n-gram, order, count, target, marginals, lambda")
-    add("--ppl", metavar="TEXT", action="append", default=[], help="print the perplexity of this text; may be repeated")
-    add_text_arguments(parser, "none")
-    add_lattice_arguments(parser)
-    add_model_arguments(parser, words=False)
-    add_cluster_arguments(parser)
-    add_adaptation_arguments(parser)
+OPTIONS = f"""
+files FILE+  background, in-domain text(s), output
+--min-counts N-N-N[,...] = 1  constrain n-grams seen so often, by order: 5-3-2; the last repeats; several: a sweep
+{options.TARGETS}
+--targets-lm LM  marginals of this model instead
+--lattices IN*  adapt to expected counts of these; may be repeated
+--count-weight W = 1  factor of the counts of --counts and --lattices, before thresholds; below 1: trust less
+--sigma2 V[-V-V]|none = 1  variance of a Gaussian prior on lambda, for all orders or by order; none: no prior. Whatever
+  the thresholds it is 1: no default depends on another option, and a prior has helped with all of them. The paper's
+  sweep is --min-counts 2-2-2,5-3-2,6-4-3 --sigma2 none
+--init TSV  start from the lambdas of an earlier --constraints-out
+--delta OUT.delta  write the adaptation as a small file, and no model
+--start A.delta  start from an earlier adaptation of the same background
+--constraints-out TSV  write n-gram, order, count, target, marginals, lambda
+--ppl TEXT*  print the perplexity of this text; may be repeated
+{options.text("none")}
+{options.LATTICES}
+{options.FORMAT}
+{options.IN_SHARDS}
+{options.adaptation()}
+"""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,9 +73,11 @@ def run(args: argparse.Namespace) -> int:
     background_path, *texts, out = files if len(files) > 1 else (*files, "")
     if not out or not (texts or args.counts or args.lattices) or (args.counts and args.lattices):
         raise MdiError("expected BACKGROUND TEXT OUT, or --counts COUNTS or --lattices IN before BACKGROUND [TEXT] OUT")
-    check_options(args)
+    options.check_options(args)
     check_positive("count_weight", args.count_weight)
-    parse_variances(args.sigma2)
+    options.parse_variances(args.sigma2)
+    args.sigma2 = None if args.sigma2 == "none" else args.sigma2
+    args.lattices = args.lattices or None
     sets = list(dict.fromkeys(args.min_counts.split(",")))
     named = {text: (out.replace("{}", text), (args.constraints_out or "").replace("{}", text)) for text in sets}
     if args.init and args.start:
@@ -141,7 +112,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
     from mdi.saving import checked_fields, sum_fields
 
     background_path, *texts = args.files if args.delta else args.files[:-1]
-    sets, sigma2 = list(named), parse_variances(args.sigma2)
+    sets, sigma2 = list(named), options.parse_variances(args.sigma2)
     targets = read_model(args.targets_lm, args) if args.targets_lm else args.targets
     longest = targets.order if args.targets_lm else 1
     background = read_model(background_path, args)
@@ -159,7 +130,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
         start.check(background, args.start, background_path)
     if args.delta:
         adapter, identified = adapter.on_part(), identity(background)
-    check_normalised(background_path, adapter.background, args.renormalize)
+    check_normalised(background_path, adapter.background, args.allow_unnormalized)
     inputs = {
         "background": background_path,
         "in_domain": [*texts, *filter(None, [args.counts]), *(args.lattices or [])],
@@ -186,7 +157,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
             if args.delta:
                 write_delta(delta, model_path)
             else:
-                chosen = {**options_of(args), "min_counts": thresholds}
+                chosen = {**options.options_of(args), "min_counts": thresholds}
                 about = {"command": "adapt", **inputs, "options": chosen}
                 save_model(adapted, model_path, args, [background_path], about, started, more={"perplexity": ppl})
             if table:

@@ -26,10 +26,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdi.cli import boolean
-from mdi.commands.counts import add_lattice_arguments
+from mdi.commands import options
 from mdi.commands.inputs import read_model
-from mdi.commands.options import parse_variances
 from mdi.commands.outputs import check_outputs
 from mdi.errors import MdiError, check_positive
 from mdi.progress import Progress, say
@@ -44,33 +42,24 @@ if TYPE_CHECKING:
     from mdi.speech.rescore import LatticeModel
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("lm", metavar="LM", help="the model that is adapted to each recording, in any form")
-    add("source", metavar="LATTICES", help="folder of lat.N.gz, or one archive")
-    add("out", metavar="OUT", help="folder")
-    add("--data", metavar="DATA", help="Kaldi data folder: segments or utt2spk")
-    add(
-        "--groups",
-        metavar="recording|speaker|FILE",
-        help="what is adapted to together; FILE: utterance and group per line (recording, or speaker)",
-    )
-    add("--text", metavar="TEXT", action="append", default=[], help="in-domain text as well; may be repeated")
-    add("--count-weight", type=float, default=1.0, metavar="W", help="factor of the expected counts (1)")
-    add("--min-counts", default="0.5", metavar="N-N-N", help="constrain n-grams expected so often, by order (0.5)")
-    add("--sigma2", default="1", metavar="V[-V-V]", help="variance of the prior, or none (1)")
-    add(
-        "--leave-out",
-        type=boolean,
-        default=True,
-        metavar="true|false",
-        help="rescore each utterance with a model of the others (true)",
-    )
-    add("--old-lm", metavar="LM", help="the model whose scores are in the lattices (LM)")
-    add("--old-scores", choices=("cheapest", "exact"), default="cheapest", help="as in mdi rescore (cheapest)")
-    add("--oov", choices=("map", "drop"), default="map", help="words that LM lacks: as <unk>, or left out (map)")
-    add("--nj", type=int, default=1, metavar="N", help="recordings worked on at a time (1); the models are shared")
-    add_lattice_arguments(parser, formats=False)
+OPTIONS = f"""
+lm LM  the model that is adapted to each recording, in any form
+source LATTICES  folder of lat.N.gz, or one archive
+out OUT  folder
+--data DATA  Kaldi data folder: segments or utt2spk
+--groups recording|speaker|FILE  what is adapted to together; FILE: utterance and group per line (recording, or speaker)
+--text TEXT*  in-domain text as well; may be repeated
+--count-weight W = 1  factor of the expected counts
+--min-counts N-N-N = 0.5  constrain n-grams expected so often, by order
+--sigma2 V[-V-V] = 1  variance of the prior, or none
+--leave-out true|false = true  rescore each utterance with a model of the others
+--old-lm LM  the model whose scores are in the lattices (LM)
+--old-scores cheapest|exact = cheapest  as in mdi rescore
+--oov map|drop = map  words that LM lacks: as <unk>, or left out
+--nj N = 1  recordings worked on at a time (1); the models are shared
+{options.SYMBOLS}
+{options.SCALES}
+"""
 
 
 @dataclass(frozen=True)
@@ -168,7 +157,7 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("words of lattices are numbers; give their words.txt (--words)")
     for name in ("count_weight", "acoustic_scale", "lm_scale", "nj"):
         check_positive(name, getattr(args, name))
-    sigma2 = parse_variances(args.sigma2)
+    sigma2 = options.parse_variances(args.sigma2)
     sources = archives(args.source)
     group_of = utterance_groups(args.groups, DataFolder(Path(args.data)) if args.data else None)
     number_of = file_names(group_of.values())

@@ -12,21 +12,23 @@ from __future__ import annotations
 import argparse
 import time
 
+from mdi.commands import options
 from mdi.commands.inputs import read_model
 from mdi.commands.jobs import sharding
-from mdi.commands.options import add_cluster_arguments, add_model_arguments
 from mdi.commands.outputs import check_model_output, save_model
 from mdi.progress import get_logger
 
 logger = get_logger(__name__)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("background", metavar="BACKGROUND", help="the model that was adapted")
-    parser.add_argument("delta", metavar="DELTA", help="file of mdi adapt --delta")
-    parser.add_argument("out", metavar="OUT", help="model (.gz by suffix, - for standard output)")
-    add_model_arguments(parser)
-    add_cluster_arguments(parser)
+OPTIONS = f"""
+background BACKGROUND  the model that was adapted
+delta DELTA  file of mdi adapt --delta
+out OUT  model (.gz by suffix, - for standard output)
+{options.WORDS}
+{options.FORMAT}
+{options.IN_SHARDS}
+"""
 
 
 def run(args: argparse.Namespace) -> None:

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from mdi.lm.check import Finding
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("lm", metavar="LM", help="model in any form, plain or gzipped")
-    parser.add_argument("--words", metavar="WORDS.TXT", help="Kaldi's word table: check the model against it")
+OPTIONS = """
+lm LM  model in any form, plain or gzipped
+--words WORDS.TXT  Kaldi's word table: check the model against it
+"""
 
 
 def _certificate(lm: str) -> Iterator[Finding]:

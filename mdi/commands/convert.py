@@ -19,39 +19,30 @@ from __future__ import annotations
 
 import argparse
 
+from mdi.commands import options
 from mdi.commands.inputs import read_adapted
-from mdi.commands.options import add_delta, add_words_out
 from mdi.commands.outputs import check_outputs
 from mdi.progress import get_logger
 
 logger = get_logger(__name__)
 
 
-def add_arguments(parser: argparse.ArgumentParser, form: str | None = None) -> None:
+def options_for(form: str | None) -> str:
     """`form`: of OUT, unless --format says another one; otherwise its name does."""
-    add = parser.add_argument
-    add("lm", metavar="IN", help="model in any form")
-    add("out", metavar="OUT", help="file to write (.gz by suffix, - for standard output)")
-    add(
-        "--words", metavar="words.txt", required=form is not None, help="Kaldi's symbol table, or an FST that holds one"
-    )
-    add(
-        "--format",
-        choices=("arpa", "fst", "opengrm", "ngram", "carpa", "k2"),
-        default=form,
-        help=f"form of OUT ({form or 'as its name says'})",
-    )
-    add("--max-order", type=int, metavar="N", help="leave longer n-grams out (none)")
-    add("--disambig-symbol", default="#0", metavar="SYMBOL", help="what back-off arcs of G.fst read (#0)")
-    add_words_out(parser)
-    add_delta(parser, "IN")
-    add(
-        "--max-dropped",
-        type=float,
-        default=0.2,
-        metavar="SHARE",
-        help="refuse a model that loses more than this share of its n-grams (0.2)",
-    )
+    return f"""
+lm IN  model in any form
+out OUT  file to write (.gz by suffix, - for standard output)
+--words words.txt{"!" if form else ""}  Kaldi's symbol table, or an FST that holds one
+--format arpa|fst|opengrm|ngram|carpa|k2{f" = {form}  form of OUT" if form else "  form of OUT (as its name says)"}
+--max-order N  leave longer n-grams out (none)
+--disambig-symbol SYMBOL = #0  what back-off arcs of G.fst read
+{options.WORDS_OUT}
+{options.delta("IN")}
+--max-dropped SHARE = 0.2  refuse a model that loses more than this share of its n-grams
+"""
+
+
+OPTIONS = options_for(None)
 
 
 def run(args: argparse.Namespace) -> None:

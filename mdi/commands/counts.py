@@ -14,34 +14,20 @@ from __future__ import annotations
 
 import argparse
 
+from mdi.commands import options
 from mdi.progress import get_logger
 
 logger = get_logger(__name__)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("sources", metavar="IN", nargs="+", help="lattices, n-best lists, ctm, Vosk's JSON, text; plain or gzipped")
-    add("out", metavar="OUT", help="count file (.gz by suffix, - for standard output)")
-    add("--order", type=int, default=3, metavar="N", help="longest n-grams (3)")
-    add("--vocab", metavar="WORDS", help="count these words only, a list or words.txt; others are <unk> (all words)")
-    add("--oov", choices=("map", "drop", "error"), default="map", help="words outside --vocab (map)")
-    add_lattice_arguments(parser)
-
-
-def add_lattice_arguments(parser: argparse.ArgumentParser, formats: bool = True) -> None:
-    """What says how lattices and, with `formats`, their like are read; `mdi adapt --lattices` has them too."""
-    add = parser.add_argument
-    add("--words", metavar="words.txt", help="the symbol table of lattices, and of models with numbers for words")
-    if formats:
-        add(
-            "--lattice-format",
-            choices=("lattice", "nbest", "ctm", "vosk", "text"),
-            help="of all inputs (by their names)",
-        )
-    add("--acoustic-scale", type=float, default=0.1, metavar="A", help="factor of acoustic costs: 1 / LM weight (0.1)")
-    add("--lm-scale", type=float, default=1.0, metavar="L", help="factor of graph costs and n-best scores (1)")
-    add("--word-penalty", type=float, default=0.0, metavar="P", help="cost of a word (0)")
+OPTIONS = f"""
+sources IN+  lattices, n-best lists, ctm, Vosk's JSON, text; plain or gzipped
+out OUT  count file (.gz by suffix, - for standard output)
+--order N = 3  longest n-grams
+--vocab WORDS  count these words only, a list or words.txt; others are <unk> (all words)
+--oov map|drop|error = map  words outside --vocab
+{options.LATTICES}
+"""
 
 
 def run(args: argparse.Namespace) -> None:

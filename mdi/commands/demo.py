@@ -14,8 +14,7 @@ TEXTS = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="DIR", nargs="?", default="mdi-demo", help="where the files go (mdi-demo)")
+OPTIONS = "folder DIR? = mdi-demo  where the files go"
 
 
 def run(args: argparse.Namespace) -> int:

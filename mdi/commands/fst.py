@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-
 from mdi.commands import convert
-from mdi.commands.convert import run
+from mdi.commands.convert import run as run
 
-__all__ = ["add_arguments", "run"]
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = f"{__doc__}\n\n{convert.__doc__}"
-    convert.add_arguments(parser, form="fst")
+__doc__ = f"{__doc__}\n\n{convert.__doc__}"
+OPTIONS = convert.options_for("fst")

@@ -13,14 +13,14 @@ from mdi.progress import get_logger
 logger = get_logger(__name__)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("model", metavar="MODEL", help="of mdi g2p train")
-    add("words", metavar="WORDS", help="a word per line, - for standard input")
-    add("out", metavar="OUT", nargs="?", default="-", help="lexicon, or table if it is named *.tsv (-)")
-    add("--lexicon", metavar="FILE", help="known words: Kaldi's lexicon.txt or lexiconp.txt")
-    add("--given", metavar="FILE", help="words that you know better: 'word phone ...' or 'word = known words'")
-    add("--n-best", type=int, default=3, metavar="N", help="at most so many pronunciations by letters (3)")
+OPTIONS = """
+model MODEL  of mdi g2p train
+words WORDS  a word per line, - for standard input
+out OUT? = -  lexicon, or table if it is named *.tsv
+--lexicon FILE  known words: Kaldi's lexicon.txt or lexiconp.txt
+--given FILE  words that you know better: 'word phone ...' or 'word = known words'
+--n-best N = 3  at most so many pronunciations by letters
+"""
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,9 +11,10 @@ from mdi.progress import get_logger
 logger = get_logger(__name__)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("lexicon", metavar="LEXICON", help="Kaldi's lexicon.txt or lexiconp.txt")
-    parser.add_argument("model", metavar="MODEL", help="the model to write")
+OPTIONS = """
+lexicon LEXICON  Kaldi's lexicon.txt or lexiconp.txt
+model MODEL  the model to write
+"""
 
 
 def run(args: argparse.Namespace) -> None:

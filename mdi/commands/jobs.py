@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from mdi.commands import options
 from mdi.errors import MdiError, OptionError, check_positive
 from mdi.progress import get_logger
 
 if TYPE_CHECKING:
     from mdi.lm.shards import Job
 
-from mdi.commands.options import parse_size
 
 logger = get_logger(__name__)
 
@@ -33,7 +33,7 @@ def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str 
         check_positive("shards", args.shards)
     if out == "-" and args.shards_dir is None:
         raise MdiError("standard output and a model in shards; expected --shards-dir DIR for the shards")
-    size = None if memory is None else parse_size("memory", memory)
+    size = None if memory is None else options.parse_size("memory", memory)
     if size is not None and size <= PROGRAM:
         raise OptionError("memory", memory, f"more than {PROGRAM >> 20}M, which the program itself takes")
     about = {name: value for name, value in vars(args).items() if name not in _FREE}

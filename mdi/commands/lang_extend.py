@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 logger = get_logger(__name__)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("lang", metavar="LANG", help="lang directory of Kaldi's utils/prepare_lang.sh")
-    add("lexicon", metavar="LEXICON", nargs="?", help="the new words; with --words it may be left out")
-    add("out", metavar="OUT", help="the new lang directory; with --words OUT.new_words.tsv says how they are said")
-    add("--words", metavar="FILE", help="a list of words, a word and maybe a count per line: those that are new")
+OPTIONS = """
+lang LANG  lang directory of Kaldi's utils/prepare_lang.sh
+lexicon LEXICON?  the new words; with --words it may be left out
+out OUT  the new lang directory; with --words OUT.new_words.tsv says how they are said
+--words FILE  a list of words, a word and maybe a count per line: those that are new
+"""
 
 
 def run(args: argparse.Namespace) -> None:

@@ -23,8 +23,7 @@ COLUMNS = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sources", metavar="DIR|DELTA", nargs="+", help="deltas, or folders of *.delta")
+OPTIONS = "sources DIR|DELTA+  deltas, or folders of *.delta"
 
 
 def run(args: argparse.Namespace) -> None:

@@ -12,24 +12,19 @@ import argparse
 import time
 from pathlib import Path
 
+from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, text_fields
 from mdi.commands.jobs import sharding
-from mdi.commands.options import (
-    add_adaptation_arguments,
-    add_cluster_arguments,
-    add_model_arguments,
-    check_options,
-    options_of,
-)
 from mdi.commands.outputs import check_model_output, report_result, save_model, watched
 from mdi.errors import MdiError
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="+", help="small model, large model, in-domain text(s), output")
-    add_model_arguments(parser)
-    add_cluster_arguments(parser)
-    add_adaptation_arguments(parser, "map")
+OPTIONS = f"""
+files FILE+  small model, large model, in-domain text(s), output
+{options.WORDS}
+{options.FORMAT}
+{options.IN_SHARDS}
+{options.adaptation("map")}
+"""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     if len(files) < 3 or (len(files) == 3) != bool(args.counts):
         raise MdiError("expected SMALL LARGE TEXT OUT, or --counts COUNTS SMALL LARGE OUT")
     small_path, large_path, *_, out = files
-    check_options(args)
+    options.check_options(args)
     check_model_output(out, args, [small_path, large_path])
     with sharding(args, out, [*files[:-1], *filter(None, [args.counts])], args.memory):
         return _match(args, started)
@@ -52,7 +47,7 @@ def _match(args: argparse.Namespace, started: float) -> int:
 
     small_path, large_path, *texts, out = args.files
     small = read_model(small_path, args, closed=False)
-    check_normalised(small_path, with_suffixes(small), args.renormalize)
+    check_normalised(small_path, with_suffixes(small), args.allow_unnormalized)
     large = read_model(large_path, args)
     counts = read_in_domain(args, list(map(Path, texts)), small.vocab, max(small.order, large.order))
     with watched(args) as report:
@@ -66,6 +61,6 @@ def _match(args: argparse.Namespace, started: float) -> int:
             settings=SolverSettings(args.tolerance, args.max_iters, report=report),
         )
     inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts}
-    about = {"command": "match", **inputs, **text_fields(counts), "options": options_of(args)}
+    about = {"command": "match", **inputs, **text_fields(counts), "options": options.options_of(args)}
     save_model(adapted, out, args, [small_path, large_path], about, started)
     return 0 if report_result(adapted, out) else 1

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdi.cli import boolean
+from mdi.commands import options
 from mdi.commands.inputs import read_model, warn_of_unknown
 from mdi.commands.jobs import sharding
-from mdi.commands.options import add_cluster_arguments, add_model_arguments
 from mdi.commands.outputs import check_model_output, save_model
 from mdi.progress import get_logger
 
@@ -29,28 +28,19 @@ if TYPE_CHECKING:
 logger = get_logger(__name__)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    how = parser.add_mutually_exclusive_group(required=True)
-    how.add_argument(
-        "--tune", metavar="TEXT", action="append", help="development text to tune the weights on; may be repeated"
-    )
-    how.add_argument("--weights", metavar="A,B,...", help="weights of the models, which sum to 1")
-    parser.add_argument(
-        "--verbose", type=boolean, default=False, metavar="true|false", help="print every iteration (false)"
-    )
-    parser.add_argument(
-        "--delta",
-        metavar="A.delta",
-        action="append",
-        default=[],
-        help="one model more: the first LM as this file of mdi adapt --delta adapts it; may be repeated",
-    )
-    parser.add_argument("lms", metavar="LM", nargs="+", help="two or more models in any form, plain or gzipped")
-    parser.add_argument(
-        "out", metavar="OUT", help="the mixture (.gz by suffix, - for standard output); OUT.json says how it was made"
-    )
-    add_model_arguments(parser)
-    add_cluster_arguments(parser)
+OPTIONS = f"""
+[one of]
+--tune TEXT*  development text to tune the weights on; may be repeated
+--weights A,B,...  weights of the models, which sum to 1
+[]
+--verbose true|false = false  print every iteration
+--delta A.delta*  one model more: the first LM as this file of mdi adapt --delta adapts it; may be repeated
+lms LM+  two or more models in any form, plain or gzipped
+out OUT  the mixture (.gz by suffix, - for standard output); OUT.json says how it was made
+{options.WORDS}
+{options.FORMAT}
+{options.IN_SHARDS}
+"""
 
 
 def run(args: argparse.Namespace) -> None:
@@ -62,15 +52,14 @@ def run(args: argparse.Namespace) -> None:
 
     started = time.monotonic()
     set_verbose(args.verbose)
-    texts = args.tune or []
     names = [*args.lms, *(f"{args.lms[0]} + {delta}" for delta in args.delta)]
     if len(names) < 2:
         raise MdiError(
             f"one model only ({args.lms[0]}) and the output {args.out}; expected two models or more, then the output"
         )
     check_model_output(args.out, args, args.lms)
-    weights = np.zeros(0) if texts else check_weights(_numbers(args.weights), len(names))
-    with sharding(args, args.out, [*args.lms, *args.delta, *texts], args.memory):
+    weights = np.zeros(0) if args.tune else check_weights(_numbers(args.weights), len(names))
+    with sharding(args, args.out, [*args.lms, *args.delta, *args.tune], args.memory):
         _mix(args, names, weights, started)
 
 

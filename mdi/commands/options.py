@@ -1,119 +1,76 @@
-"""Not a verb: options that several verbs have, and what they say."""
+"""Not a verb: options that several verbs have, as tables (see mdi/arguments.py), and what they say."""
 
 from __future__ import annotations
 
 import argparse
 import re
-import sys
 from typing import Any
 
-from mdi.cli import boolean
 from mdi.cluster import KINDS
 from mdi.errors import OptionError, check_positive
-from mdi.progress import get_logger
 
-logger = get_logger(__name__)
-
-
-class Renamed(argparse.Action):
-    """An option of two names, of which the second goes with the next release, and says so where it is used."""
-
-    def __call__(self, parser, namespace, values, option_string=None) -> None:
-        if option_string != self.option_strings[0]:
-            new = self.option_strings[0]
-            print(f"{option_string}: is now {new}; the old name goes with the next release", file=sys.stderr)
-        setattr(namespace, self.dest, values)
-
-
-def add_adaptation_arguments(parser: argparse.ArgumentParser, new_words: str = "add") -> None:
-    """`new_words`: what is done with them unless told otherwise."""
-    add = parser.add_argument
-    add("--counts", metavar="FILE", help="SRILM count file instead of text; fractional counts are fine")
-    add(
-        "--new-words",
-        "--oov",
-        dest="new_words",
-        default=new_words,
-        action=Renamed,
-        metavar="HOW",
-        help=f"words that the model lacks: add, N (add those seen so often), LIST (add those of a word list), map (to "
-        f"<unk>), drop (with the n-grams around them) or error ({new_words})",
-    )
-    add("--history", default="ml", metavar="ml|LM", help="history distribution: the text's, or a back-off model's (ml)")
-    add(
-        "--tolerance",
-        type=float,
-        default=1e-3,
-        metavar="L1",
-        help="L1 distance between targets and marginals to stop at (1e-3)",
-    )
-    add("--max-iters", type=int, default=200, metavar="N", help="(200)")
-    add(
-        "--allow-unnormalized",
-        "--renormalize",
-        dest="renormalize",
-        type=boolean,
-        default=False,
-        metavar="true|false",
-        action=Renamed,
-        help="accept a model that does not sum to one (false)",
-    )
-    add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
-    add("--verbose", type=boolean, default=False, metavar="true|false", help="a line for every iteration (false)")
+# Of verbs that adapt.
+TARGETS = "--targets ml|smoothed = ml  marginals: relative frequencies or Kneser-Ney's"
+# Of verbs that read models, which may be in any form, and of those that write them.
+WORDS = "--words words.txt  Kaldi's table, or an FST with one inside, for models that have numbers"
+WORDS_OUT = "--words-out words.txt  write --words with the words that it lacks behind its own, such as new ones"
+FORMAT = f"""
+--format arpa|fst|opengrm|ngram|carpa  form of OUT (as its name says: *.carpa, Gr.fst, *.fst, otherwise ARPA)
+{WORDS_OUT}
+"""
+# Of verbs that can work in shards.
+CLUSTER = f"--cluster WHERE  share the work between Dask workers: {KINDS} (this process)"
+SHARDS = """
+--shards N  cut into so many shards (as many as workers and memory demand)
+--shards-dir DIR  folder for shards, which all workers see; removed when all is done, used again after a failure
+  (OUT.shards)
+"""
+IN_SHARDS = f"""
+{CLUSTER}
+--memory SIZE  of each process, such as 2G: cut the models into shards that fit (none)
+{SHARDS}
+"""
+# Of verbs that count over lattices.
+SYMBOLS = "--words words.txt  the symbol table of lattices, and of models with numbers for words"
+SCALES = """
+--acoustic-scale A = 0.1  factor of acoustic costs: 1 / LM weight
+--lm-scale L = 1  factor of graph costs and n-best scores
+--word-penalty P = 0  cost of a word
+"""
+LATTICES = f"""
+{SYMBOLS}
+--lattice-format lattice|nbest|ctm|vosk|text  of all inputs (by their names)
+{SCALES}
+"""
 
 
-def add_text_arguments(parser: argparse.ArgumentParser, normalise: str) -> None:
+def adaptation(new_words: str = "add") -> str:
+    """Of verbs that adapt; what they do with new words unless told otherwise."""
+    return f"""
+--counts FILE  SRILM count file instead of text; fractional counts are fine
+--new-words,--oov HOW = {new_words}  words that the model lacks: add, N (add those seen so often), LIST (add those of a
+  word list), map (to <unk>), drop (with the n-grams around them) or error
+--history ml|LM = ml  history distribution: the text's, or a back-off model's
+--tolerance L1 = 1e-3  L1 distance between targets and marginals to stop at
+--max-iters N = 200
+--allow-unnormalized,--renormalize true|false = false  accept a model that does not sum to one
+--threads N = 2  results do not depend on it
+--verbose true|false = false  a line for every iteration
+"""
+
+
+def text(normalise: str) -> str:
     """Of verbs that adapt to text. Only text for a model that one got from others is normalised unless asked for: a
     corpus is prepared, and figures are compared over it."""
-    add = parser.add_argument
-    add(
-        "--normalise",
-        choices=("auto", "none"),
-        default=normalise,
-        help="auto: write the text as the model spells words, numbers in words, a sentence per line, as far as it is "
-        f"not so already; none: take it as it is ({normalise})",
-    )
-    add("--language", metavar="CODE", help="that numbers are read out in, such as en (the vocabulary's)")
+    return f"""
+--normalise auto|none = {normalise}  auto: write the text as the model spells words, numbers in words, a sentence per
+  line, as far as it is not so already; none: take it as it is
+--language CODE  that numbers are read out in, such as en (the vocabulary's)
+"""
 
 
-def add_model_arguments(parser: argparse.ArgumentParser, *, writes: bool = True, words: bool = True) -> None:
-    """Of verbs that read models, which may be in any form, and maybe write one."""
-    if words:
-        parser.add_argument(
-            "--words",
-            metavar="words.txt",
-            help="Kaldi's table, or an FST with one inside, for models that have numbers",
-        )
-    if writes:
-        parser.add_argument(
-            "--format",
-            choices=("arpa", "fst", "opengrm", "ngram", "carpa"),
-            help="form of OUT (as its name says: *.carpa, Gr.fst, *.fst, otherwise ARPA)",
-        )
-        add_words_out(parser)
-
-
-def add_words_out(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--words-out",
-        metavar="words.txt",
-        help="write --words with the words that it lacks behind its own, such as new ones",
-    )
-
-
-def add_cluster_arguments(parser: argparse.ArgumentParser, *, memory: bool = True) -> None:
-    """Of verbs that can work in shards. `memory`: whether --memory is not an option of the verb already."""
-    add = parser.add_argument
-    add("--cluster", metavar="WHERE", help=f"share the work between Dask workers: {KINDS} (this process)")
-    if memory:
-        add("--memory", metavar="SIZE", help="of each process, such as 2G: cut the models into shards that fit (none)")
-    add("--shards", type=int, metavar="N", help="cut into so many shards (as many as workers and memory demand)")
-    add(
-        "--shards-dir",
-        metavar="DIR",
-        help="folder for shards, which all workers see; removed when all is done, used again after a failure "
-        "(OUT.shards)",
-    )
+def delta(model: str) -> str:
+    return f"--delta A.delta  take {model} as this file of mdi adapt --delta adapts it"
 
 
 def parse_size(name: str, text: str) -> int:
@@ -146,14 +103,8 @@ def parse_variances(text: str | None) -> float | list[float] | None:
     return values if len(values) > 1 else values[0]
 
 
-def add_delta(parser: argparse.ArgumentParser, model: str) -> None:
-    parser.add_argument("--delta", metavar="A.delta", help=f"take {model} as this file of mdi adapt --delta adapts it")
-
-
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """The options for the certificate; the number of threads changes nothing."""
-    return {
-        name: value
-        for name, value in vars(args).items()
-        if name not in ("files", "threads", "verbose", "cluster", "memory", "shards", "shards_dir")
-    }
+    free = ("files", "threads", "verbose", "cluster", "memory", "shards", "shards_dir")
+    old = {"allow_unnormalized": "renormalize"}
+    return {old.get(name, name): value for name, value in vars(args).items() if name not in free}

@@ -16,10 +16,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from mdi.cli import boolean
+from mdi.commands import options
 from mdi.commands.inputs import read_adapted, warn_of_unknown
 from mdi.commands.jobs import sharding
-from mdi.commands.options import add_cluster_arguments, add_delta, add_model_arguments
 from mdi.errors import examples
 from mdi.progress import get_logger
 
@@ -30,22 +29,17 @@ if TYPE_CHECKING:
     from mdi.lm.perplexity import Sentence
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("lm", metavar="LM", help="model in any form, plain or gzipped")
-    add("texts", metavar="TEXT", nargs="+", help="one sentence per line, plain or gzipped")
-    add(
-        "--oov",
-        choices=("map", "drop", "error"),
-        default="map",
-        help="words outside the vocabulary: as <unk> where the model has one, skipped, an error (map)",
-    )
-    add("--of-words", metavar="LIST", help="also the perplexity of the words of this list alone")
-    add("--json", type=boolean, default=False, metavar="true|false", help="one JSON object per text (false)")
-    add_model_arguments(parser, writes=False)
-    add_delta(parser, "LM")
-    add_cluster_arguments(parser)
-    add("--debug", type=int, choices=(0, 1, 2), default=0, help="1: each sentence, 2: each word, in SRILM's layout (0)")
+OPTIONS = f"""
+lm LM  model in any form, plain or gzipped
+texts TEXT+  one sentence per line, plain or gzipped
+--oov map|drop|error = map  words outside the vocabulary: as <unk> where the model has one, skipped, an error
+--of-words LIST  also the perplexity of the words of this list alone
+--json true|false = false  one JSON object per text
+{options.WORDS}
+{options.delta("LM")}
+{options.IN_SHARDS}
+--debug 0|1|2 = 0  1: each sentence, 2: each word, in SRILM's layout
+"""
 
 
 def run(args: argparse.Namespace) -> None:

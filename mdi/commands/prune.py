@@ -9,29 +9,24 @@ from __future__ import annotations
 import argparse
 import time
 
+from mdi.commands import options
 from mdi.commands.inputs import read_model
-from mdi.commands.options import add_model_arguments
 from mdi.commands.outputs import check_model_output, save_model
 from mdi.progress import get_logger
 
 logger = get_logger(__name__)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument(
-        "--threshold", type=float, default=1e-8, help="smallest relative rise in perplexity that keeps an n-gram (1e-8)"
-    )
-    how.add_argument(
-        "--max-ngrams", type=int, metavar="N", help="the smallest threshold that leaves at most N n-grams instead"
-    )
-    parser.add_argument("lm", metavar="LM", help="model in any form, plain or gzipped")
-    parser.add_argument(
-        "out",
-        metavar="OUT",
-        help="the pruned model (.gz by suffix, - for standard output); OUT.json says how it was made",
-    )
-    add_model_arguments(parser)
+OPTIONS = f"""
+[at most one of]
+--threshold THRESHOLD = 1e-8  smallest relative rise in perplexity that keeps an n-gram
+--max-ngrams N  the smallest threshold that leaves at most N n-grams instead
+[]
+lm LM  model in any form, plain or gzipped
+out OUT  the pruned model (.gz by suffix, - for standard output); OUT.json says how it was made
+{options.WORDS}
+{options.FORMAT}
+"""
 
 
 def run(args: argparse.Namespace) -> None:

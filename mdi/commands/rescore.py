@@ -12,32 +12,28 @@ from __future__ import annotations
 import argparse
 import os
 
-from mdi.cli import boolean
+from mdi.commands import options
 from mdi.commands.inputs import read_adapted, read_model
-from mdi.commands.options import add_delta
 from mdi.commands.outputs import check_outputs
 from mdi.progress import get_logger
 
 logger = get_logger(__name__)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="IN", help="lattices, or a folder of lat.N.gz")
-    parser.add_argument("out", metavar="OUT", help="file, or folder where IN is one")
-    parser.add_argument("--words", required=True, metavar="words.txt", help="the symbol table of the lattices")
-    parser.add_argument("--old-lm", metavar="LM", help="the model whose scores are in the lattices")
-    parser.add_argument("--new-lm", metavar="LM", help="the model whose scores go in")
-    add_delta(parser, "--new-lm")
-    parser.add_argument("--old-scores", choices=("cheapest", "exact"), default="cheapest", help="see above (cheapest)")
-    parser.add_argument(
-        "--text", type=boolean, default=False, metavar="true|false", help="write text, not binary (false)"
-    )
-    parser.add_argument("--mbr", metavar="TEXT", help="also write the words of least expected error to this file")
-    parser.add_argument("--lmwt", type=float, default=10.0, metavar="W", help="LM weight for --mbr (10)")
-    parser.add_argument("--word-ins-penalty", type=float, default=0.0, metavar="P", help="penalty for --mbr (0)")
-    parser.add_argument(
-        "--nj", type=int, default=1, metavar="N", help="archives worked on at a time (1); the models are shared"
-    )
+OPTIONS = f"""
+source IN  lattices, or a folder of lat.N.gz
+out OUT  file, or folder where IN is one
+--words words.txt!  the symbol table of the lattices
+--old-lm LM  the model whose scores are in the lattices
+--new-lm LM  the model whose scores go in
+{options.delta("--new-lm")}
+--old-scores cheapest|exact = cheapest  see above
+--text true|false = false  write text, not binary
+--mbr TEXT  also write the words of least expected error to this file
+--lmwt W = 10  LM weight for --mbr
+--word-ins-penalty P = 0  penalty for --mbr
+--nj N = 1  archives worked on at a time (1); the models are shared
+"""
 
 
 def run(args: argparse.Namespace) -> None:

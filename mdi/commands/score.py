@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from mdi.cli import boolean
 from mdi.progress import get_logger
 
 if TYPE_CHECKING:
@@ -22,41 +21,21 @@ if TYPE_CHECKING:
 logger = get_logger(__name__)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", metavar="DATA", help="Kaldi data folder (text, utt2spk), or a text file")
-    parser.add_argument(
-        "folder", metavar="DIR", help="decoding folder (lat.N.gz, text or ctm); the scores are written here"
-    )
-    parser.add_argument(
-        "--hyp", choices=("lattices", "text", "ctm"), default="lattices", help="what to score (lattices)"
-    )
-    parser.add_argument("--words", metavar="words.txt", help="the symbol table of the lattices")
-    parser.add_argument("--min-lmwt", type=int, default=7, metavar="N", help="smallest LM weight (7)")
-    parser.add_argument("--max-lmwt", type=int, default=17, metavar="N", help="largest LM weight (17)")
-    parser.add_argument("--word-ins-penalty", default="0.0,0.5,1.0", metavar="A,B,C", help="penalties (0.0,0.5,1.0)")
-    parser.add_argument("--tuned-on", metavar="DIR", help="score only the point that was best in this folder")
-    parser.add_argument(
-        "--compare-with",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="scored folder of another system on the same data; may be repeated",
-    )
-    parser.add_argument(
-        "--mode",
-        choices=("strict", "present", "all"),
-        default="strict",
-        help="an utterance without a lattice: an error, left out, or all deleted (strict)",
-    )
-    parser.add_argument(
-        "--mbr",
-        type=boolean,
-        default=False,
-        metavar="true|false",
-        help="of lattices the words of least expected error, as Kaldi has them (false)",
-    )
-    parser.add_argument("--ref-filter", metavar="PROGRAM", help="a recipe's local/wer_ref_filter")
-    parser.add_argument("--hyp-filter", metavar="PROGRAM", help="a recipe's local/wer_hyp_filter")
+OPTIONS = """
+data DATA  Kaldi data folder (text, utt2spk), or a text file
+folder DIR  decoding folder (lat.N.gz, text or ctm); the scores are written here
+--hyp lattices|text|ctm = lattices  what to score
+--words words.txt  the symbol table of the lattices
+--min-lmwt N = 7  smallest LM weight
+--max-lmwt N = 17  largest LM weight
+--word-ins-penalty A,B,C = 0.0,0.5,1.0  penalties
+--tuned-on DIR  score only the point that was best in this folder
+--compare-with DIR*  scored folder of another system on the same data; may be repeated
+--mode strict|present|all = strict  an utterance without a lattice: an error, left out, or all deleted
+--mbr true|false = false  of lattices the words of least expected error, as Kaldi has them
+--ref-filter PROGRAM  a recipe's local/wer_ref_filter
+--hyp-filter PROGRAM  a recipe's local/wer_hyp_filter
+"""
 
 
 def run(args: argparse.Namespace) -> None:

@@ -20,8 +20,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mdi.commands import options
 from mdi.commands.jobs import sharding
-from mdi.commands.options import add_cluster_arguments, add_model_arguments, parse_size
 from mdi.commands.outputs import check_model_output, save_model
 from mdi.errors import MdiError, examples
 from mdi.progress import get_logger
@@ -38,36 +38,24 @@ logger = get_logger(__name__)
 PROGRAM = 200 << 20
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("texts", metavar="TEXT", nargs="*", help="one sentence per line, plain or gzipped; - is standard input")
-    add("out", metavar="OUT", help="model to write (.gz by suffix; - is standard output)")
-    add("--order", type=int, default=3, metavar="N", help="length of the longest n-grams (3)")
-    add(
-        "--vocab",
-        metavar="WORDS",
-        help="one word per line, or Kaldi's words.txt; other words are <unk> (every word of the text)",
-    )
-    add(
-        "--oov",
-        choices=("map", "drop", "error"),
-        default="map",
-        help="words outside --vocab: map them to <unk>; drop them, for a model without <unk>; stop (map)",
-    )
-    add("--smoothing", choices=("kn", "kn-interpolated", "wb"), default="kn", help="(kn)")
-    add("--min-counts", metavar="N-N-N", help="keep n-grams seen so often, by order; the last repeats (1-1-2)")
-    add(
-        "--memory",
-        default="2G",
-        metavar="SIZE",
-        help="for counting, such as 500M; what does not fit goes to disk. The counts of the orders below the highest, "
-        "and the model itself, take what they take (2G)",
-    )
-    add("--tmp", metavar="DIR", help="folder for that (the system's)")
-    add("--counts", metavar="FILE", help="SRILM count file, instead of text")
-    add("--counts-out", metavar="FILE", help="write the counts too, in SRILM's format")
-    add_model_arguments(parser)
-    add_cluster_arguments(parser, memory=False)
+OPTIONS = f"""
+texts TEXT*  one sentence per line, plain or gzipped; - is standard input
+out OUT  model to write (.gz by suffix; - is standard output)
+--order N = 3  length of the longest n-grams
+--vocab WORDS  one word per line, or Kaldi's words.txt; other words are <unk> (every word of the text)
+--oov map|drop|error = map  words outside --vocab: map them to <unk>; drop them, for a model without <unk>; stop
+--smoothing kn|kn-interpolated|wb = kn
+--min-counts N-N-N  keep n-grams seen so often, by order; the last repeats (1-1-2)
+--memory SIZE = 2G  for counting, such as 500M; what does not fit goes to disk. The counts of the orders below the
+  highest, and the model itself, take what they take
+--tmp DIR  folder for that (the system's)
+--counts FILE  SRILM count file, instead of text
+--counts-out FILE  write the counts too, in SRILM's format
+{options.WORDS}
+{options.FORMAT}
+{options.CLUSTER}
+{options.SHARDS}
+"""
 
 
 def run(args: argparse.Namespace) -> None:
@@ -82,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError("expected TEXT OUT, or --counts COUNTS OUT")
     if not 1 <= args.order <= MAX_ORDER:
         raise MdiError(f"--order {args.order}; expected 1 to {MAX_ORDER}")
-    asked = parse_size("memory", args.memory)
+    asked = options.parse_size("memory", args.memory)
     min_counts = default_min_counts(args.order)
     if args.min_counts:  # those of orders beyond the model's have nothing to do, as with SRILM's -gt3min
         min_counts = parse_thresholds(args.min_counts, MAX_ORDER)[: args.order]

@@ -20,17 +20,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields, warn_of_unknown
 from mdi.commands.jobs import sharding
-from mdi.commands.options import (
-    add_adaptation_arguments,
-    add_cluster_arguments,
-    add_model_arguments,
-    add_text_arguments,
-    check_options,
-    options_of,
-    parse_variances,
-)
 from mdi.commands.outputs import check_model_output, check_outputs, report_result, save_model
 from mdi.errors import MdiError
 from mdi.progress import Progress, get_logger, set_verbose
@@ -43,48 +35,24 @@ if TYPE_CHECKING:
 logger = get_logger(__name__)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="+", help="background, in-domain text, development text, output")
-    add = parser.add_argument
-    add(
-        "--mix-with",
-        metavar="LM",
-        action="append",
-        default=[],
-        help="in-domain model(s) to mix with (an interpolated Kneser-Ney model of the in-domain text)",
-    )
-    add(
-        "--max-order",
-        type=int,
-        metavar="N",
-        help="of that model, if a longer one predicts better (one above the background's)",
-    )
-    add("--min-counts", metavar="N-N-N[,...]", help="try just these thresholds (search)")
-    add("--sigma2", metavar="V[,...]", help="try just these variances of the prior, such as 0.5,2-1-1,none (search)")
-    add(
-        "--sets",
-        default="2-2-2,5-3-2,6-4-3",
-        metavar="N-N-N[,...]",
-        help="thresholds that the search tries in any case, with and without a prior (2-2-2,5-3-2,6-4-3)",
-    )
-    add(
-        "--targets",
-        choices=("ml", "smoothed"),
-        default="ml",
-        help="marginals: relative frequencies or Kneser-Ney's (ml)",
-    )
-    add(
-        "--dev-lattices",
-        metavar="DIR",
-        help="choose by word errors: lat.N.gz of development recordings (mdi vosk decode --n-best 100)",
-    )
-    add("--dev-recordings", metavar="DATA", help="their Kaldi data folder, or its text: the transcripts")
-    add("--old-lm", metavar="LM", help="the model whose scores are in the lattices (the background)")
-    add("--max-settings", type=int, default=32, metavar="N", help="end the search after so many settings (32)")
-    add_text_arguments(parser, "none")
-    add_model_arguments(parser)
-    add_cluster_arguments(parser)
-    add_adaptation_arguments(parser)
+OPTIONS = f"""
+files FILE+  background, in-domain text, development text, output
+--mix-with LM*  in-domain model(s) to mix with (an interpolated Kneser-Ney model of the in-domain text)
+--max-order N  of that model, if a longer one predicts better (one above the background's)
+--min-counts N-N-N[,...]  try just these thresholds (search)
+--sigma2 V[,...]  try just these variances of the prior, such as 0.5,2-1-1,none (search)
+--sets N-N-N[,...] = 2-2-2,5-3-2,6-4-3  thresholds that the search tries in any case, with and without a prior
+{options.TARGETS}
+--dev-lattices DIR  choose by word errors: lat.N.gz of development recordings (mdi vosk decode --n-best 100)
+--dev-recordings DATA  their Kaldi data folder, or its text: the transcripts
+--old-lm LM  the model whose scores are in the lattices (the background)
+--max-settings N = 32  end the search after so many settings
+{options.text("none")}
+{options.WORDS}
+{options.FORMAT}
+{options.IN_SHARDS}
+{options.adaptation()}
+"""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if len(args.files) != (3 if args.counts else 4):
         raise MdiError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")
     background_path, *_, out = args.files
-    check_options(args)
+    options.check_options(args)
     if bool(args.dev_lattices) != bool(args.dev_recordings):
         raise MdiError("--dev-lattices and --dev-recordings; expected both, or neither")
     if out == "-":
@@ -113,7 +81,7 @@ def _tune(args: argparse.Namespace, started: float) -> int:
 
     background_path, *texts, development_path, out = args.files
     background = read_model(background_path, args)
-    check_normalised(background_path, background, args.renormalize)
+    check_normalised(background_path, background, args.allow_unnormalized)
     said = spoken_texts(args, [*texts, development_path], background)
     in_domain = [said[text] for text in texts]
     counts = read_in_domain(args, in_domain, background.vocab, background.order)
@@ -133,7 +101,7 @@ def _tune(args: argparse.Namespace, started: float) -> int:
         mix_with={path: read_model(path, args) for path in args.mix_with},
         max_order=args.max_order,
         min_counts=args.min_counts.split(",") if args.min_counts else None,
-        sigma2=[parse_variances(part) for part in args.sigma2.split(",")] if args.sigma2 else None,
+        sigma2=[options.parse_variances(part) for part in args.sigma2.split(",")] if args.sigma2 else None,
         sets=args.sets.split(",") if args.sets else [],
         max_settings=args.max_settings,
         targets=args.targets,
@@ -171,7 +139,7 @@ def _tune(args: argparse.Namespace, started: float) -> int:
         )
     inputs = {"background": background_path, "in_domain": args.counts or texts, "development": development_path}
     about = {"command": "tune", **inputs, **text_fields(counts), "choice": choice}
-    sources, more = [background_path, *args.mix_with], {"options": options_of(args)}
+    sources, more = [background_path, *args.mix_with], {"options": options.options_of(args)}
     with together():
         save_model(tuned, out, args, sources, about, started, more=more)
         _write_search(tuned, out)

@@ -16,22 +16,16 @@ from mdi.progress import get_logger
 logger = get_logger(__name__)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("texts", metavar="TEXT", nargs="+", help="in-domain text(s)")
-    add("out", metavar="OUT", help="word list to write; - is standard output")
-    add(
-        "--background",
-        metavar="TEXT",
-        action="append",
-        default=[],
-        help="general text to fill up from; may be repeated",
-    )
-    add("--base", metavar="WORDS", help="words to begin with: a list, or a words.txt, whose numbers are kept")
-    add("--size", type=int, metavar="N", help="words at most (all of the in-domain text, none of the background)")
-    add("--min-count", type=int, default=1, metavar="N", help="of in-domain words (1)")
-    add("--dev", metavar="TEXT", action="append", default=[], help="say how much of this text is covered")
-    add("--format", choices=("list", "kaldi"), help="(by the name of OUT)")
+OPTIONS = """
+texts TEXT+  in-domain text(s)
+out OUT  word list to write; - is standard output
+--background TEXT*  general text to fill up from; may be repeated
+--base WORDS  words to begin with: a list, or a words.txt, whose numbers are kept
+--size N  words at most (all of the in-domain text, none of the background)
+--min-count N = 1  of in-domain words
+--dev TEXT*  say how much of this text is covered
+--format list|kaldi  (by the name of OUT)
+"""
 
 
 def run(args: argparse.Namespace) -> None:

@@ -26,10 +26,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdi.commands import vosk_decode, vosk_weight
+from mdi.commands import options, vosk_decode, vosk_weight
 from mdi.commands import vosk_folders as folders
 from mdi.commands.inputs import spoken_texts
-from mdi.commands.options import add_text_arguments, parse_variances
 from mdi.commands.outputs import report_result
 from mdi.commands.vosk_folders import Plan
 from mdi.errors import MdiError, examples
@@ -47,36 +46,29 @@ if TYPE_CHECKING:
     Texts = list[Path | Sentences]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("model", metavar="MODEL_DIR", help="folder of a Vosk model")
-    add("texts", metavar="TEXT", nargs="*", help="text of the domain, plain or gzipped")
-    add("out", metavar="OUT_DIR", help="the new folder")
-    add("--dev", metavar="TEXT", help="development text: search for the best model on it, as mdi tune does")
-    add("--max-settings", type=int, default=32, metavar="N", help="end that search after so many settings (32)")
-    add("--recordings", metavar="DATA_DIR", help="adapt to what is recognised of this Kaldi data folder")
-    add("--count-weight", type=float, default=1.0, metavar="W", help="factor of counts of what was recognised (1)")
-    add(
-        "--min-counts",
-        metavar="N-N-N",
-        help="without --dev: constrain n-grams seen so often (1; with --recordings 0.5)",
-    )
-    add("--sigma2", default="1", metavar="V[-V-V]", help="without --dev: variance of the prior, or none (1)")
-    add_text_arguments(parser, "auto")
-    folders.add_model_arguments(parser)
-    folders.add_new_word_arguments(parser, adds=True)
-    folders.add_weight_arguments(parser)
-    vosk_weight.add_argument(parser)
-    add(
-        "--ppl",
-        metavar="TEXT",
-        action="append",
-        default=[],
-        help="print this text's perplexity before and after; may be repeated (--dev, or the text)",
-    )
-    add("--threads", type=int, default=2, metavar="N", help="results do not depend on it (2)")
-    folders.add_decoding_arguments(parser)
-    folders.add_beam_argument(parser)
+OPTIONS = f"""
+model MODEL_DIR  folder of a Vosk model
+texts TEXT*  text of the domain, plain or gzipped
+out OUT_DIR  the new folder
+--dev TEXT  development text: search for the best model on it, as mdi tune does
+--max-settings N = 32  end that search after so many settings
+--recordings DATA_DIR  adapt to what is recognised of this Kaldi data folder
+--count-weight W = 1  factor of counts of what was recognised
+--min-counts N-N-N  without --dev: constrain n-grams seen so often (1; with --recordings 0.5)
+--sigma2 V[-V-V] = 1  without --dev: variance of the prior, or none
+{options.text("auto")}
+{folders.MODELS}
+[new words]
+--new-words HOW = add  words that the model does not know: add, none, a number (add those seen so often), or a file with
+  the words to add
+{folders.LEXICON}
+{folders.WEIGHT}
+{folders.DEV_RECORDINGS}
+--ppl TEXT*  print this text's perplexity before and after; may be repeated (--dev, or the text)
+--threads N = 2  results do not depend on it
+{folders.DECODING}
+{folders.BEAM}
+"""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -92,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     if not texts and not args.recordings:
         raise MdiError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
     args.min_counts = args.min_counts or ("0.5" if args.recordings else "1")
-    source = find_vosk_folder(args.model)
+    source = find_vosk_folder(args.model, args.lattice_beam)
     folders.weight_for(args, source)
     vosk_weight.check(args, source)
     check_new_folder(Path(args.out), source)
@@ -174,7 +166,7 @@ def _adapt_folder(
         said = said or spoken_texts(args, [*texts, *reported, *filter(None, [args.dev])], own)
         sources = [said[text] for text in texts]
         if texts and new_words is None:
-            new_words = _new_words(args, source, sources)
+            new_words = _new_words(args, source, sources, own)
         added = list(new_words.added) if new_words else []
         adapted, made, model_fields, good = _adapted(
             args, f"{args.out}/{place}", own, sources, said.get(args.dev), recognised, added
@@ -295,13 +287,13 @@ def _adapted(
             f"development perplexity {tuned.interpolation:.2f}, this one {tuned.development.ppl:.2f}"
         )
         return tuned.adapted, tuned.model, fields, report_result(tuned.adapted, out)
-    sigma2 = parse_variances(args.sigma2)
+    sigma2 = options.parse_variances(args.sigma2)
     adapted = adapt(own, sources, args.min_counts, sigma2=sigma2, new_words=new_words or "map", threads=args.threads)
     fields = checked_fields(adapted, out) | sum_fields(adapted.model, out, "ngram")
     return adapted, adapted.model, fields, report_result(adapted, out)
 
 
-def _new_words(args: argparse.Namespace, source: VoskFolder, texts: Texts) -> NewWordsOfFolder:
+def _new_words(args: argparse.Namespace, source: VoskFolder, texts: Texts, own: NgramModel) -> NewWordsOfFolder:
     """Words of the texts that the folder lacks, or of the list, with the graph that knows them."""
     from mdi.lm.new_words import as_new_words, may_be_added
     from mdi.lm.word_counts import count_words
@@ -331,4 +323,4 @@ def _new_words(args: argparse.Namespace, source: VoskFolder, texts: Texts) -> Ne
         least = choice if isinstance(choice, int) else 1
         wanted = {w: n for w, n in unknown.items() if n >= least and (args.lexicon or sayable(w))}
     required = args.new_words != "add" or args.lexicon is not None
-    return folders.learned(source, wanted, args.lexicon, required)
+    return folders.learned(source, wanted, args.lexicon, required, own)

@@ -19,22 +19,17 @@ from mdi.progress import say, set_verbose
 PROBABILITY, MOST = 1e-4, 0.1
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("model", metavar="MODEL_DIR", help="folder of a Vosk model with a dynamic graph (HCLr.fst)")
-    add("list", metavar="LIST", help="the words, one on each line, or an edited new_words.tsv")
-    add("out", metavar="OUT_DIR", help="the new folder")
-    add(
-        "--probability",
-        type=float,
-        default=PROBABILITY,
-        metavar="P",
-        help=f"of each word, wherever it comes; together they get at most {MOST:g} ({PROBABILITY:g})",
-    )
-    folders.add_model_arguments(parser)
-    folders.add_new_word_arguments(parser)
-    folders.add_weight_arguments(parser)
-    folders.add_beam_argument(parser)
+OPTIONS = f"""
+model MODEL_DIR  folder of a Vosk model with a dynamic graph (HCLr.fst)
+list LIST  the words, one on each line, or an edited new_words.tsv
+out OUT_DIR  the new folder
+--probability P = {PROBABILITY:g}  of each word, wherever it comes; together they get at most {MOST:g}
+{folders.MODELS}
+[new words]
+{folders.LEXICON}
+{folders.WEIGHT}
+{folders.BEAM}
+"""
 
 
 def run(args: argparse.Namespace) -> None:
@@ -47,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     folders.check_options(args)
     if not 0.0 < args.probability < 1.0:
         raise OptionError("probability", args.probability, "a probability, between 0 and 1")
-    source = find_vosk_folder(args.model)
+    source = find_vosk_folder(args.model, args.lattice_beam)
     folders.weight_for(args, source)
     check_new_folder(Path(args.out), source)
     adapted, unchanged = folders.plan_of(source, args.large, args.first_pass)
@@ -56,15 +51,17 @@ def run(args: argparse.Namespace) -> None:
     if there := [word for word in words if word in known]:
         say(f"{args.list}: {len(there):,} of {len(words):,} words are known already, such as {examples(there)}")
     wanted = {word: 0 for word in words if word not in known and may_be_added(word)}
-    new_words = folders.learned(source, wanted, args.lexicon, required=True)
+    owns = {}
+    for place, path in adapted.items():
+        own = source.read(path) if source.path in path.parents else folders.read_for(str(path), source)
+        owns[place] = scaled_to_one(str(path), own)
+    new_words = folders.learned(source, wanted, args.lexicon, True, next(iter(owns.values())))
     added = list(new_words.added)
     if wanted and not added:
         raise MdiError(f"{args.list}: none of its words can be said; expected some that can. Say how: --lexicon")
     p = min(args.probability, MOST / max(1, len(added)))
     models = {}
-    for place, path in adapted.items():
-        own = source.read(path) if source.path in path.parents else folders.read_for(str(path), source)
-        own = scaled_to_one(str(path), own)
+    for place, own in owns.items():
         lacking = [word for word in added if word not in own]
         models[place] = with_words(own, lacking, [p] * len(lacking)) if lacking else own
     for place, other in unchanged.items():

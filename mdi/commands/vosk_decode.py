@@ -16,26 +16,43 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from mdi.commands import vosk_folders as folders
 from mdi.errors import MdiError, examples
 from mdi.progress import say
 from mdi.record import go_on
 
+if TYPE_CHECKING:
+    from mdi.speech.vosk.folder import VoskFolder
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL_DIR", help="folder of a Vosk model")
-    parser.add_argument("data", metavar="DATA_DIR", help="Kaldi data folder")
-    parser.add_argument("out", metavar="DIR", help="folder for the results; made if need be")
-    folders.add_delta_argument(parser)
-    folders.add_decoding_arguments(parser)
-    folders.add_beam_argument(parser)
+RECORD = "decode.json"
+
+OPTIONS = f"""
+model MODEL_DIR  folder of a Vosk model
+data DATA_DIR  Kaldi data folder
+out DIR  folder for the results; made if need be
+{folders.DELTA}
+{folders.DECODING}
+{folders.BEAM}
+"""
+
+
+def settings_of(args: argparse.Namespace, source: VoskFolder) -> dict[str, Any]:
+    """What a decoding that goes on must have been begun with."""
+    from mdi.files import check_sum
+
+    settings = {
+        "model": source.identity(),
+        "n_best": args.n_best,
+        "lattice_beam": args.lattice_beam,
+        "dither": args.dither,
+    }
+    return settings | ({"deltas": sorted(map(check_sum, args.delta))} if args.delta else {})
 
 
 def run(args: argparse.Namespace) -> None:
-    import zlib
-
-    from mdi.files import make_folder, read_bytes, same_file
+    from mdi.files import make_folder, same_file
     from mdi.speech.data import DataFolder
     from mdi.speech.vosk.decode import decode_missing
     from mdi.speech.vosk.folder import changed, find_vosk_folder
@@ -43,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.speech.vosk.results import Alternative, Recognised, read_results
 
     folders.check_options(args)
-    source, data = find_vosk_folder(args.model), DataFolder(Path(args.data))
+    source, data = find_vosk_folder(args.model, args.lattice_beam), DataFolder(Path(args.data))
     if not data.has("wav.scp"):
         raise MdiError(f"{args.data}/wav.scp: not there; expected a Kaldi data folder")
     if not args.allow_pipes:
@@ -55,18 +72,10 @@ def run(args: argparse.Namespace) -> None:
     for entry in os.scandir(out):
         if not entry.is_dir(follow_symlinks=False) and not entry.is_file(follow_symlinks=False):
             raise MdiError(f"{entry.path}: is a link, a pipe or a device; expected files of a decoding. Remove it")
-    settings = {
-        "model": source.identity(),
-        "n_best": args.n_best,
-        "lattice_beam": args.lattice_beam,
-        "dither": args.dither,
-    }
-    if args.delta:
-        settings["deltas"] = sorted(zlib.crc32(read_bytes(path)) for path in args.delta)
     if not read_results(out):  # nothing was decoded: there is nothing that other settings could spoil
-        (out / "decode.json").unlink(missing_ok=True)
+        (out / RECORD).unlink(missing_ok=True)
     holds = "a decoding with another model, --n-best, --lattice-beam, --dither or --delta"
-    go_on(out / "decode.json", settings, holds)
+    go_on(out / RECORD, settings_of(args, source), holds)
     models = folders.own_adapted(args, source, folders.plan_of(source)) if args.delta else {}
     if models:
         folders.refuse_new_words(source, folders.lacking_words(source, models))

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdi.cli import boolean
 from mdi.errors import MdiError, OptionError, check_positive, examples
 from mdi.progress import say
 
@@ -21,19 +20,35 @@ Plan = tuple[dict[str, Path], dict[str, Path | str]]
 # Lattices of a smaller beam hold too few sequences for rescoring to choose from.
 RESCORING_BEAM = 6.0
 
-
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of actions that write a folder."""
-    add = parser.add_argument
-    add("--large", metavar="LM", help="rescore with this model, as it is, whatever its form")
-    add("--first-pass", metavar="LM", help="the model that a static graph (HCLG.fst) was made with")
-
-
-def add_weight_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of actions that write a graph to decode with."""
-    add = parser.add_argument_group("weight in the graph").add_argument
-    add("--lm-weight", type=float, metavar="W", help="factor of the language model's costs (MODEL_DIR's, usually 1)")
-    add("--word-penalty", type=float, metavar="P", help="cost of a word beside them (MODEL_DIR's, usually 0)")
+# Options of actions that write a folder.
+MODELS = """
+--large LM  rescore with this model, as it is, whatever its form
+--first-pass LM  the model that a static graph (HCLG.fst) was made with
+"""
+LEXICON = """
+--lexicon FILE  how words are said: 'word phone phone ...', or 'word = known words that it sounds like', or an edited
+  new_words.tsv (the words' letters, by what the model's own lexicon says of spelling)
+"""
+WEIGHT = """
+[weight in the graph]
+--lm-weight W  factor of the language model's costs (MODEL_DIR's, usually 1)
+--word-penalty P  cost of a word beside them (MODEL_DIR's, usually 0)
+[]
+"""
+DEV_RECORDINGS = "--dev-recordings DATA_DIR  choose LM weight and penalty on this Kaldi data folder with transcripts"
+DELTA = "--delta A.delta*  adapt a model of the folder, or LM, with this file; may be repeated"
+BEAM = "--lattice-beam B  of the lattices (the model's; at least 6 where a folder rescores them)"
+DECODING = """
+[decoding]
+--nj N = 1  threads
+--allow-pipes true|false = false  run the commands that wav.scp has for recordings, in a shell; false: refuse them
+--dither true|false = false  let libvosk add random noise to the sound, as it does by itself
+--channel N  of recordings with several, where neither reco2file_and_channel nor the fifth field of segments says which;
+  counted from 1 (refused)
+--max-overshoot S = 0.5  cut segments that end less than S seconds after their recording; others have no words
+--n-best N = 0  also the N best sequences of each utterance, with scores, as a list and as lattices
+[]
+"""
 
 
 def weight_for(args: argparse.Namespace, source: VoskFolder) -> GraphWeight:
@@ -53,34 +68,18 @@ def weight_for(args: argparse.Namespace, source: VoskFolder) -> GraphWeight:
     return weight
 
 
-def add_new_word_arguments(parser: argparse.ArgumentParser, adds: bool = False) -> None:
-    """Of actions that add words to the graph; `adds`: those of a text."""
-    add = parser.add_argument_group("new words").add_argument
-    if adds:
-        add(
-            "--new-words",
-            default="add",
-            metavar="HOW",
-            help="words that the model does not know: add, none, a number (add those seen so often), or a file with "
-            "the words to add (add)",
-        )
-    add(
-        "--lexicon",
-        metavar="FILE",
-        help="how words are said: 'word phone phone ...', or 'word = known words that it sounds like', or an edited "
-        "new_words.tsv (the words' letters, by what the model's own lexicon says of spelling)",
-    )
-
-
-def learned(source: VoskFolder, count: dict[str, int], lexicon: str | None, required: bool) -> NewWordsOfFolder:
+def learned(
+    source: VoskFolder, count: dict[str, int], lexicon: str | None, required: bool, own: NgramModel
+) -> NewWordsOfFolder:
     """How the words are said, and the graph with them. A graph to which none can be added is an error only where they
-    are `required`."""
+    are `required`. `own`: the folder's model, which tells frequent words from rare ones."""
     from mdi.speech.vosk.new_words import learn_words, not_added
 
     if not count:
         return not_added(source, {}, "")
     try:
-        found = learn_words(source, count, lexicon)
+        probability = dict(zip(own.vocab.words, own.p[1].tolist(), strict=True))
+        found = learn_words(source, count, lexicon, probability)
     except MdiError as error:
         if required:
             raise
@@ -138,66 +137,6 @@ def _with_new_words(models: dict[str, NgramModel], added: list[str]) -> dict[str
         other = next((one for one in models.values() if all(word in one for word in lacking)), model)
         made[place] = with_words(model, lacking, other.p[1][other.vocab.ids(lacking)]) if lacking else model
     return made
-
-
-def add_delta_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--delta",
-        metavar="A.delta",
-        action="append",
-        default=[],
-        help="adapt a model of the folder, or LM, with this file; may be repeated",
-    )
-
-
-def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of actions that decode."""
-    add = parser.add_argument_group("decoding").add_argument
-    add("--nj", type=int, default=1, metavar="N", help="threads (1)")
-    add(
-        "--allow-pipes",
-        type=boolean,
-        default=False,
-        metavar="true|false",
-        help="run the commands that wav.scp has for recordings, in a shell; false: refuse them (false)",
-    )
-    add(
-        "--dither",
-        type=boolean,
-        default=False,
-        metavar="true|false",
-        help="let libvosk add random noise to the sound, as it does by itself (false)",
-    )
-    add(
-        "--channel",
-        type=int,
-        metavar="N",
-        help="of recordings with several, where neither reco2file_and_channel nor the fifth field of segments says "
-        "which; counted from 1 (refused)",
-    )
-    add(
-        "--max-overshoot",
-        type=float,
-        default=0.5,
-        metavar="S",
-        help="cut segments that end less than S seconds after their recording; others have no words (0.5)",
-    )
-    add(
-        "--n-best",
-        type=int,
-        default=0,
-        metavar="N",
-        help="also the N best sequences of each utterance, with scores, as a list and as lattices (0)",
-    )
-
-
-def add_beam_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--lattice-beam",
-        type=float,
-        metavar="B",
-        help="of the lattices (the model's; at least 6 where a folder rescores them)",
-    )
 
 
 def check_options(args: argparse.Namespace) -> None:
@@ -328,7 +267,7 @@ def write_folder(
             "word_penalty": weight.word_penalty,
         }
         write_certificate(str(folder.path / "mdi"), content, time.monotonic() - started)
-    if beam is not None:
+    if beam is not None and beam != source.lattice_beam:
         say(f"{out}: lattice beam {beam:g} instead of {source.lattice_beam or 'the default'}")
     if weight:
         say(f"{out}: {weight} are in the graph's costs, which are to decode with and no probabilities")

@@ -21,20 +21,21 @@ if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL_DIR", help="folder of a Vosk model")
-    parser.add_argument("lm", metavar="LM", nargs="?", help="in any form; with --delta it may be left out")
-    parser.add_argument("out", metavar="OUT_DIR", help="the new folder")
-    folders.add_model_arguments(parser)
-    folders.add_new_word_arguments(parser)
-    parser.add_argument(
-        "--new-words", choices=("add", "none"), help="words that the folder lacks (add those of a delta, none of LM's)"
-    )
-    folders.add_weight_arguments(parser)
-    vosk_weight.add_argument(parser)
-    folders.add_decoding_arguments(parser)
-    folders.add_delta_argument(parser)
-    folders.add_beam_argument(parser)
+OPTIONS = f"""
+model MODEL_DIR  folder of a Vosk model
+lm LM?  in any form; with --delta it may be left out
+out OUT_DIR  the new folder
+{folders.MODELS}
+[new words]
+{folders.LEXICON}
+[]
+--new-words add|none  words that the folder lacks (add those of a delta, none of LM's)
+{folders.WEIGHT}
+{folders.DEV_RECORDINGS}
+{folders.DECODING}
+{folders.DELTA}
+{folders.BEAM}
+"""
 
 
 def run(args: argparse.Namespace) -> None:
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     folders.check_options(args)
     if args.lm is None and not args.delta:
         raise MdiError("expected MODEL_DIR LM OUT_DIR, or --delta A.delta MODEL_DIR OUT_DIR")
-    source = find_vosk_folder(args.model)
+    source = find_vosk_folder(args.model, args.lattice_beam)
     folders.weight_for(args, source)
     vosk_weight.check(args, source)
     check_new_folder(Path(args.out), source)
@@ -60,9 +61,11 @@ def run(args: argparse.Namespace) -> None:
     lacking = folders.lacking_words(source, models)
     new_words = None
     if args.new_words == "add" or (args.new_words is None and args.delta):
-        new_words = folders.learned(source, dict.fromkeys(lacking, 0), args.lexicon, required=True) if lacking else None
-        for place, path in adapted.items() if lacking else ():  # a model that rescores must know them too
-            models.setdefault(place, source.read(path))
+        if lacking:
+            own = next(iter(models.values()))
+            new_words = folders.learned(source, dict.fromkeys(lacking, 0), args.lexicon, True, own)
+            for place, path in adapted.items():  # a model that rescores must know them too
+                models.setdefault(place, source.read(path))
     elif args.delta:
         folders.refuse_new_words(source, lacking)
     folders.write_folder(args, "replace-lm", source, models, content, started, new_words)

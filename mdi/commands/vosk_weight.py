@@ -22,14 +22,6 @@ PENALTIES = (-0.5, -0.25, 0.0, 0.25, 0.5)
 WORTHWHILE = 0.01
 
 
-def add_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--dev-recordings",
-        metavar="DATA_DIR",
-        help="choose LM weight and penalty on this Kaldi data folder with transcripts",
-    )
-
-
 def check(args: argparse.Namespace, source: VoskFolder) -> None:
     """Before any work is done."""
     from mdi.speech.data import DataFolder
@@ -89,16 +81,23 @@ def choose_weight(args: argparse.Namespace) -> None:
 
 
 def _decoded(args: argparse.Namespace, model: str, name: str, n_best: int) -> Path:
-    """The recordings decoded with a folder, in OUT_DIR.decoded/dev/NAME; what an earlier run has left there may be
-    another model's."""
+    """The recordings decoded with a folder, in OUT_DIR.decoded/dev/NAME: an earlier run's decoding goes on, unless it
+    was another model's."""
     import shutil
+
+    from mdi.record import is_same
 
     out = Path(f"{args.out.rstrip('/')}.decoded") / "dev" / name
     out.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(out, ignore_errors=True)
     beam = folders.RESCORING_BEAM if n_best > 1 and args.lattice_beam is None else args.lattice_beam
     options = {"model": model, "data": args.dev_recordings, "out": str(out), "n_best": n_best, "lattice_beam": beam}
-    vosk_decode.run(argparse.Namespace(**{**vars(args), **options, "delta": []}))
+    asked = argparse.Namespace(**{**vars(args), **options, "delta": []})
+    record = out / vosk_decode.RECORD
+    if out.exists() and not (
+        record.exists() and is_same(record, vosk_decode.settings_of(asked, VoskFolder(Path(model))))
+    ):
+        shutil.rmtree(out)
+    vosk_decode.run(asked)
     return out
 
 

@@ -7,6 +7,7 @@ from mdi.files.outputs import check_output as check_output
 from mdi.files.outputs import same_file as same_file
 from mdi.files.reading import CHUNK as CHUNK
 from mdi.files.reading import check_regular as check_regular
+from mdi.files.reading import check_sum as check_sum
 from mdi.files.reading import first_bytes as first_bytes
 from mdi.files.reading import open_regular as open_regular
 from mdi.files.reading import read_ahead as read_ahead

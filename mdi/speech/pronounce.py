@@ -67,7 +67,8 @@ def pronounce(
 
 
 class Speaker:
-    """Says words; what it needs of a lexicon is gathered once."""
+    """Says words; what it needs of a lexicon is gathered once. `probability`: of known words in text, so that frequent
+    ones tell what others sound like."""
 
     def __init__(
         self,
@@ -75,11 +76,12 @@ class Speaker:
         g2p: G2p,
         given: Mapping[str, Sequence[Given]],
         read_out: Callable[[str], Sequence[str]] | None = None,
+        probability: Mapping[str, float] | None = None,
     ) -> None:
         self.lexicon = lexicon if isinstance(lexicon, Lexicon) else Lexicon({w: list(p) for w, p in lexicon.items()})
         self.g2p, self.given, self.read_out = g2p, given, read_out
         self.affixes = Affixes(self.lexicon)
-        self.homophones = Homophones(self.lexicon)
+        self.homophones = Homophones(self.lexicon, probability)
         self.trigrams = Counter(t for word in self.lexicon for t in _trigrams(word.lower()))
         self.least = READABLE * len(self.lexicon) / 100_000
         self.vowels = _vowels(self.lexicon)

@@ -115,8 +115,9 @@ class Speller:
         return Segmenter(self.vocab, self.p)
 
     def find(self, token: str) -> str | None:
-        """The word of the vocabulary that a token stands for."""
-        return token if token in self.known else self.by_fold.get(folded(token))
+        """The word of the vocabulary that a token stands for: in another case before one with other accents."""
+        same = (form for form in (token, token.lower(), token.upper()) if form in self.known)
+        return next(same, None) or self.by_fold.get(folded(token))
 
     def word(self, token: str) -> tuple[str, ...]:
         """The words of a token without blanks or signs that are not said; what is unknown stays."""

@@ -23,7 +23,7 @@ from functools import cached_property
 from pathlib import Path
 
 from mdi.errors import MdiError
-from mdi.files import check_regular, exchange_folder, read_plain, scratch_folder, writing
+from mdi.files import check_regular, check_sum, exchange_folder, read_plain, scratch_folder, writing
 from mdi.fst.formats import read_lm, weight_of, words_for, write_lm
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight
 from mdi.fst.symbols import DISAMBIGUATION, EPSILON, SymbolTable, read_symbols
@@ -33,6 +33,7 @@ from mdi.progress import shown_as
 
 CERTIFICATE = "mdi.json"
 LATTICE_BEAM = "--lattice-beam"
+BEAM_OF_OLDER = 6.0  # libvosk's own for folders of the older kind; it takes no other
 # What libvosk adds to the sound by chance, from one generator for all threads: what a process has decoded before would
 # change what it hears now.
 _NOISE = {"mfcc.conf": "--dither", "fbank.conf": "--dither", "pitch.conf": "--delta-pitch-noise-stddev"}
@@ -127,14 +128,17 @@ class VoskFolder:
 
     @property
     def conf(self) -> Path:
-        return self.path / ("conf/model.conf" if self.newer else "mfcc.conf")
+        """Settings of decoding; the older kind has none."""
+        return self.path / "conf" / "model.conf"
 
     def settings(self) -> str:
-        return to_str(read_plain(str(self.conf))) if self.conf.exists() else ""
+        return to_str(read_plain(str(self.conf))) if self.newer and self.conf.exists() else ""
 
     @property
     def lattice_beam(self) -> float | None:
         """As its settings have it."""
+        if not self.newer:
+            return BEAM_OF_OLDER
         found = _option(LATTICE_BEAM).search(self.settings())
         if not found:
             return None
@@ -164,16 +168,13 @@ class VoskFolder:
         """One of its models, by the table inside it or else that of the folder, without the weight."""
         return read_lm(str(lm), str(self.words), weight=self.weight)
 
-    def identity(self) -> dict[str, list[int]]:
-        """What a decoding depends on: size and time of the files that a run of this program may have exchanged."""
-        files = [self.graph / name for name in ("Gr.fst", "HCLr.fst", "HCLG.fst")] + [self.rescoring, self.conf]
-        files += [self.path / name for name in self.quiet_settings()]
-        times = {path: path.stat() for path in files if path.exists()}
-        return {str(path.resolve()): [s.st_size, s.st_mtime_ns] for path, s in times.items()}
+    def identity(self) -> dict[str, int]:
+        """What a decoding depends on, wherever it lies: check sums of all that libvosk reads."""
+        return {name: check_sum(str(self.path / name)) for name in self.files}
 
 
-def find_vosk_folder(path: str) -> VoskFolder:
-    """The folder, with what libvosk needs to decode."""
+def find_vosk_folder(path: str, lattice_beam: float | None = None) -> VoskFolder:
+    """The folder, with what libvosk needs to decode; with this beam, if one is asked for."""
     folder = VoskFolder(Path(path))
     if not folder.path.is_dir():
         raise MdiError(f"{path}: no such folder; expected a Vosk model, such as vosk-model-small-en-us-0.15, unpacked")
@@ -186,6 +187,11 @@ def find_vosk_folder(path: str) -> VoskFolder:
     if not folder.dynamic and not (folder.graph / "HCLG.fst").exists():
         raise MdiError(f"{folder.graph}: neither HCLr.fst and Gr.fst nor HCLG.fst; unpack the model again")
     _check_tables(folder)
+    if not folder.newer and lattice_beam not in (None, BEAM_OF_OLDER):
+        raise MdiError(
+            f"{path}: a directory of the older kind (final.mdl at its top), whose lattice beam libvosk sets to "
+            f"{BEAM_OF_OLDER:g}; leave out --lattice-beam"
+        )
     return folder
 
 
@@ -291,7 +297,7 @@ def with_option(settings: str, name: str, value: float) -> str:
 
 
 def _beam_settings(source: VoskFolder, beam: float | None) -> dict[str, str]:
-    if beam is None:
+    if beam is None or beam == source.lattice_beam:
         return {}
     return {str(source.conf.relative_to(source.path)): with_option(source.settings(), LATTICE_BEAM, beam)}
 

@@ -82,9 +82,14 @@ def not_added(source: VoskFolder, count: Mapping[str, int], why: str) -> NewWord
     return NewWordsOfFolder([Pronounced(word, (), why, 0.0) for word in count], count, source.symbols())
 
 
-def learn_words(source: VoskFolder, count: Mapping[str, int], lexicon_file: str | None = None) -> NewWordsOfFolder:
+def learn_words(
+    source: VoskFolder,
+    count: Mapping[str, int],
+    lexicon_file: str | None = None,
+    probability: Mapping[str, float] | None = None,
+) -> NewWordsOfFolder:
     """The words, all of which the folder lacks, by what its own lexicon says of spelling; `lexicon_file`: what the user
-    says of them. MdiError where the graph is one to which words cannot be added."""
+    says of them; `probability`: of known words. MdiError where the graph is one to which words cannot be added."""
     graph = read_graph(source)
     lexicon = Lexicon(graph.lexicon())
     given = read_given(lexicon_file, lexicon) if lexicon_file else {}
@@ -93,7 +98,7 @@ def learn_words(source: VoskFolder, count: Mapping[str, int], lexicon_file: str 
             f"{lexicon_file}: {len(known):,} words are in the model, such as {examples(known)}; they are "
             f"said as they were"
         )
-    speaker = Speaker(lexicon, train_g2p(lexicon), given)
+    speaker = Speaker(lexicon, train_g2p(lexicon), given, probability=probability)
     # whole words first: of a new name its forms are then known too (floda, floda's), as surely as itself
     said = {one.word: one for one in speaker.say([word for word in count if not _APOSTROPHE.search(word)])}
     lexicon.pronunciations.update({word: list(one.pronunciations) for word, one in said.items() if one.pronunciations})

@@ -1,0 +1,98 @@
+"""The arguments of a verb as a table, which is read as its help is:
+
+    lm LM                         an argument: its name in the program, and in the help
+    texts TEXT+                   one or more of them; *: any number, ?: one or none
+    --oov map|drop|error = map    an option with choices, and what it is unless it is given, which the help says
+    --nj N = 1                    a number: of what kind, its name says
+    --ppl TEXT*                   may be repeated, and is a list
+    --words words.txt!            must be given
+    --new,--old LM                has two names, of which the second goes with the next release
+
+The help follows after two blanks, and goes on in lines that begin with a blank. [title] begins a group of options,
+[one of] and [at most one of] those that exclude each other, [] ends them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+_NUMBERS = {"N": int, **dict.fromkeys(("A", "B", "L", "L1", "P", "S", "SHARE", "THRESHOLD", "W"), float)}
+_LINE = re.compile(r"(\S+)(?: (\S+?)([+*?!]?))?(?: = (\S+))?(?:  +(.*))?")
+_CHOICES = re.compile(r"[a-z0-9-]+(\|[a-z0-9-]+)+")
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, which asks "did you mean" where a verb or an option is misspelt."""
+
+    def error(self, message: str) -> NoReturn:
+        known = [*self._option_string_actions, *(str(c) for action in self._actions for c in action.choices or ())]
+        misspelt = [word for word in re.findall(r"--[\w-]+|(?<=invalid choice: ')[^']+", message) if word not in known]
+        if meant := [close for word in misspelt for close in difflib.get_close_matches(word, known, 1)]:
+            message = f"{message.split(' (choose from', 1)[0]}; did you mean {' '.join(meant)}?"
+        super().error(message)
+
+
+class _Renamed(argparse.Action):
+    """An option of two names, the second of which says so where it is used."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, name: str | None = None
+    ) -> None:
+        if name != (new := self.option_strings[0]):
+            print(f"{name}: is now {new}; the old name goes with the next release", file=sys.stderr)
+        setattr(namespace, self.dest, values)
+
+
+def boolean(text: str) -> bool:
+    """An option's true or false."""
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"'{text}'; expected true or false")
+    return text.lower() == "true"
+
+
+def declare(parser: argparse.ArgumentParser, table: str) -> None:
+    """Gives a parser the arguments of a table."""
+    add = parser.add_argument
+    for line in filter(None, re.sub(r"\n +", " ", table).splitlines()):
+        if line == "[]":
+            add = parser.add_argument
+        elif line in ("[one of]", "[at most one of]"):
+            add = parser.add_mutually_exclusive_group(required=line == "[one of]").add_argument
+        elif line.startswith("["):
+            add = parser.add_argument_group(line[1:-1]).add_argument
+        else:
+            names, given = _argument(line)
+            add(*names, **given)
+
+
+def _argument(line: str) -> tuple[Sequence[str], dict[str, Any]]:
+    """What argparse is told of a line: names, and the rest."""
+    found = _LINE.fullmatch(line)
+    if found is None:
+        raise ValueError(line)
+    name, metavar, how, default, text = found.groups()
+    given: dict[str, Any] = {"metavar": metavar, "type": _NUMBERS.get(metavar)}
+    if metavar == "true|false":
+        given["type"] = boolean
+    elif _CHOICES.fullmatch(metavar):
+        given["type"] = int if metavar.replace("|", "").isdecimal() else None
+        given |= {"metavar": None, "choices": [(given["type"] or str)(choice) for choice in metavar.split("|")]}
+    if default is not None:
+        given["default"] = (given["type"] or str)(default)
+        text = text if text and f"({default})" in text else f"{text or ''} ({default})".strip()
+    given["help"] = text
+    names = name.split(",")
+    if not name.startswith("-"):
+        return names, given | ({"nargs": how} if how else {})
+    if len(names) > 1:
+        given |= {"action": _Renamed, "dest": names[0][2:].replace("-", "_")}
+    elif how == "*":
+        given |= {"action": "append", "default": []}
+    elif how == "!":
+        given["required"] = True
+    return names, given
