@@ -14,7 +14,8 @@ import numpy as np
 
 from mdi.fst.openfst import Arcs, Header, Symbols, from_bytes
 from mdi.kernels import vector_fst as kernels
-from mdi.kernels.vector_fst import Followers, Histories, Words
+from mdi.kernels.model import ModelArrays
+from mdi.kernels.vector_fst import Words
 from mdi.lm.model import NgramModel, extended, with_suffixes
 from mdi.lm.trie import NONE, Array, blocks, from_ngrams, is_closed, locate, padded, scattered, with_order
 from mdi.threads import in_threads
@@ -47,11 +48,10 @@ class VectorFst:
         nothing else they read nothing, as arpa2fst has it."""
         # OpenFst leaves the number of arcs out
         yield Header("standard", self.start, self.n_states, 0, properties=_PROPERTIES, symbols=symbols).to_bytes()
-        trie = self.model.trie
-        histories = Histories(padded(self.state), padded(trie.back), padded(self.model.bow))
+        model, states = self.model.arrays(), padded(self.state)
         label = np.array([back_off, self.start if self._only_backs_off() else -1])
-        for k in range(1, trie.order + 1):
-            yield from self._states(k, histories, label)
+        for k in range(1, model.order + 1):
+            yield from self._states(k, model, states, label)
 
     def arcs(self, back_off: int) -> Arcs:
         """The same in memory."""
@@ -67,27 +67,19 @@ class VectorFst:
             front[self.state[j][here]] = first[here]
         return front
 
-    def _states(self, k: int, histories: Histories, back_off: Array) -> Iterator[bytes]:
+    def _states(self, k: int, model: ModelArrays, states: tuple[Array, ...], back_off: Array) -> Iterator[bytes]:
         """Those of the histories of length k - 1."""
-        begin, followers = self.model.trie.begin[k], self._followers(k)
+        begin = self.model.trie.begin[k]
 
         def lay_out(block: tuple[int, int]) -> bytes:
             first, end = block
             out = np.empty(4 * int(begin[end] - begin[first]) + 7 * (end - first), np.int32)
             size = kernels.vector_states(
-                block, k - 1, followers, self.words, histories, back_off, (out, out.view(np.float32))
+                block, k - 1, model, states, self.own[k], self.words, back_off, (out, out.view(np.float32))
             )
             return out[:size].tobytes()
 
         return in_threads(lay_out, blocks(begin))
-
-    def _followers(self, k: int) -> Followers:
-        trie, top = self.model.trie, k == self.model.order
-        length = k - 1 if top else k
-        as_hist = trie.as_hist[length] if length else NONE
-        return Followers(
-            trie.branches(k), self.own[k], self.model.p[k], trie.suffix[k] if top else NONE, as_hist, length
-        )
 
     def _only_backs_off(self) -> bool:
         trie, start = self.model.trie, self.model.vocab.bos
