@@ -104,13 +104,35 @@ def expected_counts(
     lm_scale: float = 1.0,
     penalty: float = 0.0,
 ) -> Counts:
-    """Expected counts of the n-grams of every order up to `order`.
+    """Expected counts of n-grams over what a recogniser believes, to adapt to without transcripts.
 
-    `sources`: archives of lattices or folders of lat.N.gz, which need `words`, Kaldi's words.txt; n-best lists, ctm,
-    Vosk's JSON, text: `kind` says which ("lattice", "nbest", "ctm", "vosk", "text"), otherwise each one's name does.
-    `vocab`: the words that are counted, such as a background's; None takes all. `oov`: "map" counts others as <unk>,
-    "drop" breaks the n-grams around them, "error" refuses them. Paths weigh exp(-lm_scale graph - acoustic_scale
-    acoustic - penalty words), as Kaldi's lattice-arc-post has it; scores of n-best lists are multiplied by lm_scale.
+    Parameters
+    ----------
+    sources
+        Archives of lattices or directories of lat.N.gz, n-best lists, ctm, Vosk's JSON, text; one or several.
+    vocab
+        The words that are counted, such as those of a background; None takes all.
+    order
+        The longest n-grams.
+    words
+        Kaldi's words.txt, which lattices need.
+    kind
+        What all sources are: "lattice", "nbest", "ctm", "vosk" or "text". Otherwise each one's name says it.
+    oov
+        "map" counts words outside `vocab` as <unk>, "drop" breaks the n-grams around them, "error" refuses them.
+    acoustic_scale, lm_scale, penalty
+        Paths weigh exp(-lm_scale graph - acoustic_scale acoustic - penalty words), as Kaldi's lattice-arc-post has it;
+        scores of n-best lists are multiplied by lm_scale.
+
+    Returns
+    -------
+    Counts
+        With fractions, for `adapt` and `train`.
+
+    Raises
+    ------
+    MdiError
+        Where a source is damaged or empty; it names file and line.
     """
     paths = [os.fspath(one) for one in ([sources] if isinstance(sources, str | os.PathLike) else sources)]
     if not paths:

@@ -96,7 +96,7 @@ def _read_text(window: _Window, utterance: str) -> Lattice:
     n = text.count(b"\n") + 1
     n_frames = text.count(b"_") + text.count(b",") + n  # at most
     source, state, frames = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n_frames, np.int32)
-    arcs, ends = _room_for_arcs(n, np.int64), _room_for_finals(n)
+    arcs, ends = _room_for_arcs(n), _room_for_finals(n)
     n_arcs, n_finals, used, bad = kernels.parse_text(buf, source, arcs, state, ends, frames)
     if bad >= 0:
         line = to_str(text[bad:].split(b"\n", 1)[0][:80])
@@ -111,7 +111,7 @@ def _read_text(window: _Window, utterance: str) -> Lattice:
     if states > 4 * (n_arcs + n_finals):  # numbers with gaps: memory shall follow the size of the file
         used_states, numbers = np.unique(np.concatenate([source, arcs.dest, state]), return_inverse=True)
         source, dest, state = np.split(numbers, [n_arcs, 2 * n_arcs])
-        arcs, states = arcs._replace(dest=dest), len(used_states)
+        arcs, states = arcs._replace(dest=dest.astype(np.int32)), len(used_states)
         start_state = int(np.searchsorted(used_states, start_state))
     begin = np.zeros(states + 1, np.int64)
     np.cumsum(np.bincount(source, minlength=states), out=begin[1:])
@@ -119,28 +119,19 @@ def _read_text(window: _Window, utterance: str) -> Lattice:
     lattice = Lattice(
         utterance=utterance,
         begin=begin,
-        arcs=arcs._replace(label=arcs.label.astype(np.int32), dest=arcs.dest.astype(np.int32)),
+        arcs=arcs,
         finals=finals_at(states, state, taken(ends, np.arange(n_finals))),
         frames=frames[:used],
     )
     return tidy(lattice, start_state, window.path)
 
 
-def _room_for_arcs(n: int, integer: type = np.int32) -> LatticeArcs:
-    return LatticeArcs(
-        label=np.empty(n, integer),
-        dest=np.empty(n, integer),
-        graph=np.empty(n),
-        acoustic=np.empty(n),
-        first=np.empty(n, np.int64),
-        stop=np.empty(n, np.int64),
-    )
+def _room_for_arcs(n: int) -> LatticeArcs:
+    return LatticeArcs(np.empty(n, np.int32), np.empty(n, np.int32), *_room_for_finals(n))
 
 
 def _room_for_finals(n: int) -> LatticeFinals:
-    return LatticeFinals(
-        graph=np.empty(n), acoustic=np.empty(n), first=np.empty(n, np.int64), stop=np.empty(n, np.int64)
-    )
+    return LatticeFinals(np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64))
 
 
 _NOTHING = LatticeArrays(np.zeros(0, np.int64), _room_for_arcs(0), _room_for_finals(0), np.zeros(0, np.int32))

@@ -120,12 +120,35 @@ def rescore(
     text: bool = False,
     nj: int = 1,
 ) -> Rescoring:
-    """Exchanges the language model in lattices: archives, or folders of lat.1.gz, lat.2.gz and so on.
+    """Exchanges the language model in lattices, exactly.
 
-    `words`: the symbol table of the lattices. `old_lm`: the model whose scores come out; None leaves them in. `new_lm`:
-    the one whose scores go in. `old_scores`: "cheapest" for lattices of a decoder, whose graph lets every n-gram be
-    backed off from; "exact" for lattices that were rescored with the model itself. `text`: write text, not binary.
-    `nj`: archives worked on at a time.
+    Parameters
+    ----------
+    source, out
+        Archives, or directories of lat.1.gz, lat.2.gz and so on.
+    words
+        The symbol table of the lattices.
+    old_lm
+        The model whose scores come out; None leaves them in.
+    new_lm
+        The model whose scores go in.
+    old_scores
+        "cheapest" for lattices of a decoder, whose graph lets every n-gram be backed off from; "exact" for lattices
+        that were rescored with the model itself.
+    text
+        Write text, not binary.
+    nj
+        Archives worked on at a time.
+
+    Returns
+    -------
+    Rescoring
+        Lattices, arcs before and after, seconds.
+
+    Raises
+    ------
+    MdiError
+        Where a lattice is damaged, or empty afterwards; it names file and utterance.
     """
     check_choice("old_scores", old_scores, (CHEAPEST, EXACT))
     check_positive("nj", nj)
