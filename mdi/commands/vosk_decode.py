@@ -54,7 +54,7 @@ def settings_of(args: argparse.Namespace, source: VoskFolder) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> None:
     from mdi.files import make_folder, same_file
     from mdi.speech.data import DataFolder
-    from mdi.speech.vosk.decode import decode_missing
+    from mdi.speech.vosk.decode import Hearing, decode_missing
     from mdi.speech.vosk.folder import changed, find_vosk_folder
     from mdi.speech.vosk.outputs import write_outputs
     from mdi.speech.vosk.results import Alternative, Recognised, read_results
@@ -80,18 +80,8 @@ def run(args: argparse.Namespace) -> None:
     if models:
         folders.refuse_new_words(source, folders.lacking_words(source, models))
     with changed(source, args.lattice_beam, models, args.dither) as folder:
-        done = decode_missing(
-            folder,
-            source.path,
-            data,
-            utterances,
-            out,
-            args.n_best,
-            args.nj,
-            args.allow_pipes,
-            args.channel,
-            args.max_overshoot,
-        )
+        how = Hearing(args.n_best, args.nj, args.allow_pipes, args.channel, args.max_overshoot)
+        done = decode_missing(folder, source.path, data, utterances, out, how)
         found = read_results(out) | {name: Recognised(name, 0.0, [Alternative([])]) for name in done.silent}
         results = [found[utterance] for utterance in utterances]
         write_outputs(folder, results, out, args.n_best)

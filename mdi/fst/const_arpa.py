@@ -30,7 +30,6 @@ from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight
 from mdi.fst.kaldi_binary import KaldiReader
 from mdi.fst.symbols import SymbolTable, by_label
 from mdi.kernels import const_arpa as kernels
-from mdi.kernels.const_arpa import Rows
 from mdi.lm.model import NgramModel, without
 from mdi.lm.trie import NONE, Array, add_order, padded, scattered, unigram_trie, with_histories
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, vocabulary
@@ -43,6 +42,12 @@ MAGIC = b"\0B<ConstArpaLm> "
 _OLD_MAGIC = b"\0B\4"
 _MOST_OFFSET = (1 << 30) - 1
 _MAX_ORDER = 32
+_WRONG = {
+    kernels.BAD_ADDRESS: "an n-gram's entry is not in the file",
+    kernels.BAD_WORD: "the words after a history are out of order or unknown",
+    kernels.TOO_MANY: "more n-grams than it has room for",
+    kernels.TOO_DEEP: "n-grams go on beyond the highest order",
+}
 # ln p is 0 or less, but for what 32 bits round off; ln bow may be more.
 _ROUNDING, _MOST_LOG_BOW = 1e-4, 99.0 * math.log(10.0)
 
@@ -194,25 +199,16 @@ def _model(lm: ConstArpa, symbols: SymbolTable, where: str, weight: GraphWeight)
     trie, bow, left = unigram_trie(len(vocab)), [np.ones(1)], len(states) // 2
     for k in range(2, order + 1):
         trie = with_histories(trie)
-        bow.append(
-            _exp(
-                weight.taken_from(scattered(log_bow, trie.as_hist[k - 1]), False),
-                _MOST_LOG_BOW,
-                "a back-off weight that",
-            )
-        )
+        log_bow = weight.taken_from(scattered(log_bow, trie.as_hist[k - 1]), False)
+        bow.append(_exp(log_bow, _MOST_LOG_BOW, "a back-off weight that"))
         address = scattered(address, trie.as_hist[k - 1])
-        begin, why, _ = kernels.count_children(address, states, left)
-        _check(why)
-        n = int(begin[-1])
-        left -= n
-        out = Rows(
-            begin, np.empty(n, np.int32), np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.int64)
-        )
-        _check(kernels.get_children(address, states, lm.overflow, id_of_label, k == order, out)[0])
-        trie = add_order(trie, begin, out.word)
-        p.append(probabilities(out.word, out.log_p))
-        address, log_bow = out.address, out.log_bow
+        rows, why = kernels.read_children(address, states, lm.overflow, id_of_label, k == order, left)
+        if why != kernels.OK:
+            raise ValueError(_WRONG[int(why)])
+        left -= len(rows.word)
+        trie = add_order(trie, rows.begin, rows.word)
+        p.append(probabilities(rows.word, rows.log_p))
+        address, log_bow = rows.address, rows.log_bow
     return NgramModel(vocab, trie, p, bow)
 
 
@@ -232,18 +228,6 @@ def _spelled(labels: Array, lm: ConstArpa, symbols: SymbolTable, where: str) -> 
             f"unknown words, unless that is called {' or '.join(UNKNOWN)}"
         )
     return words
-
-
-def _check(why: int) -> None:
-    if why != kernels.OK:
-        raise ValueError(
-            {
-                kernels.BAD_ADDRESS: "an n-gram's entry is not in the file",
-                kernels.BAD_WORD: "the words after a history are out of order or unknown",
-                kernels.TOO_MANY: "more n-grams than it has room for",
-                kernels.TOO_DEEP: "n-grams go on beyond the highest order",
-            }[int(why)]
-        )
 
 
 def _exp(log_values: Array, most: float, what: str) -> Array:

@@ -171,9 +171,8 @@ def to_bytes(fst: LookaheadFst) -> bytes:
     states[:, 1], states[:, 2] = arcs.begin[:-1], np.diff(arcs.begin)
     for column, label in ((3, arcs.ilabel), (4, arcs.olabel)):
         states[:, column] = np.bincount(arcs.source[label == 0], minlength=n)
-    rows = np.stack([arcs.ilabel, arcs.olabel, arcs.weight[:, 0].view(np.int32), arcs.dest], 1)
     out = fst.outer.to_bytes() + struct.pack("<i", _ADD_ON) + fst.inner.to_bytes()
-    for at, part in zip(replace(fst.inner, size=len(out)).const_places(), (states, rows), strict=False):
+    for at, part in zip(replace(fst.inner, size=len(out)).const_places(), (states, arcs.rows), strict=False):
         out += bytes(at - len(out)) + part.tobytes()
     keeps = fst.relabelling is not NONE
     out += bytes([1, 0, 1, 0, keeps])

@@ -67,6 +67,11 @@ class Arcs(ByState):
     dest: Array  # int32, by arc
     final: Array  # float32, states x floats
 
+    @property
+    def rows(self) -> Array:
+        """The arcs as they lie in a file."""
+        return np.column_stack([self.ilabel, self.olabel, self.weight.astype(np.float32).view(np.int32), self.dest])
+
 
 @dataclass(frozen=True)
 class Symbols:
@@ -111,26 +116,24 @@ class Header:
         return states, arcs, arcs + 4 * (floats + 3) * self.n_arcs
 
 
-def _places(begin: Array, floats: int) -> tuple[Array, Array, int]:
-    """Where each state and each arc lies, in 4-byte words, and how many words there are."""
-    n_arcs = np.diff(begin)
-    states = np.arange(len(n_arcs), dtype=np.int64) * (floats + 2) + begin[:-1] * (floats + 3)
-    arcs = np.repeat(states + floats + 2 - begin[:-1] * (floats + 3), n_arcs)
-    arcs += np.arange(begin[-1]) * (floats + 3)
-    return states, arcs, len(n_arcs) * (floats + 2) + int(begin[-1]) * (floats + 3)
+def _layout(begin: Array, floats: int) -> tuple[Array, Array]:
+    """Of the states of a VectorFst: (where each lies, in words of 4 bytes; which words are arcs)"""
+    first = np.arange(len(begin) - 1) * (floats + 2) + begin[:-1] * (floats + 3)
+    is_arc = np.ones((len(begin) - 1) * (floats + 2) + int(begin[-1]) * (floats + 3), bool)
+    for i in range(floats + 2):
+        is_arc[first + i] = False
+    return first, is_arc
 
 
 def to_bytes(fst: Arcs, arc_type: str = "standard", symbols: Symbols | None = None) -> bytes:
     """The file of a VectorFst, with a symbol table for both sides if there is one."""
     floats = _FLOATS[arc_type]
-    states, arcs, size = _places(fst.begin, floats)
-    body = np.empty(size, np.int32)
+    first, is_arc = _layout(fst.begin, floats)
+    body = np.zeros(len(is_arc), np.int32)  # the number of arcs has 64 bits
+    body[is_arc] = fst.rows.ravel()
     for i in range(floats):
-        body[states + i] = fst.final[:, i].astype(np.float32).view(np.int32)
-        body[arcs + 2 + i] = fst.weight[:, i].astype(np.float32).view(np.int32)
-    body[states + floats] = np.diff(fst.begin)
-    body[states + floats + 1] = 0  # the upper half of a 64-bit count
-    body[arcs], body[arcs + 1], body[arcs + 2 + floats] = fst.ilabel, fst.olabel, fst.dest
+        body[first + i] = fst.final[:, i].astype(np.float32).view(np.int32)
+    body[first + floats] = np.diff(fst.begin)
     header = Header(arc_type, fst.start, fst.n_states, fst.n_arcs, symbols=symbols)
     return header.to_bytes() + body.tobytes()
 
@@ -252,7 +255,10 @@ def parse_arcs(data: bytes, header: Header, where: str) -> Arcs:
     smallest = floats + (2 if header.kind == "vector" else 4)
     if not 0 <= header.n_states <= (len(data) - header.size) // (4 * smallest):
         raise ValueError(f"{header.n_states:,} states announced in {len(data):,} bytes")
-    arcs = (_parse_vector if header.kind == "vector" else _parse_const)(data, header, floats)
+    begin, rows, final = (_parse_vector if header.kind == "vector" else _parse_const)(data, header, floats)
+    ilabel, olabel, dest = (rows[:, i].copy() for i in (0, 1, floats + 2))
+    weight, final = (np.ascontiguousarray(part).view(np.float32) for part in (rows[:, 2 : 2 + floats], final))
+    arcs = Arcs(header.start, begin, ilabel, olabel, weight, dest, final)
     if not -1 <= arcs.start < arcs.n_states:
         raise ValueError(f"start state {arcs.start} of {arcs.n_states:,}")
     if arcs.n_arcs and not (arcs.dest.min() >= 0 and arcs.dest.max() < arcs.n_states):
@@ -260,41 +266,26 @@ def parse_arcs(data: bytes, header: Header, where: str) -> Arcs:
     return arcs
 
 
-def _parse_vector(data: bytes, header: Header, floats: int) -> Arcs:
+def _parse_vector(data: bytes, header: Header, floats: int) -> tuple[Array, Array, Array]:
+    """(begin of the arcs of each state, rows of arcs, bits of the final weights)"""
     body = np.frombuffer(data, np.int32, (len(data) - header.size) // 4, header.size)
     begin = np.zeros(header.n_states + 1, np.int64)
     used = kernels.vector_arcs(body, floats, begin)
     if used < 0:
         raise ValueError("the states end too soon" if used == kernels.CUT_OFF else "a state has too many arcs")
-    states, arcs, _ = _places(begin, floats)
-    real = body.view(np.float32)
-    return Arcs(
-        header.start,
-        begin,
-        body[arcs],
-        body[arcs + 1],
-        np.stack([real[arcs + 2 + i] for i in range(floats)], 1),
-        body[arcs + 2 + floats],
-        np.stack([real[states + i] for i in range(floats)], 1),
-    )
+    first, is_arc = _layout(begin, floats)
+    return begin, body[:used][is_arc].reshape(-1, floats + 3), body[first[:, None] + np.arange(floats)]
 
 
-def _parse_const(data: bytes, header: Header, floats: int) -> Arcs:
+def _parse_const(data: bytes, header: Header, floats: int) -> tuple[Array, Array, Array]:
+    """The same."""
     n, n_arcs, (at_states, at_arcs, end) = header.n_states, header.n_arcs, header.const_places()
     if n_arcs < 0 or end > len(data):
         raise ValueError("the file ends too soon")
     states = np.frombuffer(data, np.int32, n * (floats + 4), at_states).reshape(n, floats + 4)
-    arcs = np.frombuffer(data, np.int32, n_arcs * (floats + 3), at_arcs).reshape(n_arcs, floats + 3)
     begin = np.zeros(n + 1, np.int64)
     np.cumsum(states[:, floats + 1].view(np.uint32), out=begin[1:])
     if begin[-1] != header.n_arcs or not np.array_equal(begin[:-1], states[:, floats].view(np.uint32)):
         raise ValueError("the states' arcs do not add up")
-    return Arcs(
-        header.start,
-        begin,
-        arcs[:, 0].copy(),
-        arcs[:, 1].copy(),
-        np.ascontiguousarray(arcs[:, 2 : 2 + floats]).view(np.float32),
-        arcs[:, 2 + floats].copy(),
-        np.ascontiguousarray(states[:, :floats]).view(np.float32),
-    )
+    rows = np.frombuffer(data, np.int32, n_arcs * (floats + 3), at_arcs).reshape(n_arcs, floats + 3)
+    return begin, rows, states[:, :floats]

@@ -86,61 +86,54 @@ def put_entries(model, most_offset, states, address):
 
 
 @njit(cache=True, nogil=True)
-def count_children(address, states, most):
-    """(begin of the rows that follow each history, what is wrong, the history where it is). No more than `most`."""
-    begin = np.zeros(address.shape[0] + 1, np.int32)
+def read_children(address, states, overflow, id_of_label, top, most):
+    """(the rows that follow each history, no more than `most`; OK or what is wrong)"""
+    begin, why = np.zeros(address.shape[0] + 1, np.int32), OK
     for h in range(address.shape[0]):
-        n = np.int64(0)
-        at = address[h]
+        at, n = address[h], np.int64(0)
         if at >= 0:
-            if at > states.shape[0] - 3:
-                return begin, BAD_ADDRESS, h
-            n = np.int64(states[at + 2])
+            n = np.int64(states[at + 2]) if at <= states.shape[0] - 3 else np.int64(-1)
             if n < 0 or at + 3 + 2 * n > states.shape[0]:
-                return begin, BAD_ADDRESS, h
+                why = BAD_ADDRESS
+                break
         if begin[h] + n > most:
-            return begin, TOO_MANY, h
+            why = TOO_MANY
+            break
         begin[h + 1] = begin[h] + n
-    return begin, OK, 0
-
-
-@njit(cache=True, nogil=True)
-def get_children(address, states, overflow, id_of_label, top, out):
-    """Fills the rows that follow each history. Returns (OK or what is wrong, the history where it is)."""
+    size = begin[-1] if why == OK else 0
+    log_p, log_bow = np.empty(size, np.float32), np.zeros(size, np.float32)
+    out = Rows(begin, np.empty(size, np.int32), log_p, log_bow, np.empty(size, np.int64))
+    if why != OK:
+        return out, why
     real = states.view(np.float32)
     for h in range(address.shape[0]):
         at = address[h]
         place = at + 3
-        for i in range(out.begin[h], out.begin[h + 1]):
+        for i in range(begin[h], begin[h + 1]):
             label = states[place]
             if label < 0 or label >= id_of_label.shape[0] or id_of_label[label] < 0:
-                return BAD_WORD, h
+                return out, BAD_WORD
             out.word[i] = id_of_label[label]
-            if i > out.begin[h] and out.word[i] <= out.word[i - 1]:
-                return BAD_WORD, h
+            if i > begin[h] and out.word[i] <= out.word[i - 1]:
+                return out, BAD_WORD
             info = states[place + 1]
             child = np.int64(-1)
             if info & 1:
-                if info > 0:
-                    child = at + (info >> 1)
-                else:
+                child = at + (info >> 1)
+                if info < 0:
                     index = -np.int64(info) >> 1
-                    if index >= overflow.shape[0]:
-                        return BAD_ADDRESS, h
-                    child = overflow[index] - 1
+                    child = overflow[index] - 1 if index < overflow.shape[0] else np.int64(-1)
                 # entries lie behind their parents, which keeps hostile files from running in circles
                 if child <= at or child > states.shape[0] - 3:
-                    return BAD_ADDRESS, h
+                    return out, BAD_ADDRESS
                 if top:
-                    return TOO_DEEP, h
-                out.log_p[i] = real[child]
-                out.log_bow[i] = real[child + 1]
+                    return out, TOO_DEEP
+                log_p[i], log_bow[i] = real[child], real[child + 1]
             else:
-                out.log_p[i] = real[place + 1]
-                out.log_bow[i] = 0.0
+                log_p[i] = real[place + 1]
             out.address[i] = child
             place += 2
-    return OK, 0
+    return out, OK
 
 
 @njit(cache=True, nogil=True)

@@ -10,42 +10,14 @@ from functools import lru_cache
 from mdi.spoken.sentences import TYPOGRAPHY, split_sentences
 
 # Titles and such, after which a full stop ends no sentence. Written with a capital they come before a name.
-ABBREVIATIONS = {
-    "mr": "mister",
-    "mrs": "missus",
-    "ms": "miz",
-    "dr": "doctor",
-    "prof": "professor",
-    "st": "saint",
-    "sen": "senator",
-    "rep": "representative",
-    "gov": "governor",
-    "gen": "general",
-    "col": "colonel",
-    "capt": "captain",
-    "lt": "lieutenant",
-    "sgt": "sergeant",
-    "rev": "reverend",
-    "hon": "honourable",
-    "rt": "right",
-    "jr": "junior",
-    "sr": "senior",
-    "vs": "versus",
-    "etc": "etcetera",
-    "co": "company",
-    "inc": "incorporated",
-    "corp": "corporation",
-    "ltd": "limited",
-    "jan": "january",
-    "feb": "february",
-    "aug": "august",
-    "sept": "september",
-    "oct": "october",
-    "nov": "november",
-    "dec": "december",
-    "approx": "approximately",
-    "dept": "department",
-}
+_IN_FULL = """
+    mr mister, mrs missus, ms miz, dr doctor, prof professor, st saint, sen senator, rep representative, gov governor,
+    gen general, col colonel, capt captain, lt lieutenant, sgt sergeant, rev reverend, hon honourable, rt right,
+    jr junior, sr senior, vs versus, etc etcetera, co company, inc incorporated, corp corporation, ltd limited,
+    jan january, feb february, aug august, sept september, oct october, nov november, dec december,
+    approx approximately, dept department
+"""
+ABBREVIATIONS: dict[str, str] = dict(pair.split() for pair in _IN_FULL.split(","))
 CURRENCIES = {"$": ("dollar", "dollars"), "£": ("pound", "pounds"), "€": ("euro", "euros"), "¥": ("yen", "yen")}
 SCALES = {"k": "thousand", "m": "million", "bn": "billion", "tn": "trillion"}
 UNITS = {
