@@ -26,11 +26,12 @@ from mdi.errors import MdiError
 from mdi.files import writing
 from mdi.fst.backoff_fst import ascend, check_costs, model_of, root_words, with_ids
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, without_weight
-from mdi.fst.openfst import Header, Symbols, damaged
+from mdi.fst.openfst import Header, Symbols, damaged, layout
 from mdi.fst.symbols import SymbolTable
 from mdi.fst.vector_fst import VectorFst
 from mdi.kernels import backoff_fst as kernels
 from mdi.kernels.backoff_fst import Contexts, Machine
+from mdi.kernels.openfst import vector_arcs
 from mdi.lm.model import NgramModel
 from mdi.lm.trie import NONE, Array
 
@@ -62,32 +63,35 @@ def _begins(bits: Array, n: int) -> Array | None:
 
 def write_ngram_fst(fst: VectorFst, path: str, symbols: Symbols | None, weight: GraphWeight = UNWEIGHTED) -> None:
     """Writes the states of a model (`history_tree`), with a symbol table for both sides if given."""
-    arcs = fst.arcs(0)
-    n_states = arcs.n_states
-    first = arcs.begin[1:-1]  # the arc of each state but the empty history that backs off
-    back, is_word = arcs.dest[first], np.ones(arcs.n_arcs, bool)
-    is_word[first] = False
-    n_words = np.diff(arcs.begin)
+    _, *blocks = fst.blocks(0)
+    body, begin = np.frombuffer(b"".join(blocks), np.int32), np.zeros(fst.n_states + 1, np.int64)
+    vector_arcs(body, 1, begin)
+    first, is_word = layout(begin, 1)
+    backs = first[1:] + 3  # the first arc of each state but that of the empty history
+    for i in range(4):
+        is_word[backs + i] = False
+    rows, real = body[is_word].reshape(-1, 4), body.view(np.float32)
+    back, n_words = body[backs + 3], np.diff(begin)
     n_words[1:] -= 1
     if (np.diff(back) < 0).any() or fst.start != 1:
         raise AssertionError("states out of order")
-    cost, final, back_cost = arcs.weight[is_word, 0], arcs.final[:, 0], arcs.weight[first, 0]
+    cost, final, back_cost = rows[:, 2].copy().view(np.float32), real[first], real[backs + 2]
     if weight:
         cost, final, back_cost = (weight.put_into(*part) for part in ((cost, True), (final, False), (back_cost, False)))
     ends = np.isfinite(final)
     parts = [
-        _groups(np.concatenate([[1], np.bincount(back, minlength=n_states)])),
+        _groups(np.concatenate([[1], np.bincount(back, minlength=fst.n_states)])),
         _groups(np.concatenate([[0], n_words])),
         _packed(ends),
         np.append(fst.first_words(), np.int32(0)),
-        arcs.ilabel[is_word],
+        rows[:, 0],
         np.concatenate([[np.inf], back_cost, [0.0]]).astype(np.float32),
         final[ends],
         np.append(cost, np.float32(0.0)),
     ]
     with writing(path) as stream:
-        stream.write(Header("standard", 1, n_states, 0, "ngram", _VERSION, _PROPERTIES, symbols).to_bytes())
-        stream.write(_COUNTS.pack(n_states, len(cost), int(ends.sum())))
+        stream.write(Header("standard", 1, fst.n_states, 0, "ngram", _VERSION, _PROPERTIES, symbols).to_bytes())
+        stream.write(_COUNTS.pack(fst.n_states, len(cost), int(ends.sum())))
         for part in parts:
             stream.write(np.ascontiguousarray(part).data)
 

@@ -116,7 +116,7 @@ class Header:
         return states, arcs, arcs + 4 * (floats + 3) * self.n_arcs
 
 
-def _layout(begin: Array, floats: int) -> tuple[Array, Array]:
+def layout(begin: Array, floats: int) -> tuple[Array, Array]:
     """Of the states of a VectorFst: (where each lies, in words of 4 bytes; which words are arcs)"""
     first = np.arange(len(begin) - 1) * (floats + 2) + begin[:-1] * (floats + 3)
     is_arc = np.ones((len(begin) - 1) * (floats + 2) + int(begin[-1]) * (floats + 3), bool)
@@ -128,7 +128,7 @@ def _layout(begin: Array, floats: int) -> tuple[Array, Array]:
 def to_bytes(fst: Arcs, arc_type: str = "standard", symbols: Symbols | None = None) -> bytes:
     """The file of a VectorFst, with a symbol table for both sides if there is one."""
     floats = _FLOATS[arc_type]
-    first, is_arc = _layout(fst.begin, floats)
+    first, is_arc = layout(fst.begin, floats)
     body = np.zeros(len(is_arc), np.int32)  # the number of arcs has 64 bits
     body[is_arc] = fst.rows.ravel()
     for i in range(floats):
@@ -273,7 +273,7 @@ def _parse_vector(data: bytes, header: Header, floats: int) -> tuple[Array, Arra
     used = kernels.vector_arcs(body, floats, begin)
     if used < 0:
         raise ValueError("the states end too soon" if used == kernels.CUT_OFF else "a state has too many arcs")
-    first, is_arc = _layout(begin, floats)
+    first, is_arc = layout(begin, floats)
     return begin, body[:used][is_arc].reshape(-1, floats + 3), body[first[:, None] + np.arange(floats)]
 
 

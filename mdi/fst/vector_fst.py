@@ -17,7 +17,7 @@ from mdi.kernels import vector_fst as kernels
 from mdi.kernels.model import ModelArrays
 from mdi.kernels.vector_fst import Words
 from mdi.lm.model import NgramModel, extended, with_suffixes
-from mdi.lm.trie import NONE, Array, blocks, from_ngrams, is_closed, locate, padded, scattered, with_order
+from mdi.lm.trie import Array, blocks, from_ngrams, is_closed, locate, padded, scattered, with_order
 from mdi.threads import in_threads
 
 # kExpanded, kMutable, kILabelSorted, kAccessible, kCoAccessible
@@ -125,8 +125,9 @@ def history_tree(model: NgramModel, label: Array) -> VectorFst:
         there, lost = [state >= 0 for state in fst.state], [np.zeros((0, j), np.int32) for j in range(1, trie.order)]
         for j in range(trie.order - 1, 1, -1):
             there[j - 1][trie.back[j][there[j]]] = True
-            rows = trie.row_of_hist[j - 1][there[j - 1]]
-            lost[j - 2] = trie.ngrams(j - 1, rows[~own[j - 1][rows]] if len(own[j - 1]) else NONE)
+            if len(own[j - 1]):
+                rows = trie.row_of_hist[j - 1][there[j - 1]]
+                lost[j - 2] = trie.ngrams(j - 1, rows[~own[j - 1][rows]])
         if not any(map(len, lost)):
             break
         model = extended(model, from_ngrams(trie.n_words, lost))

@@ -62,18 +62,25 @@ def put_entries(model, most_offset, states, address):
                 at[k], place[k] = n, n + 3
                 n += 3 + 2 * (end[k] - child[k])
                 opens = False
+                if k + 1 == model.order:  # whose n-grams have no entries
+                    word, log_p = pick(model.trie.word, k + 1), pick(model.log_p, k + 1)
+                    for row in range(child[k], end[k]):
+                        states[place[k]] = model.label[word[row]]
+                        real[place[k] + 1] = log_p[row]
+                        states[place[k] + 1] &= ~np.int32(1)  # an odd number would be an address
+                        place[k] += 2
+                    child[k] = end[k]
             elif child[k] == end[k]:
                 k -= 1
             else:
                 row = child[k]
                 states[place[k]] = model.label[pick(model.trie.word, k + 1)[row]]
-                if k + 1 < model.order:
-                    h = pick(model.trie.as_hist, k + 1)[row]
-                    begin = pick(model.trie.begin, k + 2)
-                    opens = begin[h] < begin[h + 1] or pick(model.log_bow, k + 1)[h] != 0
+                h = pick(model.trie.as_hist, k + 1)[row]
+                begin = pick(model.trie.begin, k + 2)
+                opens = begin[h] < begin[h + 1] or pick(model.log_bow, k + 1)[h] != 0
                 if not opens:
                     real[place[k] + 1] = pick(model.log_p, k + 1)[row]
-                    states[place[k] + 1] &= ~np.int32(1)  # an odd number would be an address
+                    states[place[k] + 1] &= ~np.int32(1)
                 elif n - at[k] <= most_offset:
                     states[place[k] + 1] = np.int32(2 * (n - at[k]) + 1)
                 else:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mdi.kernels.memory import pick
 from mdi.kernels.trie import Level, TrieArrays, find_row, gallop
 from mdi.kernels.types import Array
 
@@ -30,16 +29,6 @@ class ModelArrays(NamedTuple):
     order: int
     bos: int
     eos: int
-
-
-@njit(cache=True, nogil=True)
-def history_after(model, k, row):
-    """(length, history) after the given row of order k: its last order - 1 words."""
-    if k < model.order:
-        return k, np.int64(pick(model.trie.as_hist, k)[row])
-    if k == 1:
-        return 0, np.int64(0)
-    return k - 1, np.int64(pick(model.trie.as_hist, k - 1)[pick(model.trie.suffix, k)[row]])
 
 
 class Scaled(NamedTuple):

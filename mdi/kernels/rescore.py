@@ -11,7 +11,6 @@ from numba import njit
 
 from mdi.kernels.arpa import COST_ZERO, cost_of
 from mdi.kernels.memory import pick
-from mdi.kernels.model import history_after
 from mdi.kernels.trie import find_row
 from mdi.kernels.types import Array
 
@@ -66,6 +65,16 @@ class Composed(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
+def _after(model, k, row):
+    """(length, history) after the given row of order k: its last order - 1 words."""
+    if k < model.order:
+        return k, np.int64(pick(model.trie.as_hist, k)[row])
+    if k == 1:
+        return 0, np.int64(0)
+    return k - 1, np.int64(pick(model.trie.as_hist, k - 1)[pick(model.trie.suffix, k)[row]])
+
+
+@njit(cache=True, nogil=True)
 def _row(model, j, h, w):
     return find_row(pick(model.trie.begin, j + 1), pick(model.trie.word, j + 1), h, w)
 
@@ -100,7 +109,7 @@ def _step(model, j, h, w):
     if row < 0:
         return COST_ZERO, 0, np.int64(0)
     cost += cost_of(pick(model.p, j + 1)[row])
-    j, h = history_after(model, j + 1, row)
+    j, h = _after(model, j + 1, row)
     shift, j, h = _shorten(model, j, h)
     return cost + shift, j, h
 
@@ -116,7 +125,7 @@ def _cheapest_step(model, j, h, w, residual, after):
         row = _row(model, j, h, w)
         if row >= 0:
             cost = residual[j] + cost_of(pick(model.p, j + 1)[row])
-            to, history = history_after(model, j + 1, row)
+            to, history = _after(model, j + 1, row)
             if to > best_j:
                 best_j, best_h = to, history
             if cost < after[to]:

@@ -9,7 +9,6 @@ from numba import njit
 
 from mdi.kernels.arpa import cost_of
 from mdi.kernels.memory import pick
-from mdi.kernels.model import history_after
 from mdi.kernels.types import Array
 
 MAX_LENGTH = 32
@@ -99,6 +98,10 @@ def vector_states(block, length, model, states, own, words, back_off, out):
     passed = np.empty(MAX_LENGTH)
     begin, word, p = pick(model.trie.begin, length + 1), pick(model.trie.word, length + 1), pick(model.p, length + 1)
     state, back, bow = pick(states, length), pick(model.trie.back, length), pick(model.bow, length)
+    # where a row leads: to itself as a history, in the highest order to its suffix
+    top, suffix = length + 1 == model.order, pick(model.trie.suffix, length + 1)
+    after = length if top else length + 1
+    as_hist = pick(model.trie.as_hist, after)
     n = np.int64(0)
     for h in range(block[0], block[1]):
         if state[h] < 0:
@@ -124,8 +127,10 @@ def vector_states(block, length, model, states, own, words, back_off, out):
                 n += 4
                 waiting = False
             if not end:
-                j, after = history_after(model, length + 1, r)
-                to, extra = _stands_for(model, states, j, after, passed)
+                to, extra = np.int32(0), 0.0
+                if after > 0:
+                    next_row = np.int64(suffix[r]) if top else np.int64(r)
+                    to, extra = _stands_for(model, states, after, np.int64(as_hist[next_row]), passed)
                 ints[n] = words.label[w]
                 ints[n + 1] = words.label[w]
                 floats[n + 2] = cost_of(p[r]) + extra
