@@ -81,6 +81,7 @@ choose_backend
 read_settings "$mdi_root/local/conf/backends/$backend.conf"
 parse_options "$@"
 [[ $language == en ]] || corpus=$corpus-$language # a corpus of its own, whose settings are those of the English one
+[[ $new_words == map || -n $recipe ]] || corpus=$corpus-new-words # over another vocabulary
 problems=() omissions=()
 if [[ -n $recipe ]]; then
   find_recipe
@@ -96,7 +97,7 @@ if [[ $dry_run == false ]]; then
   [[ ${#problems[@]} -eq 0 ]] || exit 1
   install_packages "$(needed_extra)"
   lock_folder "exp/$corpus" "data/$corpus"
-  if [[ $new_words == add ]]; then extend_lang; fi
+  if [[ $new_words == add && -n $recipe ]]; then extend_lang; fi
 fi
 
 # in braces: read as a whole before it begins, so that this file may change (git pull) while it runs
@@ -132,16 +133,16 @@ fi
 
     if at_stage 3 "MDI: the paper's thresholds, a prior, and the best of a search"; then
       make_once "${swept_lms[@]}" "$exp/mdi/ppl.tsv" from "$background" "$train" by "$steps/adapt_mdi.sh" \
-        --min-counts "$thresholds" --cluster "$cluster" --ppl "${texts[*]}" "$background" "$train" "$exp/mdi"
+        --min-counts "$thresholds" --new-words "$new_words" --cluster "$cluster" --ppl "${texts[*]}" "$background" "$train" "$exp/mdi"
       make_once "$prior" from "$background" "$train" by \
-        mdi adapt ${cluster:+--cluster "$cluster"} --min-counts 1 --sigma2 1 --new-words map \
+        mdi adapt ${cluster:+--cluster "$cluster"} --min-counts 1 --sigma2 1 --new-words "$new_words" \
         --constraints-out "$exp/mdi/constraints.prior.tsv.gz" "$background" "$train" "$prior"
       mix_with=() # the same in-domain model as in the baseline, where there is one
       # but not where it has no <unk>, as Vosk's has not: tune's own in-domain model then does without, too
       if [[ $decodes_large == false ]] && there "$in"; then mix_with=("$in"); fi
       make_once "$best" from "$background" "$train" "$dev" ${mix_with[@]+"${mix_with[@]}"} by \
-        mdi tune --new-words map --max-settings "$max_settings" --sets "$thresholds" ${mix_with[@]+--mix-with "${mix_with[@]}"} \
-        "$background" "$train" "$dev" "$best"
+        mdi tune --new-words "$new_words" --max-settings "$max_settings" --sets "$thresholds" \
+        ${mix_with[@]+--mix-with "${mix_with[@]}"} "$background" "$train" "$dev" "$best"
     fi
 
     if [[ $decodes_large == false ]] && at_stage 4 "first-pass models" && ! left_out "$interpolated" "no first-pass models"
@@ -151,12 +152,12 @@ fi
       fi
       # the same with the marginals of the interpolated model
       make_once "$first/mdi.arpa.gz" from "$default" "$interpolated" "$train" by \
-        mdi match "$default" "$interpolated" "$train" "$first/mdi.arpa.gz"
+        mdi match --new-words "$new_words" "$default" "$interpolated" "$train" "$first/mdi.arpa.gz"
       # the best model cut down to its size; what pruning takes from the marginals, matching gives back
       make_once "$first/pruned.arpa.gz" from "$best" "$default" by "$steps/prune_lm.sh" --like "$default" \
         --beside-words "$first_ngrams" "$best" "$first/pruned.arpa.gz"
       make_once "$first/best.arpa.gz" from "$first/pruned.arpa.gz" "$best" "$train" by \
-        mdi match "$first/pruned.arpa.gz" "$best" "$train" "$first/best.arpa.gz"
+        mdi match --new-words "$new_words" "$first/pruned.arpa.gz" "$best" "$train" "$first/best.arpa.gz"
     fi
 
     if at_stage 5 decoding && has_speech; then

@@ -21,11 +21,15 @@ from isal import igzip
 
 from mdi.arguments import boolean
 from mdi.errors import MdiError, examples, exit_code
-from mdi.files import GZIP_LEVEL, read_ahead, read_chunks, read_lines, replacing, writing
+from mdi.files import GZIP_LEVEL, not_utf8, read_ahead, read_chunks, read_lines, replacing, writing
+from mdi.fst.symbols import read_symbols
+from mdi.lm.new_words import may_be_added
 from mdi.lm.text import SPECIAL, Text
 from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, read_words, to_bytes
 from mdi.progress import Progress, say
 from mdi.speech.data import DataFolder, fields
+from mdi.speech.given import write_new_words
+from mdi.speech.pronounce import Pronounced
 from mdi.threads import in_threads
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
@@ -49,6 +53,9 @@ class WordCounts:
     @cached_property
     def words(self) -> list[str]:
         return [word for word, n in zip(self.vocab.words, self.count.tolist(), strict=True) if n]
+
+    def by_word(self) -> dict[str, int]:
+        return {word: n for word, n in zip(self.vocab.words, self.count.tolist(), strict=True) if n}
 
     def most_common(self, n: int) -> list[str]:
         """The first met among equals first."""
@@ -77,15 +84,8 @@ def whole_lines(path: str) -> Iterator[tuple[int, bytes]]:
 
 
 def check_utf8(path: str, block: bytes, number: int) -> None:
-    try:
-        block.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = number + block.count(b"\n", 0, error.start)
-        found = block[block.rfind(b"\n", 0, error.start) + 1 :].split(b"\n", 1)[0].decode("latin-1")
-        raise MdiError(
-            f"{path}:{line}: not UTF-8: '{found[:80]}'; expected text in UTF-8. Run: iconv -f LATIN1 -t UTF-8, or "
-            f"whatever it is in, or to leave out what is broken: iconv -f UTF-8 -t UTF-8 -c"
-        ) from error
+    if what := not_utf8(path, block, number):
+        raise MdiError(f"{what}; or leave out what is broken: iconv -f utf-8 -t utf-8 -c")
 
 
 def copy_text(source: str, target: Path, named: bool = False) -> None:
@@ -199,6 +199,9 @@ def choose_vocabulary(
         more = background.most_common(args.vocab_size)
         words = [*in_domain.words, *more]
         how = f"of the in-domain text and the {len(more):,} most frequent of the background"
+    if args.new_words == "add":
+        words = [*words, *in_domain.words]
+        how += ", and of the in-domain text"
     chosen = set(words) - NOT_WORDS
     unknown = [word for word in in_domain.words if word not in chosen]
     lost = in_domain.of(unknown)
@@ -245,6 +248,24 @@ def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path) 
         write_lines(folder / "lattices" / name / "num_jobs", [str(number)])
 
 
+def write_words(table: Path, in_domain: WordCounts, folder: Path) -> None:
+    """words.txt with the words of the text that it lacks at its end: the numbers of the others, which lattices have,
+    stay. Beside it new_words.tsv: that of a lang folder to which they were added, or words that no lattice has."""
+    ids = read_symbols(str(table)).ids
+    count = {word: n for word, n in in_domain.by_word().items() if may_be_added(word)}
+    new = [word for word in count if word not in ids]
+    numbered = [*ids.items(), *((word, i) for i, word in enumerate(new, max(ids.values()) + 1))]
+    write_lines(folder / "words.txt", [f"{word} {i}" for word, i in numbered])
+    said = Path(f"{table.parent}.new_words.tsv")
+    if said.exists():
+        link(said, folder / "new_words.tsv")
+    else:
+        unsaid = [
+            Pronounced(word, (), "in the language models alone: the lattices were made without it", 0.0) for word in new
+        ]
+        write_new_words(str(folder / "new_words.tsv"), unsaid, count)
+
+
 def prepare(args: argparse.Namespace) -> None:
     folder = Path(args.out)
     texts, speech, lattices = pairs(args.text), pairs(args.speech), pairs(args.lattices)
@@ -266,12 +287,16 @@ def prepare(args: argparse.Namespace) -> None:
     for name in sets:
         copy_text(texts.get(name) or f"{speech[name]}/text", folder / f"{name}.txt.gz", named=name not in texts)
     shutil.rmtree(folder / "lattices", ignore_errors=True)  # of an earlier call: only links
-    (folder / "vosk-model").unlink(missing_ok=True)
+    for name in ("vosk-model", "new_words.tsv"):
+        (folder / name).unlink(missing_ok=True)
     recognised = None
     if args.vosk:
         import vosk_model
 
-        recognised = vosk_model.use_model(vosk_model.find_model(args.vosk_model, Path(args.downloads)), folder)
+        model = vosk_model.find_model(args.vosk_model, Path(args.downloads))
+        if args.new_words == "add":
+            model = vosk_model.with_new_words(model, folder, in_domain.by_word(), in_domain.total, args.lexicon)
+        recognised = vosk_model.use_model(model, folder)
     prepare_background(args, folder)
     vocabulary = choose_vocabulary(args, in_domain, folder, recognised)
     write_lines(folder / "vocab.txt", vocabulary)
@@ -280,10 +305,18 @@ def prepare(args: argparse.Namespace) -> None:
         if args.in_data and name not in lattices and (lattices or not args.decodes):
             continue  # a set of a recipe that is not decoded, nor will be, has its text, but no WER
         prepare_speech(name, Path(source), lattices.get(name), folder)
-    if args.words:
+    if args.words and args.new_words == "add":
+        write_words(Path(args.words), in_domain, folder)
+    elif args.words:
         link(args.words, folder / "words.txt")
     if args.default_lm:
         link(args.default_lm, folder / "default.arpa.gz")
+
+
+def add_new_word_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--new-words", choices=("map", "add"), default="map", help="add those of the in-domain text to all (map)")
+    add("--lexicon", metavar="FILE", help="how new words of a Vosk model are said (by their letters)")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -316,6 +349,7 @@ def main(argv: list[str] | None = None) -> int:
     add("--vosk-model", metavar="DIR", help="its folder (downloaded)")
     add("--downloads", default="data/downloads", metavar="DIR", help="where that is kept (data/downloads)")
     add("--default-lm", metavar="ARPA", help="first-pass model")
+    add_new_word_arguments(parser)
     add("--nj", type=int, default=1, metavar="N")
     args = parser.parse_args(argv)
     return exit_code("local/prepare_data.sh", lambda: prepare(args))

@@ -37,6 +37,8 @@ data_dir=""  # Kaldi data folders of development and evaluation set, separated b
 lattice_dir=""  # lattices lat.N.gz of these data folders, by another system
 words=""  # symbol table of these lattices
 default_lm=""  # the model that they were made with
+new_words=map  # words of the in-domain text that the recogniser lacks: map to <unk>, or add to it and to the vocabulary
+lexicon=""  # how they are said, 'word phone ...' or 'word = known words' (by their letters)
 # A Kaldi recipe, instead of in-text, dev-text, data-dir and lattice-dir; paths are relative to it:
 egs_dir=""  # its folder
 train_data=""  # data folder with the in-domain text
@@ -65,12 +67,14 @@ if [[ $tiny == true ]]; then
 fi
 options=(--nj "$nj")
 [[ -z $vosk_model || -d $vosk_model ]] || lacks "$vosk_model: no such folder"
+lacks_file "$lexicon"
+[[ $demo == false || $new_words == map ]] || lacks "--new-words $new_words: the texts of the demo have no new words"
 if [[ $demo == true ]]; then
   program=prepare_demo.py
   options+=(--downloads "$downloads" --speech "$vosk" ${vosk_model:+--vosk-model "$vosk_model"})
 elif [[ -n $recorded ]]; then
   program=prepare_recorded.py
-  options=(--source "$recorded" --downloads "$downloads" --spoken "$utterances" --only-downloads "$only_downloads")
+  options=(--new-words "$new_words" ${lexicon:+--lexicon "$lexicon"} --source "$recorded" --downloads "$downloads" --spoken "$utterances" --only-downloads "$only_downloads")
   options+=(--language "$language" ${vosk_model:+--vosk-model "$vosk_model"} ${game:+--game "$game"} ${prompts:+--prompts "$prompts"})
   have_debian() { command -v apt-get && command -v dpkg-deb; } > /dev/null
   case $recorded in
@@ -89,8 +93,8 @@ elif [[ -n $recorded ]]; then
   lacks_file "$prompts"
 else
   program=prepare_corpus.py
-  options+=(--vocab-size "$vocab_size" --vosk "$vosk" --downloads "$downloads")
-  for name in background_text background_lm case vocab default_lm vosk_model; do
+  options+=(--vocab-size "$vocab_size" --vosk "$vosk" --downloads "$downloads" --new-words "$new_words")
+  for name in background_text background_lm case vocab default_lm vosk_model lexicon; do
     [[ -z ${!name} ]] || options+=("--${name//_/-}" "${!name}")
   done
   [[ -n $background_text$background_lm || $vosk == true ]] \

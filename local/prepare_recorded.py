@@ -16,7 +16,7 @@ from pathlib import Path
 import game_dialogue
 import telephone_prompts
 import vosk_model
-from prepare_corpus import link, write_lines
+from prepare_corpus import add_new_word_arguments, count_words, link, write_lines
 from recorded_speech import write_sets
 
 from mdi.arguments import boolean
@@ -36,9 +36,16 @@ def prepare(args: argparse.Namespace) -> None:
         read(given, downloads)
         return
     folder.mkdir(parents=True, exist_ok=True)
-    write_lines(folder / "vocab.txt", vosk_model.use_model(model, folder))
+    words = vosk_model.use_model(model, folder)
     link(folder / "own.arpa.gz", folder / "background.arpa.gz")
+    # by the words that the recogniser knew before: the same sets whether new ones are added or not
     write_sets(folder, read(given, downloads), str(folder / "words.txt"), args.spoken, args.train_spoken, args.seed)
+    (folder / "new_words.tsv").unlink(missing_ok=True)
+    if args.new_words == "add":
+        counts = count_words(folder / "train.txt.gz")
+        larger = vosk_model.with_new_words(model, folder, counts.by_word(), counts.total, args.lexicon)
+        words = vosk_model.use_model(larger, folder)
+    write_lines(folder / "vocab.txt", words)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -54,6 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     add("--only-downloads", type=boolean, default=False, metavar="true|false", help="and nothing else (false)")
     add("--spoken", type=int, default=0, metavar="N", help="utterances of the evaluation set (0: all; half of dev)")
     add("--train-spoken", type=int, default=0, metavar="N", help="utterances of the training text, as sound (0: none)")
+    add_new_word_arguments(parser)
     add("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
     args = parser.parse_args(argv)
     return exit_code("local/prepare_data.sh", lambda: prepare(args))

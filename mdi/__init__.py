@@ -66,7 +66,7 @@ import importlib
 import warnings
 from typing import TYPE_CHECKING
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.adaptation.adapter import Adapter as Adapter

@@ -143,9 +143,41 @@ def search_chart(table: DataFrame, references: dict[str, float]) -> Figure:
     return dot_chart("Mixtures that the search tried; green: chosen", "development perplexity", dots)
 
 
+def bar_panels(panels: dict[str, dict[str, str]], colours: dict[str, str]) -> Figure:
+    """Panels side by side, each with a scale of its own from zero: a bar per name of `colours`, from the top
+    down, with its figure; a panel may lack some."""
+    with _style():
+        from matplotlib.figure import Figure
+
+        figure = Figure((2.1 * len(panels) + 1.0, 0.62 + 0.26 * len(colours)), layout="constrained")
+        for at, (title, values) in enumerate(panels.items()):
+            axes = figure.add_subplot(1, len(panels), at + 1)
+            axes.set_title(title, fontsize=9)
+            rows = {name: row for row, name in enumerate(colours)}
+            for name, text in values.items():
+                axes.barh(rows[name], float(text), 0.72, color=colours[name])
+                axes.annotate(text, (float(text), rows[name]), (3, 0), textcoords="offset points", va="center")
+            axes.set(xlim=(0, 1.32 * max(map(float, values.values()))), ylim=(len(colours) - 0.5, -0.5))
+            axes.set_yticks(range(len(colours)), list(colours) if at == 0 else [""] * len(colours))
+            axes.set_xticks([])
+            axes.tick_params(axis="y", length=0)
+            axes.spines["bottom"].set_visible(False)
+            axes.grid(False)
+    return figure
+
+
+# A picture in a file has its own background: on a dark page another one, with the ink to it.
+_DARK = (
+    "<style>@media (prefers-color-scheme: dark) { "
+    f'[style*="fill: {INK}"] {{ fill: #e6edf3 !important }} [style*="stroke: {INK}"] {{ stroke: #e6edf3 !important }} '
+    '[style*="fill: #ffffff"] { fill: #0d1117 !important } }</style>\n'
+)
+
+
 def write_svg(figure: Figure, path: str) -> None:
+    svg = re.sub(r"(<svg[^>]*>\n?)", lambda head: head[1] + _DARK, _svg(figure, "chart", "white"), count=1)
     with writing(path) as stream:
-        stream.write(_svg(figure, "chart", "white").replace(INK, "black").encode())
+        stream.write(svg.encode())
 
 
 def inline_svg(figure: Figure, name: str) -> str:

@@ -268,6 +268,7 @@ def test_recordings_choose_the_weight_and_decoding_verifies_it(dynamic, tmp_path
     assert {weight for weight, _ in decoder.asked} >= {found}
     if breaks_at == 0.0:
         assert found == UNWEIGHTED
+    assert len(list((tmp_path / "out.decoded" / "dev").iterdir())) == len(tried)  # and no model that was tried
     # the model is what it was, but for the weight
     plain = tmp_path / "plain"
     assert main(["vosk", verb, str(dynamic), lm, str(plain)]) == 0

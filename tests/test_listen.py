@@ -31,13 +31,15 @@ def systems(tmp_path):
 
 
 def test_words_are_below_each_other(systems, tmp_path):
-    found, differ, total = listen.examples(tmp_path, systems)
-    assert (differ, total) == (2, 3)
+    heard = listen.heard_by(systems)
+    assert heard.utterances == ["u1", "u2", "u3"]
+    assert heard.differ() == ["u1", "u3"]
+    found = listen.examples(tmp_path, heard, listen.drawn(heard.differ()), {"plane"})
     assert {example.utterance for example in found} == {"u1", "u3"}
     example = next(example for example in found if example.utterance == "u1")
     shown = [(name, errors, [(cell.text, cell.kind) for cell in cells]) for name, errors, cells in example.rows]
     assert shown == [
-        ("said", None, [("", ""), ("where", ""), ("is", ""), ("the", ""), ("plane", ""), ("", "")]),
+        ("said", None, [("", ""), ("where", ""), ("is", ""), ("the", ""), ("plane", "new"), ("", "")]),
         ("default", 2, [("", ""), ("where", ""), ("is", "deleted"), ("the", ""), ("train", "wrong"), ("", "")]),
         ("Best", 2, [("well", "inserted"), ("where", ""), ("is", ""), ("the", ""), ("plane", ""), ("to", "inserted")]),
     ]
@@ -53,7 +55,7 @@ def test_the_sound_is_in_the_page_unless_it_comes_from_a_pipe(systems, tmp_path)
         data = tmp_path / name
         data.mkdir()
         (data / "wav.scp").write_text("".join(f"u{i} {entry}\n" for i in (1, 2, 3)))
-        found, _, _ = listen.examples(data, systems)
+        found = listen.examples(data, listen.heard_by(systems), ["u1", "u3"])
         addresses = {example.sound for example in found}
         if name == "file":
             (address,) = addresses
@@ -65,7 +67,9 @@ def test_the_sound_is_in_the_page_unless_it_comes_from_a_pipe(systems, tmp_path)
     assert not (tmp_path / "ran").exists()
 
 
-def test_nothing_where_sclite_has_scored_or_nothing_differs(systems, tmp_path):
+def test_nothing_where_sclite_has_scored_or_nothing_differs(systems):
     shutil.rmtree(systems["Best"] / "scoring_kaldi" / "penalty_0.0")
-    assert listen.examples(tmp_path, systems) == ([], 0, 0)
-    assert listen.examples(tmp_path, {"a": systems["default"], "b": systems["default"]}) == ([], 0, 3)
+    assert listen.heard_by(systems).models.keys() == {"default"}
+    assert listen.heard_by(systems).differ() == []
+    assert listen.heard_by({"a": systems["default"], "b": systems["default"]}).differ() == []
+    assert listen.heard_by({}).differ() == []

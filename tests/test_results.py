@@ -11,7 +11,9 @@ import re
 import shutil
 import subprocess
 from datetime import datetime
+from pathlib import Path
 
+import draw_gains
 import draw_results
 import pytest
 import report
@@ -123,9 +125,10 @@ def test_libvosks_words_and_its_lattices_are_two_groups(ami):
 
 def test_the_note_says_how_words_were_counted_and_drawn(ami):
     def note():
-        return results.notes(results.collect("ami", [ami]))[0]
+        return results.notes(results.collect("ami", [ami]))[1]
 
-    assert note().startswith("WER in %, counted as by compute-wer, ")
+    assert note().startswith("WER: word error rate; ")
+    assert " In %, counted as by compute-wer, " in note()
     assert "by bootstrap over utterances. " in note()
     assert "paired permutation test, p < 0.05" in note()
     # the evaluation set by sclite, the development set not
@@ -241,6 +244,35 @@ def test_a_picture_of_perplexities_or_wers(ami, tmp_path, capsys):
     assert all(text in out.read_text() for text in ("20.0", "19.0", "WER in %, 95% interval"))
 
 
+def test_the_picture_of_readme_has_the_figures_of_its_table(tmp_path):
+    root = Path(__file__).parent.parent
+    out = tmp_path / "out.svg"
+    assert draw_gains.main([str(root / "README.md"), str(out)]) == 0
+    models, panels = draw_gains.read_table(str(root / "README.md"), "Does it help?")
+    assert len(panels) >= 4
+    for picture in (out.read_text(), (root / "utils/figures/does-it-help.svg").read_text()):
+        shown = re.findall(r">([^<>]+)</text>", picture)
+        figures = [text for text in shown if re.fullmatch(r"[0-9.]+", text)]
+        again = "draw it again: utils/draw_gains.py README.md utils/figures/does-it-help.svg"
+        assert figures == [value for values in panels.values() for value in values.values()], again
+        assert [text for text in shown if text in models] == models
+        assert "prefers-color-scheme: dark" in picture
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ("## Other\n| a |\n", "no table below a heading 'Does it help?'"),
+        ("## Does it help?\nno\n", "no table below a heading"),
+        ("## Does it help?\n| | | own |\n|---|---|---|\n| x | WER | much |\n", "'x' has ['much']; expected a figure"),
+    ],
+)
+def test_a_page_without_figures_is_not_drawn(tmp_path, capsys, page, message):
+    (tmp_path / "page.md").write_text(page)
+    assert draw_gains.main([str(tmp_path / "page.md"), str(tmp_path / "out.svg")]) == 1
+    assert message in capsys.readouterr().err
+
+
 # ---- the page
 
 
@@ -263,9 +295,13 @@ def test_the_headline(ami):
     words = as_words(page)
     assert f"The best model is {ami}/mdi/mdi.6-4-3.arpa.gz , “MDI (6-4-3)” in the table" in words
     assert 'href="../ami/mdi/mdi.6-4-3.arpa.gz"' in page
-    assert "79.2 perplexity of eval -2.2% perplexity of eval against interpolation (81.0)" in words
-    assert "-28.6% perplexity of eval against the in-domain model (111.0)" in words
-    assert "19.0% WER of eval -5.0% WER of eval against interpolation (20.0%; significant, p = 0.01)" in words
+    assert "-73.7% perplexity of eval: 301.0 to 79.2, against the model as it was" in words
+    assert "-2.2% perplexity of eval: 81.0 to 79.2, against interpolation" in words
+    assert "-28.6% perplexity of eval: 111.0 to 79.2, against a model of the in-domain text alone" in words
+    assert (
+        "-5.0% word error rate of eval: 20.0 to 19.0%, against interpolation, the usual way to adapt (signif" in words
+    )
+    assert "Perplexity : a word is as hard to predict as one drawn from so many" in words
     assert "./run.sh --x '<y>'" in words
     assert "100 words, 5.00% outside the vocabulary" in words
     assert "in-domain text 2,000 words in 300 sentences" in words
@@ -359,12 +395,30 @@ def test_what_moved_most_is_of_the_best_model_that_has_a_table(ami):
             (ami / "ppl" / f"{model}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     page = page_of(ami)
     words = as_words(page)
-    assert "Constraints of MDI, prior. Ordered by |after − before|" in words
+    assert "The largest changes of the model “MDI, prior”: " in words
     assert '<s> "quoted 5 0.5 0.1 0.4 +0.3 4 1.500 NA 5 0.5 0 0.01 +0.01 1.500' in words
     assert 'href="../ami/mdi/constraints.prior.tsv.gz"' in page
     # another model is better, but has no table
     (ami / "mdi" / "constraints.prior.tsv.gz").unlink()
-    assert "Constraints of MDI (6-4-3), the best on dev of the models for which" in as_words(page_of(ami))
+    assert "of the model “MDI (6-4-3)”, the best on dev of those for which" in as_words(page_of(ami))
+
+
+def test_words_of_the_domain_come_first(ami):
+    """The largest changes are of uh and the; what the text is about has become many times likelier."""
+    (ami / "mdi").mkdir()
+    with gzip.open(ami / "mdi" / "constraints.6-4-3.tsv.gz", "wt") as stream:
+        stream.write(
+            "ngram\torder\tcount\ttarget\tmarginal_before\tmarginal_after\tlambda\n"
+            "uh\t1\t90\t0.09\t0.03\t0.08\t1\n"  # not five times as likely
+            "<unk>\t1\t80\t0.08\t0.001\t0.07\t1\n"  # no word
+            "the remote\t2\t70\t0.07\t0.0001\t0.06\t1\n"  # no single word
+            "remote\t1\t40\t0.04\t0.0001\t0.02\t1\n"
+            "lcd\t1\t50\t0.05\t0.0002\t0.01\t1\n"
+            "typo\t1\t2\t0.002\t0.00001\t0.001\t1\n"  # too rare
+        )
+    words = as_words(page_of(ami))
+    shown = words[words.index("Words of the domain: ") : words.index("Words and sequences of words of all kinds")]
+    assert shown.endswith("lcd 50 1 in 5,000 1 in 100 50 remote 40 1 in 10,000 1 in 50 200 ")
 
 
 def test_a_page_of_few_models(ami):

@@ -124,6 +124,9 @@ def test_evaluation_is_scored_only_at_the_point_of_the_development_set(folder, c
     assert "%WER 20.63 [ 39 / 189, 5 ins, 5 del, 29 sub ]" in (folder / "eval" / "wer_8_0.0").read_text()
     out = capsys.readouterr().out
     assert "Difference of the WERs: -4.76, p = " in out  # 39 - 48 of 189 errors
+    # as best_wer has them, and what the figures after them are
+    assert f"WERs as scored: 20.63, against 25.40 of {folder / 'dev'}. Below, " in out
+    assert out.index("the means of a bootstrap") < out.index("Set1: %WER ")
     assert (folder / "eval" / "scoring_kaldi" / "wer_details" / "comparison").read_text() in out
 
 

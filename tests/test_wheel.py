@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 # Opening a file of the clone is an error, except in the environment, which may lie within it.
 GUARD = """
 import sys
-
-pytestmark = pytest.mark.slow
 def guard(event, args, root={root!r}, allowed={allowed!r}):
     if event == "open" and isinstance(args[0], str) and args[0].startswith(root) and not args[0].startswith(allowed):
         raise RuntimeError(f"reads the clone: {{args[0]}}")
@@ -58,7 +59,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
     return work, {**os.environ, "PYTHONPATH": str(site), "NUMBA_CACHE_DIR": str(root / "cache")}
 
 
-@pytest.mark.slow
 def test_every_verb_works_outside_the_clone(installed: tuple[Path, dict[str, str]]) -> None:
     from mdi.cli import VERBS
 
@@ -113,6 +113,19 @@ def test_every_verb_works_outside_the_clone(installed: tuple[Path, dict[str, str
     assert "%WER" in mdi("score", *words, "speech", "rescored")
     mdi("adapt-recordings", *words, "--data", "speech", background, "decoded", "recordings")
     assert tried == set(VERBS)
+
+
+def test_one_version_number(installed: tuple[Path, dict[str, str]]) -> None:
+    """That of the wheel, which citations and the change log name as the last release, on the same day."""
+    work, environment = installed
+    (of_wheel,) = Path(environment["PYTHONPATH"]).glob("mdi_lm-*.dist-info")
+    version = Distribution.at(of_wheel).version
+    (released,) = re.findall(r"^## \[(.*)\] - (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[:1]
+    citation = dict(re.findall(r"^([a-z-]+): (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE))
+    assert released == (version, citation["date-released"])
+    assert citation["version"] == version
+    command = [sys.executable, "-m", "mdi", "--version"]
+    assert subprocess.check_output(command, cwd=work, env=environment, text=True) == f"mdi {version}\n"
 
 
 def test_building_leaves_nothing_that_git_would_take() -> None:

@@ -31,7 +31,7 @@ stage_of() {
 # data_inputs: the files and folders that stage 0 reads, one per line
 data_inputs() {
   local name folder pair folders decoded
-  for name in in_text background_text background_lm dev_text eval_text vocab words default_lm; do
+  for name in in_text background_text background_lm dev_text eval_text vocab words default_lm lexicon; do
     if [[ -n ${!name} ]]; then printf '%s\n' "${!name}"; fi
   done
   IFS=, read -ra folders <<< "$data_dir"
@@ -55,7 +55,7 @@ data_inputs() {
 # data_options: what local/prepare_data.sh is told, one per line
 data_options() {
   local name names=(nj backend demo recorded vosk_model game prompts language utterances tiny in_text background_text
-    background_lm dev_text eval_text vocab vocab_size case data_dir lattice_dir words default_lm)
+    background_lm dev_text eval_text vocab vocab_size case data_dir lattice_dir words default_lm new_words lexicon)
   [[ -z $recipe ]] || names+=(egs_dir train_data set_data lang decode_dirs lang_from data_from model_from)
   for name in "${names[@]}"; do printf '%s\n' "--${name//_/-}" "${!name}"; done
   if [[ -n $recipe ]] && decodes_here; then printf '%s\n' --decodes true; fi
@@ -101,7 +101,14 @@ enter() {
   if [[ $decodes_large == true ]]; then
     small=(default interpolated prior best)
     if [[ $full == true ]]; then small+=("${swept[@]}"); fi
+    if shows_new_words; then small+=(new_words); fi
   fi
+}
+
+# shows_new_words: a Vosk model that is adapted as it is: one more model in the first pass, which knows the words of the
+# text that this one lacks
+shows_new_words() {
+  [[ $backend == vosk && $new_words == map && $demo == false && -z $background_text$background_lm ]]
 }
 
 # find_sets: the test sets, the development set first, and those of them that have speech
@@ -120,6 +127,8 @@ find_sets() {
 small_lm() {
   if [[ $1 == default ]]; then
     echo "$default"
+  elif [[ $1 == new_words ]]; then
+    echo "$(vosk_folder new_words)/graph/Gr.fst"
   elif [[ $decodes_large == true ]]; then
     large_lm "$1"
   else
@@ -176,6 +185,10 @@ make_graphs() {
     if left_out "$lm" || ! needs_graph "$model"; then continue; fi
     if [[ $backend == kaldi ]]; then
       graph_in_recipe "$model" "$lm"
+    elif [[ $model == new_words ]]; then # as MDI with a prior, over a larger vocabulary: a graph with more words
+      make_once "$(vosk_folder new_words)" "$lm" from "$train" "$data/words.txt" ${lexicon:+"$lexicon"} by \
+        mdi vosk adapt --new-words add --normalise none ${lexicon:+--lexicon "$lexicon"} "$data/vosk-model" "$train" \
+        "$(vosk_folder new_words)"
     elif [[ $model != default ]]; then # which is in the Vosk model as it is
       make_once "$(vosk_folder "$model")" from "$lm" "$data/words.txt" by \
         mdi vosk replace-lm "$data/vosk-model" "$lm" "$(vosk_folder "$model")"
@@ -185,6 +198,9 @@ make_graphs() {
 
 # vosk_folder MODEL: a Vosk model with this language model
 vosk_folder() { if [[ $1 == default ]]; then echo "$data/vosk-model"; else echo "$exp/graph/$1"; fi; }
+
+# words_of FOLDER: the symbol table of the lattices in it
+words_of() { if [[ $1 == */new_words ]]; then small_lm new_words; else echo "$data/words.txt"; fi; }
 
 # beam_with MODEL: of the lattices. MDI without a prior has weights so extreme that libvosk takes ten times as long to
 # determinise the usual lattices.
@@ -225,7 +241,7 @@ score() {
   done
   [[ ${#compared[@]} -eq 0 ]] || options+=(--compare-with "$(IFS=, && echo "${compared[*]}")")
   make_once "$1/$2/scoring_kaldi/best_wer" from "$1/$2/num_jobs" "$data/speech/$2/text" by "$steps/$score_step" \
-    --cmd "$cmd" --words "$data/words.txt" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" \
+    --cmd "$cmd" --words "$(words_of "$1")" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" \
     --word-ins-penalty "$word_ins_penalty" ${options[@]+"${options[@]}"} "$of" "$1/$2"
 }
 

@@ -56,7 +56,6 @@ choose_one() {
 # extend_lang: --new-words add: a lang folder beside the recipe's, with the words of the training text that it lacks,
 # which all models and graphs are made with
 extend_lang() {
-  [[ -n $recipe ]] || fail "--new-words add is for Kaldi recipes; mdi vosk adapt adds words to Vosk models" 2
   need_files "$egs_dir/$lang/L.fst"
   make_once "$egs_dir/${lang}_mdi" from "$egs_dir/$lang/words.txt" "$egs_dir/$lang/L.fst" "$egs_dir/$train_data/text" \
     ${lexicon:+"$lexicon"} by "$steps/extend_lang.sh" --lexicon "$lexicon" "$egs_dir/$lang" "$egs_dir/$train_data/text" \

@@ -7,7 +7,7 @@ import base64
 import hashlib
 import io
 import wave
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,7 @@ NOTHING = "***"  # of align: no word on this side
 @dataclass(frozen=True)
 class Cell:
     text: str
-    kind: str = ""  # wrong, inserted, deleted; nothing where the word is right
+    kind: str = ""  # wrong, inserted, deleted; new where it was said; nothing where the word is right
 
 
 @dataclass(frozen=True)
@@ -46,20 +46,40 @@ def hypotheses(folder: Path) -> dict[str, list[str]]:
     return read_text(path) if path.exists() else {}
 
 
-def examples(data: Path, systems: dict[str, Path]) -> tuple[list[Example], int, int]:
-    """(utterances drawn from those that the systems understand differently, how many these are, how many there are)"""
+@dataclass(frozen=True)
+class Heard:
+    """What was said, and what the recogniser made of it with each model."""
+
+    references: dict[str, list[str]]
+    models: dict[str, dict[str, list[str]]]
+
+    @property
+    def utterances(self) -> list[str]:
+        """Those that all models have."""
+        return [u for u in self.references if all(u in found for found in self.models.values())]
+
+    def differ(self) -> list[str]:
+        """Utterances that are understood differently."""
+        models = self.models.values()
+        return [u for u in self.utterances if len({" ".join(found[u]) for found in models}) > 1]
+
+
+def heard_by(systems: dict[str, Path]) -> Heard:
+    """`systems`: scored folders by the models' names."""
     heard = {name: found for name, folder in systems.items() if (found := hypotheses(folder))}
     said = next((r for r in (f / "scoring_kaldi/test_filt.txt" for f in systems.values()) if r.exists()), None)
-    if len(heard) < 2 or said is None:
-        return [], 0, 0
-    references = read_text(said)
-    common = [u for u in references if all(u in found for found in heard.values())]
-    differ = [u for u in common if len({" ".join(found[u]) for found in heard.values()}) > 1]
-    # by chance, but the same ones each time: neither the best nor the worst
-    drawn = sorted(differ, key=lambda u: hashlib.sha256(u.encode("utf-8", "surrogateescape")).digest())[:SHOWN]
+    return Heard(read_text(said) if said else {}, heard)
+
+
+def drawn(utterances: Iterable[str], number: int = SHOWN) -> list[str]:
+    """By chance, but the same ones each time: neither the best nor the worst."""
+    return sorted(utterances, key=lambda u: hashlib.sha256(u.encode("utf-8", "surrogateescape")).digest())[:number]
+
+
+def examples(data: Path, heard: Heard, utterances: Iterable[str], new: Collection[str] = ()) -> list[Example]:
+    """The utterances with their sound; words of `new` are marked where they were said."""
     sound = _sound(data)
-    shown = [Example(u, _player(sound, u), list(_rows(references[u], heard, u))) for u in drawn]
-    return shown, len(differ), len(common)
+    return [Example(u, _player(sound, u), list(_rows(heard.references[u], heard.models, u, new))) for u in utterances]
 
 
 def _sound(data: Path) -> Sound | None:
@@ -90,13 +110,14 @@ def _player(sound: Sound | None, utterance: str) -> str:
 
 
 def _rows(
-    reference: list[str], heard: dict[str, list[str]], utterance: str
+    reference: list[str], heard: dict[str, dict[str, list[str]]], utterance: str, new: Collection[str]
 ) -> Iterator[tuple[str, int | None, list[Cell]]]:
     """Columns are the words of the reference, and before each of them and at the end one for what was inserted there,
     if anything was."""
     aligned = {name: _columns(align(reference, found[utterance])) for name, found in heard.items()}
     kept = [i for i in range(2 * len(reference) + 1) if i % 2 or any(columns[i].text for columns in aligned.values())]
-    yield "said", None, [Cell(reference[i // 2] if i % 2 else "") for i in kept]
+    words = [Cell(word, "new" if word in new else "") for word in reference]
+    yield "said", None, [words[i // 2] if i % 2 else Cell("") for i in kept]
     for name, columns in aligned.items():
         errors = sum(len(c.text.split()) if c.kind == "inserted" else c.kind != "" for c in columns)
         yield name, errors, [columns[i] for i in kept]

@@ -16,27 +16,33 @@ import json
 import math
 import os
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
+from report_speech import listen, new_words
 from results import (
     DECODING,
     FORMATS,
+    PERPLEXITY,
     SIGNIFICANT,
+    WORD_ERROR_RATE,
     Results,
     cells,
     collect,
     comparison_cells,
     corpora,
-    data_folder,
+    decodes_with_large,
+    default_model,
+    html,
     model_path,
+    new_word_cells,
     notes,
+    other_vocabulary,
     paper_cells,
-    scored_folder,
 )
 
 from mdi import charts
@@ -44,12 +50,18 @@ from mdi.arguments import boolean
 from mdi.certificate import read_certificate
 from mdi.errors import MdiError, exit_code
 from mdi.files import writing
+from mdi.lm.vocabulary import BOS, EOS, UNKNOWN
 from mdi.progress import say
 
 FILES = {"text": "table.txt", "csv": "table.csv", "markdown": "table.md", "latex": "table.tex"}
 SHOWN = 25  # n-grams in the table of what moved most
-BASELINES = {"interpolated": "interpolation", "in": "the in-domain model"}
-WERS_AGAINST = {"default": "the default model", "interpolated": "interpolation"}
+# Words of the domain: so many times as likely as they were, and seen so often.
+FACTOR, SEEN = 5.0, 3
+BASELINES = {
+    "background": "the model as it was",
+    "interpolated": "interpolation, the usual way to adapt",
+    "in": "a model of the in-domain text alone",
+}
 
 
 # ---- what was gained
@@ -78,37 +90,44 @@ def gains(results: Results, part: Path, corpus: str, out: Path) -> dict:
     return {"corpus": corpus, "file": path, "href": relative(path, out), "about": about, "cards": shown}
 
 
-def decodes_with_large(models: Collection[str]) -> bool:
-    """Whether the first pass is libvosk's, which decodes with the large models."""
-    return "first.interpolated" in models
-
-
 def cards(frame: pd.DataFrame, best: str) -> Iterator[dict]:
     """Perplexity, and WER if there is one, of the best model against each baseline, on one test set."""
     rows = frame.set_index("model")
     ours = rows.loc[best]
-    yield {"figure": f"{ours.ppl:.1f}", "text": f"perplexity of {ours.test_set}", "kind": ""}
     for model, name in BASELINES.items():
         if model in rows.index and model != best:
             change = ours.ppl / rows.ppl[model] - 1
-            text = f"perplexity of {ours.test_set} against {name} ({rows.ppl[model]:.1f})"
+            text = f"perplexity of {ours.test_set}: {rows.ppl[model]:.1f} to {ours.ppl:.1f}, against {name}"
             same = abs(change) < 0.0005
             kind = "" if same else "better" if change < 0 else "worse"
             yield {"figure": "±0%" if same else f"{change:+.1%}", "text": text, "kind": kind}
     shown = rows.loc[f"first.{best}"] if decodes_with_large(rows.index) and f"first.{best}" in rows.index else ours
-    if pd.notna(shown.wer):
-        first = ", first pass" * (shown is not ours)
-        yield {"figure": f"{shown.wer:.1f}%", "text": f"WER of {ours.test_set}{first}", "kind": ""}
-    for baseline, name in WERS_AGAINST.items():
+    first = " of the first pass" * (shown is not ours)
+    against = {"default": default_model(rows.index), "interpolated": BASELINES["interpolated"]}
+    if pd.notna(shown.wer) and shown[[f"p_{baseline}" for baseline in against]].isna().all():
+        yield {"figure": f"{shown.wer:.1f}%", "text": f"word error rate of {ours.test_set}{first}", "kind": ""}
+    for baseline, name in against.items():
         difference, p = shown[f"difference_{baseline}"], shown[f"p_{baseline}"]
         if pd.notna(p):
             kind = "" if p >= SIGNIFICANT else "better" if difference < 0 else "worse"
             sure = "significant" if kind else "not significant"
-            text = f"WER of {ours.test_set} against {name} ({shown.wer - difference:.1f}%; {sure}, p = {p:.2g})"
+            text = (
+                f"word error rate of {ours.test_set}{first}: {shown.wer - difference:.1f} to {shown.wer:.1f}%, against "
+                f"{name} ({sure}, p = {p:.2g})"
+            )
             relative = (
                 f"{difference / (shown.wer - difference):+.1%}" if shown.wer > difference else f"{difference:+.1f}"
             )
             yield {"figure": relative, "text": text, "kind": kind}
+    taught = [m for m in ("first.new_words", f"first.{best}", best) if m in rows.index and pd.notna(rows.new_said[m])]
+    if taught and rows.new_added[taught[0]]:
+        row = rows.loc[taught[0]]
+        yield {
+            "figure": f"{row.new_right} of {row.new_added}",
+            "text": f"new words recognised, of those said in {ours.test_set} that the in-domain text has; without "
+            f"adding them it is none" + (f" ({row.label})" if row.label != ours.label else ""),
+            "kind": "better" if row.new_right else "",
+        }
 
 
 def sizes(results: Results, part: Path, corpus: str) -> Iterator[tuple[str, str]]:
@@ -132,23 +151,16 @@ def relative(path: Path, out: Path) -> str:
 # ---- tables
 
 
-def html(table: pd.DataFrame) -> str:
-    """Cells and labels are HTML already. A corpus that is the only one is not named in every row."""
-    if table.index.nlevels == 3 and table.index.get_level_values(0).nunique() == 1:
-        table = table.droplevel(0)
-    return table.to_html(escape=False, border=0, classes="")
-
-
 def html_table(results: Results) -> str:
     """The table with the lowest of each test set and group in bold, and what differs significantly in colour."""
     frame = results.frame
-    rivals = frame.groupby(["corpus", "group", "test_set"])
+    rivals = [frame.corpus, frame.group, frame.test_set]
 
     def style(measure: str, texts: pd.Series) -> pd.Series:
         if measure not in ("PPL", "WER"):
             return texts
-        values = frame[measure.lower()]
-        texts = texts.mask(values == rivals[values.name].transform("min"), "<b>" + texts + "</b>")
+        values = frame[measure.lower()].mask(other_vocabulary(frame) & (measure == "PPL"))
+        texts = texts.mask(values == values.groupby(rivals).transform("min"), "<b>" + texts + "</b>")
         for mark, kind in (("+", "better"), ("-", "worse")) if measure == "WER" else ():
             texts = texts.mask(frame.mark == mark, f'<span class="{kind}">' + texts + "</span>")
         return texts
@@ -195,7 +207,8 @@ def _number(value: float | None, form: str) -> str:
 
 
 def moved(results: Results, part: Path, corpus: str, out: Path) -> dict | None:
-    """The constraints whose marginals changed most, of the best model whose table was written."""
+    """What adaptation changed most, of the best model whose table of constraints was written: words of the domain, and
+    n-grams of any kind."""
     frame = large(results, corpus)
     development = frame[frame.test_set == frame.test_set.iloc[0]].set_index("model")
     found = {}
@@ -208,44 +221,51 @@ def moved(results: Results, part: Path, corpus: str, out: Path) -> dict | None:
         return None
     model = development.ppl[list(found)].idxmin()
     table = pd.read_csv(
-        found[model], sep="\t", nrows=SHOWN, quoting=csv.QUOTE_NONE, na_filter=False, encoding_errors="surrogateescape"
+        found[model], sep="\t", quoting=csv.QUOTE_NONE, na_filter=False, encoding_errors="surrogateescape"
     )
-    before, after = table.marginal_before, table.marginal_after
+    about = f"of the model “{development.label[model]}”"
+    if model != development.ppl.idxmin():
+        about += f", the best on {frame.test_set.iloc[0]} of those for which the recipe writes this down"
+    shares = table.head(SHOWN)
     shown = pd.DataFrame(
         {
-            "count": table["count"].map("{:g}".format),
-            "target": table.target.map("{:.3g}".format),
-            "before": before.map("{:.3g}".format),
-            "after": after.map("{:.3g}".format),
-            "change": (after - before).map("{:+.3g}".format),
-            "factor": [f"{a / b:.3g}" if b > 0 else "" for a, b in zip(after, before, strict=True)],
-            "lambda": table["lambda"].map("{:.3f}".format),
+            "seen": shares["count"].map("{:g}".format),
+            "in the text": shares.target.map("{:.3g}".format),
+            "before": shares.marginal_before.map("{:.3g}".format),
+            "after": shares.marginal_after.map("{:.3g}".format),
+            "change": (shares.marginal_after - shares.marginal_before).map("{:+.3g}".format),
+            "factor": _factors(shares).map(lambda factor: f"{factor:.3g}" if factor < math.inf else ""),
+            "lambda": shares["lambda"].map("{:.3f}".format),
         }
-    ).set_index(table.ngram.map(escape).rename(None))
-    about = f"Constraints of {development.label[model]}"
-    if model != development.ppl.idxmin():
-        about += f", the best on {frame.test_set.iloc[0]} of the models for which the recipe writes them"
-    return {"about": f"{about}.", "table": html(shown), "href": relative(found[model], out)}
+    ).set_index(shares.ngram.map(escape).rename(None))
+    return {"about": about, "words": domain_words(table), "table": html(shown), "href": relative(found[model], out)}
 
 
-# ---- what was heard
+def domain_words(table: pd.DataFrame) -> str:
+    """Words that are far more likely than they were, the most frequent first: names and jargon, where the n-grams that
+    move most are uh, yeah and the."""
+    words = table[(table.order == 1) & (table["count"] >= SEEN)]
+    words = words.assign(factor=_factors(words))
+    words = words[(words.factor >= FACTOR) & ~words.ngram.isin((BOS, EOS, *UNKNOWN))]
+    words = words.sort_values("count", ascending=False, kind="stable").head(SHOWN)
+    shown = pd.DataFrame(
+        {
+            "seen": words["count"].map("{:,g}".format),
+            "before": words.marginal_before.map(_one_in),
+            "after": words.marginal_after.map(_one_in),
+            "times as likely": words.factor.map(lambda factor: f"{factor:,.0f}" if factor < math.inf else ""),
+        }
+    ).set_index(words.ngram.map(escape).rename(None))
+    return html(shown) if len(shown) else ""
 
 
-def listen(results: Results, part: Path, corpus: str) -> Iterator[dict]:
-    """Utterances of every test set but the development set that are understood differently, if there is speech."""
-    frame = results.frame[(results.frame.corpus == corpus) & results.frame.wer.notna()]
-    if frame.empty:
-        return
-    from listen import examples
+def _factors(table: pd.DataFrame) -> pd.Series:
+    """How much likelier than before; infinity from nothing."""
+    return (table.marginal_after / table.marginal_before.where(table.marginal_before > 0)).fillna(math.inf)
 
-    in_first_pass = decodes_with_large(set(frame.model))
-    models = ["first.default", *(f"first.{m}" if in_first_pass else m for m in ("interpolated", "prior", "best"))]
-    for test_set in list(frame.test_set.unique())[1:] or [frame.test_set.iloc[0]]:
-        of_set = frame[frame.test_set == test_set].set_index("model")
-        systems = {of_set.label[m]: scored_folder(part, m, test_set) for m in models if m in of_set.index}
-        found, differ, total = examples(data_folder(part) / "speech" / test_set, systems)
-        if found:
-            yield {"test_set": test_set, "examples": found, "differ": differ, "total": total}
+
+def _one_in(share: float) -> str:
+    return f"1 in {1 / share:,.0f}" if share > 0 else "never"
 
 
 # ---- charts
@@ -330,21 +350,16 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
             ("Word error rate", "", model_charts(results, corpus, "WER")),
             ("Perplexity", "An arrow marks a value that is far off the others.", model_charts(results, corpus, "PPL")),
             ("Thresholds, and the search for the best model", "", sweep_charts(results, part, corpus)),
-            ("Convergence", "Solver's L1 is explained under Certificates.", convergence_charts(results, part)),
         ]
         described.append(
             {
                 "name": corpus,
                 "sections": [
-                    {
-                        "title": title,
-                        "note": note,
-                        "charts": [
-                            charts.inline_svg(figure, f"c{number}-{at}-{i}") for i, figure in enumerate(figures)
-                        ],
-                    }
+                    {"title": title, "note": note, "charts": drawings(figures, f"c{number}-{at}")}
                     for at, (title, note, figures) in enumerate(sections)
                 ],
+                "convergence": drawings(convergence_charts(results, part), f"c{number}-{len(sections)}"),
+                "new_words": list(new_words(results, part, corpus)),
                 "listen": list(listen(results, part, corpus)),
                 "moved": moved(results, part, corpus, out),
                 "certificates": certificate_table(part, out),
@@ -356,7 +371,7 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    published, compared = paper_cells(results), comparison_cells(results)
+    tables = {"compared": comparison_cells(results), "learnt": new_word_cells(results), "paper": paper_cells(results)}
     return environment.get_template("report.html.j2").render(
         corpus=results.corpus,
         gains=[gains(results, part, corpus, out) for corpus, part in names.items()],
@@ -367,11 +382,20 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
         sizes=[size for corpus, part in names.items() for size in sizes(results, part, corpus)],
         files=FILES.values(),
         table=html_table(results),
-        compared=html(compared.rename(index=escape, columns=escape)) if len(compared) else "",
-        paper=html(published.rename(index=escape, columns=escape)) if len(published) else "",
+        **{
+            name: html(table.rename(index=escape, columns=escape)) if len(table) else ""
+            for name, table in tables.items()
+        },
+        perplexity=PERPLEXITY,
+        word_error_rate=WORD_ERROR_RATE,
+        spoken=results.spoken,
         notes=notes(results),
         parts=described,
     )
+
+
+def drawings(figures: Iterable[charts.Figure], name: str) -> list[str]:
+    return [charts.inline_svg(figure, f"{name}-{i}") for i, figure in enumerate(figures)]
 
 
 def _brief(path: Path) -> str:

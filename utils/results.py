@@ -14,16 +14,18 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
+from word_recall import NewWords, read_new_words, recall
 
 from mdi.arguments import boolean
 from mdi.certificate import read_certificate
 from mdi.errors import MdiError, exit_code
 from mdi.files import read_lines, read_plain
+from mdi.speech.data import read_text
 
 SIGNIFICANT = 0.05
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
@@ -31,9 +33,12 @@ WHOLE = ("ngrams", "words", "oov")
 # what the WERs are compared with, and how the table calls it
 BASELINES = {"default": "default", "interpolated": "interpolation"}
 COMPARED = tuple(f"{what}_{baseline}" for baseline in BASELINES for what in ("difference", "p"))
+# of new words: how often they were said, how many of these were added, heard rightly, and where nobody said them
+NEW_WORDS = ("new_said", "new_added", "new_right", "new_false")
 NUMBERS = ("ppl", "wer", "wer_low", "wer_high", "difference", "p", *COMPARED, "paper_ppl", "paper_wer")
+NUMBERS += ("wer_with_new", "wer_without_new")  # of utterances with and without new words
 TEXTS = ("mark", "scorer", "unit", "test")  # of the WER, as in class Wer
-COLUMNS = ("corpus", "test_set", "model", "group", "label", *WHOLE, *NUMBERS, *TEXTS)
+COLUMNS = ("corpus", "test_set", "model", "group", "label", *WHOLE, *NUMBERS, *NEW_WORDS, *TEXTS)
 
 # models that decode: libvosk's words, or lattices at the LM weight of the development set ("first." of other decoders)
 DECODING = ("first.", "weighted.")
@@ -63,6 +68,11 @@ PAPER: dict[str, dict[str, list[tuple[float, float | None]]]] = {
         "eval92": [(164.8, 4.7), (142.7, 4.7), (222.2, None), (118.7, 4.0), (117.4, 3.9), (118.0, 3.9), (120.0, 3.9)],
     },
 }
+
+
+# in half a sentence each, for those who read about them here first
+PERPLEXITY = "perplexity; a word is as hard to predict as one drawn from so many equally likely ones. Lower is better."
+WORD_ERROR_RATE = "word error rate; words that are wrong, missing or too many, of 100 that were said."
 
 
 @dataclass(frozen=True)
@@ -110,6 +120,7 @@ class Results:
     frame: pd.DataFrame
     synthetic: bool
     rescored: bool  # first-pass models that did not decode
+    added: int = 0  # new words of the recogniser
 
     @property
     def spoken(self) -> bool:
@@ -129,6 +140,7 @@ def labels(parts: list[Path]) -> dict[str, str]:
         **{name: f"MDI ({name[4:]})" for name in thresholds},
         "prior": "MDI, prior",
         "best": "Best",
+        "new_words": "MDI, new words",
     }
     known = {
         **{f"{group}{name}": label for group in DECODING for name, label in decoding.items()},
@@ -155,6 +167,8 @@ def corpora(parts: list[Path]) -> dict[str, Path]:
 def model_path(part: Path, model: str) -> Path:
     """Where the recipe keeps a model of the table."""
     model = model.replace("weighted.", "first.")
+    if model == "first.new_words":
+        return part / "graph" / "new_words"  # a whole recogniser
     if model.startswith("first.") and (data_folder(part) / "vosk-model").exists() and model != "first.default":
         model = model.removeprefix("first.")  # libvosk decodes with the large ones
     folder = "first" if model.startswith("first.") else "lm" if model in ("in", "background", "interpolated") else "mdi"
@@ -218,6 +232,10 @@ def read_comparisons(text: str) -> Iterator[Comparison]:
 
 def read_ngrams(model: Path) -> int | None:
     """From the certificate beside the model, or from the ARPA's header."""
+    if model.is_dir():
+        adapted = read_certificate(model / "mdi.json").get("adapted")
+        ngrams = adapted.get("graph/Gr.fst", {}).get("ngrams") if isinstance(adapted, dict) else None
+        return sum(ngrams) if ngrams else None
     certificate = Path(f"{model}.json")
     if certificate.exists():
         ngrams = read_certificate(certificate).get("ngrams")
@@ -253,9 +271,27 @@ def read_perplexities(path: Path) -> Iterator[dict]:
         yield entry
 
 
+def _recall_row(new_words: NewWords, folder: Path) -> dict:
+    """Its columns of the frame; none where sclite has scored."""
+    from listen import hypotheses
+
+    heard, said = hypotheses(folder), folder / "scoring_kaldi" / "test_filt.txt"
+    if not heard or not said.exists():
+        return {}
+    found = recall(new_words, read_text(said), heard)
+    counts = (found.said, new_words.in_text(found.said), found.right, found.false)
+    return {
+        **dict(zip(NEW_WORDS, (sum(count.values()) for count in counts), strict=True)),
+        "wer_with_new": found.wer_with,
+        "wer_without_new": found.wer_without,
+    }
+
+
 def collect(corpus: str, parts: list[Path], synthetic: bool = False) -> Results:
-    rows = []
+    rows, added = [], 0
     for name, part in corpora(parts).items():
+        new_words = read_new_words(part, data_folder(part))
+        added += new_words.added if new_words else 0
         for model, label in labels(parts).items():
             path = part / "ppl" / f"{model.replace('weighted.', 'first.', 1)}.jsonl"
             ngrams = read_ngrams(model_path(part, model))
@@ -268,10 +304,16 @@ def collect(corpus: str, parts: list[Path], synthetic: bool = False) -> Results:
                     row["paper_ppl"], row["paper_wer"] = published.get(model, (None, None))
                 if wer := read_wer(scored_folder(part, model, test_set)):
                     row |= wer.row("default" if model.startswith(DECODING) else "interpolated")
+                    if new_words:
+                        row |= _recall_row(new_words, scored_folder(part, model, test_set))
                 rows.append(row)
     if not rows:
         raise MdiError(f"{', '.join(map(str, parts))}: no ppl/*.jsonl; stage 7 makes them: run ./run.sh --stage 7")
-    kinds = {**dict.fromkeys(WHOLE, "Int64"), **dict.fromkeys(NUMBERS, float), **dict.fromkeys(TEXTS, object)}
+    kinds = {
+        **dict.fromkeys((*WHOLE, *NEW_WORDS), "Int64"),
+        **dict.fromkeys(NUMBERS, float),
+        **dict.fromkeys(TEXTS, object),
+    }
     frame = pd.DataFrame(rows, columns=COLUMNS).astype(kinds)
     frame[[*TEXTS]] = frame[[*TEXTS]].fillna("")
     decodes = frame.model.str.startswith(DECODING)
@@ -281,7 +323,12 @@ def collect(corpus: str, parts: list[Path], synthetic: bool = False) -> Results:
     # test set by test set, each in the order in which it was found
     frame = frame.sort_values(["corpus", "test_set"], key=lambda column: pd.factorize(column)[0], kind="stable")
     rescored = any(found for part in parts for found in (part / "decode").glob("*/*/rescored"))
-    return Results(corpus, frame.reset_index(drop=True), synthetic, rescored)
+    return Results(corpus, frame.reset_index(drop=True), synthetic, rescored, added)
+
+
+def other_vocabulary(frame: pd.DataFrame) -> pd.Series:
+    """Rows of a model that knows more words than the others: its perplexity is not to be compared with theirs."""
+    return frame.model.str.endswith(".new_words")
 
 
 def wide(results: Results, measures: dict[str, pd.Series]) -> pd.DataFrame:
@@ -300,8 +347,9 @@ def cells(
     """The table: perplexity, WER and its interval, n-grams. `style` dresses up the texts of a measure."""
     frame = results.frame
     pad = " " if frame.mark.any() else ""  # so that figures with and without a mark are aligned
+    starred = other_vocabulary(frame)
     measures = {
-        "PPL": _written(frame.ppl, "{:.1f}"),
+        "PPL": _written(frame.ppl, "{:.1f}") + starred.map({True: "*", False: " " if starred.any() else ""}),
         "WER": _written(frame.wer, "{:.1f}") + frame.mark.where(frame.mark != "", pad).where(frame.wer.notna(), ""),
         "95%": _written(frame.wer_low.clip(lower=0), "{:.1f}-") + _written(frame.wer_high, "{:.1f}"),
     }
@@ -327,6 +375,27 @@ def comparison_cells(results: Results) -> pd.DataFrame:
         measures[f"p ({name})"] = _written(p, "{:.4f}")
     table = wide(results, measures)
     return table[(table != "").any(axis=1)]
+
+
+def new_word_cells(results: Results) -> pd.DataFrame:
+    """New words of the test sets but the development set, if there is another one: how each model does on them. Empty
+    where no word was added."""
+    frame = results.frame
+    if frame.test_set.nunique() > 1:
+        frame = frame[frame.test_set != frame.test_set.iloc[0]]
+    frame = frame[frame.new_said.notna() & frame.model.str.startswith("first.")]
+    if frame.empty:
+        return pd.DataFrame()
+    measures = {
+        "new words said": _written(frame.new_said, "{:,}"),
+        "added": _written(frame.new_added, "{:,}"),
+        "recognised": _written(frame.new_right, "{:,}"),
+        "missed": _written(frame.new_said - frame.new_right, "{:,}"),
+        "false": _written(frame.new_false, "{:,}"),
+        "WER with": _written(frame.wer_with_new, "{:.1f}"),
+        "WER without": _written(frame.wer_without_new, "{:.1f}"),
+    }
+    return wide(replace(results, frame=frame), measures)
 
 
 def paper_cells(results: Results) -> pd.DataFrame:
@@ -360,16 +429,18 @@ def _told(results: Results, what: str) -> str:
 
 
 def notes(results: Results) -> list[str]:
-    frame, out = results.frame, []
+    """What the table's words mean, for readers who have not made it."""
+    frame = results.frame
     models = set(frame.model)
+    out = [f"PPL: {PERPLEXITY}"]
     if results.spoken:
         out.append(
-            f"WER in %, counted as by {_told(results, 'scorer')}, LM weight and penalty chosen on "
+            f"WER: {WORD_ERROR_RATE} In %, counted as by {_told(results, 'scorer')}, LM weight and penalty chosen on "
             f"{frame.test_set.iloc[0]}; 95% intervals by bootstrap over {_told(results, 'unit')}."
         )
         if tested := _told(results, "test"):
             out[-1] += (
-                f" + significantly better than the baseline (interpolation; in the first pass the default), "
+                f" + significantly better than the baseline (interpolation; in the first pass the default model), "
                 f"- significantly worse: {tested}, p < {SIGNIFICANT}, not corrected for the number of comparisons."
             )
         if results.synthetic:
@@ -383,9 +454,9 @@ def notes(results: Results) -> list[str]:
             "each at the LM weight and penalty that are best on the development set. Rescoring: those of the default "
             "model with the scores of another one, the same way."
         )
-    if "first.best" in models and "first.prior" not in models:  # libvosk decodes with the large models themselves
+    if "first.best" in models and not decodes_with_large(models):
         out.append(
-            "First pass: MDI has the n-grams of the default model and the marginals of the interpolated one (mdi "
+            "First pass: MDI has the n-grams of the default model and the word statistics of the interpolated one (mdi "
             "match); Best is the best model below, cut down to that size (mdi prune) and matched to itself as it was."
         )
         if results.rescored:
@@ -394,24 +465,52 @@ def notes(results: Results) -> list[str]:
                 "decode with."
             )
     meanings = {
-        "background": "No adapt.: the background alone.",
+        "first.default": f"default: {default_model(models)}.",
+        "background": "No adapt.: the background alone, the model that is adapted, as it was.",
         "in": "In-domain: a model of the in-domain text alone.",
         "interpolated": "Interpolation: of background and in-domain model, weights tuned on the development text.",
-        "prior": "MDI, prior: all n-grams constrained, Gaussian prior on lambda.",
+        "prior": "MDI, prior: adapted to every n-gram of the in-domain text, to rare ones with caution (the prior).",
         "best": "Best: thresholds, prior and mixture with in-domain and background models chosen on the development "
         "text (mdi tune), so its development figures are tuned ones.",
     }
+    if any(model.startswith("mdi.") for model in models):
+        meanings["interpolated"] += " MDI (N-N-N): adapted to the 1-, 2- and 3-grams that are seen at least so often."
     out.append(" ".join(meaning for model, meaning in meanings.items() if model in models))
+    if "first.new_words" in models:
+        out.append(
+            f"* MDI, new words: over ANOTHER VOCABULARY. As MDI, prior, and {results.added:,} words of the in-domain "
+            f"text that the recogniser does not know were added to its graph and language model (mdi vosk adapt). Its "
+            f"perplexity counts words that the others leave out, and is not to be compared with theirs; its WER is."
+        )
+    if len(new_word_cells(results)):
+        out.append(
+            "New words: those that the recogniser did not know before. Added: how many of them are in the in-domain "
+            "text, too, and were added to the recogniser. False: heard where nobody said them. WER with, without: of "
+            "the utterances with new words, and of the others."
+        )
     if results.corpus in PAPER:
         out.append("paper: Huang et al., Interspeech 2020, Table 1; diff.: ours minus the paper's.")
     rates = frame.groupby(["corpus", "test_set"], sort=False)[["oov", "words"]].first()
     shown = ", ".join(f"{' '.join(key)} {oov / max(1, words):.2%}" for key, oov, words in rates.itertuples())
-    out.append(f"Words outside the vocabulary, scored as <unk>: {shown}.")
+    out.append(f"Words outside the vocabulary, scored as <unk>, or left out by models that have none: {shown}.")
     return out
 
 
+def decodes_with_large(models: Collection[str]) -> bool:
+    """Whether the first pass is libvosk's, which decodes with the large models."""
+    return "first.interpolated" in models
+
+
+def default_model(models: Collection[str]) -> str:
+    """What the default of the first pass is."""
+    if decodes_with_large(models):
+        return "the recogniser with its own language model, as it was"
+    return "the small language model that the recogniser decodes with, as it was"
+
+
 def _tables(results: Results) -> list[pd.DataFrame]:
-    return [table for table in (cells(results), comparison_cells(results), paper_cells(results)) if len(table)]
+    tables = (cells(results), comparison_cells(results), new_word_cells(results), paper_cells(results))
+    return [table for table in tables if len(table)]
 
 
 def as_text(results: Results) -> str:
@@ -434,6 +533,13 @@ def as_markdown(results: Results) -> str:
         align = ["left"] * 3 + ["right"] * (len(flat.columns) - 3)
         out.append(flat.to_markdown(index=False, disable_numparse=True, colalign=align))
     return "\n\n".join([*out, *notes(results)]) + "\n"
+
+
+def html(table: pd.DataFrame) -> str:
+    """Cells and labels are HTML already. A corpus that is the only one is not named in every row."""
+    if table.index.nlevels == 3 and table.index.get_level_values(0).nunique() == 1:
+        table = table.droplevel(0)
+    return table.to_html(escape=False, border=0, classes="")
 
 
 def as_latex(results: Results) -> str:

@@ -41,8 +41,8 @@ word_ins_penalty=0.0,0.5,1.0  # word-insertion penalties that it tries
 lattice_beam=6  # beam of the lattices
 channel=""  # of recordings with several channels, counted from 1, where reco2file_and_channel does not say it
 max_overshoot=0.5  # seconds: segments that end less than so much after their recording are cut there
-new_words=map  # words of the training text that a recipe's lang lacks: map to <unk>, or add: said by their letters
-lexicon=""  # or as this file says: 'word phone ...' or 'word = known words'
+new_words=map  # words of the training text that the recogniser lacks: map to <unk>, or add to it and to all models
+lexicon=""  # how they are said, 'word phone ...' or 'word = known words' (by their letters)
 
 # A back end (local/conf/backends):
 decode_step=""  # script of steps/ that decodes a data folder; '' where lattices come with the data

@@ -71,16 +71,18 @@ def _with_guesses(
     from mdi.speech.g2p import train_g2p
     from mdi.speech.given import write_new_words
     from mdi.speech.lexicon import text_lines
-    from mdi.speech.pronounce import UNCERTAIN, pronounce
+    from mdi.speech.pronounce import UNCERTAIN, Pronounced, pronounce
 
     counts: dict[str, int] = {}
     for _, text in text_lines(args.words):
         word, *count = text.split()
-        if word not in known and word not in more:
+        if word not in known:
             counts[word] = counts.get(word, 0) + (int(count[0]) if count and count[0].isdecimal() else 1)
-    said = pronounce(counts, known, train_g2p(known)) if counts else []
+    lacking = [word for word in counts if word not in more]
+    said = pronounce(lacking, known, train_g2p(known)) if lacking else []
+    given = [Pronounced(word, tuple(more[word]), "given", 1.0) for word in counts if word in more]
     Path(args.out).parent.mkdir(parents=True, exist_ok=True)
-    write_new_words(f"{args.out}.new_words.tsv", said, counts)
+    write_new_words(f"{args.out}.new_words.tsv", [*said, *given], counts)
     unsure = [one.word for one in said if one.pronunciations and one.certainty < UNCERTAIN]
     silent = [one for one in said if not one.pronunciations]
     logger.info(

@@ -45,6 +45,8 @@ def choose_weight(args: argparse.Namespace) -> None:
     """Gives the folder OUT_DIR, which is there, the weight under which it decodes the recordings with the fewest
     errors: the one that its n-best lists ask for, half-way to it, or none. At the same beam a graph loses more at a
     larger weight, which lists do not show."""
+    import shutil
+
     from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight
     from mdi.speech.data import DataFolder
     from mdi.speech.n_best import read_lists
@@ -67,13 +69,13 @@ def choose_weight(args: argparse.Namespace) -> None:
         f"{int(lists.reference_words.sum()):,} words"
     )
     half = GraphWeight(round((1 + best.lm_weight) / 2, 3), best.word_penalty / 2)
-    errors = {UNWEIGHTED: _errors(data, decoded)}
+    errors, trial = {UNWEIGHTED: _errors(data, decoded)}, decoded.parent / "model"
     for weight in (half, GraphWeight(best.lm_weight, best.word_penalty)):
         if weight not in errors:
-            trial = Path(f"{decoded.parent}/model")
             _write(folder, trial, weight, {}, started)
             name = f"{weight.lm_weight:g},{weight.word_penalty:g}"
             errors[weight] = _errors(data, _decoded(args, str(trial), name, 1))
+    shutil.rmtree(trial, ignore_errors=True)
     chosen = min(errors, key=lambda weight: errors[weight])
     tried = {f"{weight.lm_weight:g} {weight.word_penalty:g}": n for weight, n in errors.items()}
     say("decoded: " + ", ".join(f"{weight}: {n:,} errors" for weight, n in errors.items()))

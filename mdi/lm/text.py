@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from mdi.errors import MdiError, check_choice, examples
-from mdi.files import read_chunks
+from mdi.files import UTF16, not_utf8, read_chunks
 from mdi.kernels import text as kernels
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, GrowingVocabulary, Vocabulary, to_str
-from mdi.progress import Progress
+from mdi.progress import Progress, get_logger
+
+logger = get_logger(__name__)
 
 # What becomes of words outside the vocabulary.
 OOV = ("map", "drop", "error")
@@ -119,8 +121,11 @@ class Text:
         progress = Progress("reading text", None, "words")
         for path in self.sources:
             before = self.stats.sentences
+            utf8 = True
             rest, number, first = b"", 1, True
             for chunk in iter([path.data]) if isinstance(path, Sentences) else read_chunks(path, _CHUNK):
+                if first and chunk[:2] in UTF16:
+                    raise MdiError(not_utf8(path, chunk))
                 if b"\0" in chunk:
                     raise MdiError(f"{path}: contains a NUL byte; expected text, one sentence per line")
                 if first and chunk.startswith(b"\xef\xbb\xbf"):
@@ -131,14 +136,28 @@ class Text:
                 rest = data[cut:]
                 if len(rest) > LONGEST_LINE:
                     raise MdiError(f"{path}: a line of over {LONGEST_LINE:,} bytes; expected one sentence per line")
+                if utf8 and not data.isascii():
+                    utf8 = self._is_utf8(path, data[:cut], number)
                 if cut:
                     number = yield from self._ids(path, data[:cut], number, out)
                 progress.update(self.stats.words)
             if rest:
+                if utf8:
+                    self._is_utf8(path, rest, number)
                 yield from self._ids(path, rest + b"\n", number, out)
             if self.stats.sentences == before:
                 raise MdiError(f"{path}: no text; expected one sentence per line")
         progress.close()
+
+    def _is_utf8(self, path: str | Sentences, data: bytes, number: int) -> bool:
+        """Whether lines are UTF-8. Others are read as they are, which is right for a vocabulary of the same encoding;
+        where there is no such vocabulary, they are named."""
+        if not (what := not_utf8(path, data, number)):
+            return True
+        odd = (word for word in data.split() if not_utf8("", word, 0))
+        if not isinstance(self.vocab, Vocabulary) or all(self.vocab.id(to_str(word)) < 0 for word in odd):
+            logger.warning(f"WARNING: {what}")
+        return False
 
     def _ids(self, path: str | Sentences, data: bytes, number: int, out: np.ndarray):
         buffer = np.frombuffer(data, np.uint8)

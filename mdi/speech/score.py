@@ -263,11 +263,12 @@ def comparison(folder: str, other: str, first: Errors, second: Errors, over: str
     one, two, improved = confidence(first, second)
     assert two is not None  # noqa: S101 - for the type checker
     return (
+        f"WERs as scored: {second.rate:.2f}, against {first.rate:.2f} of {other}. Below, as Kaldi's compute-wer-bootci "
+        f"has it, the means of a bootstrap, which differ a little\n"
         f"{one.line('Set1')}{two.line('Set2')}Probability of Set2 improving Set1: {improved:.2f}\n"
         f"Difference of the WERs: {second.rate - first.rate:+.2f}, p = {sign_flip_p(first, second):.4f} (paired "
         f"permutation test"
         f"{over}, two-sided)\nSet1 is {other}, Set2 is {folder}\n"
-        f"WERs as scored: Set1 {first.rate:.2f}, Set2 {second.rate:.2f}; above they are means of a bootstrap\n"
     )
 
 
