@@ -135,7 +135,7 @@ def root_words(machine: Machine, root: int, symbols: SymbolTable) -> tuple[list[
     label, -1 for others and at the end)"""
     labels = machine.word[machine.begin[root] : machine.begin[root + 1]]
     words = [BOS, EOS, *symbols.spell(labels)]
-    id_of = np.full(2 + max(symbols.ids.values(), default=0), -1, np.int32)
+    id_of = np.full(2 + int(labels.max(initial=0)), -1, np.int32)
     id_of[labels] = np.arange(EOS_ID + 1, len(words))
     return words, id_of
 

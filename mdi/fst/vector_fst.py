@@ -75,7 +75,7 @@ class VectorFst:
             first, end = block
             out = np.empty(4 * int(begin[end] - begin[first]) + 7 * (end - first), np.int32)
             size = kernels.vector_states(
-                block, k - 1, model, states, self.own[k], self.words, back_off, (out, out.view(np.float32))
+                (k - 1, first, end), model, states, self.own[k], self.words, back_off, (out, out.view(np.float32))
             )
             return out[:size].tobytes()
 

@@ -86,14 +86,15 @@ def _stands_for(model, states, j, h, passed):
 
 
 @njit(cache=True, nogil=True)
-def vector_states(block, length, model, states, own, words, back_off, out):
-    """Lays out the states among the histories block[0] .. block[1] of one length: the final weight, the number of arcs
+def vector_states(block, model, states, own, words, back_off, out):
+    """Lays out the states among the histories of `block` (length, first, end): the final weight, the number of arcs
     in 64 bits, and of each arc both labels, weight and next state. The arc that backs off, which the empty history has
     not, is where its label, back_off[0], belongs; it reads that, or nothing from the state back_off[1].
 
     `model`: ModelArrays. states[j][h]: the number of a history as a state, -1 for one that is none. `own`: flags of the
     rows that follow which the model had before it was closed, none for all. `out` are words of 4 bytes, as integers and
     as floats. Returns how many were used."""
+    length, first, stop = block
     ints, floats = out
     passed = np.empty(MAX_LENGTH)
     begin, word, p = pick(model.trie.begin, length + 1), pick(model.trie.word, length + 1), pick(model.p, length + 1)
@@ -103,7 +104,7 @@ def vector_states(block, length, model, states, own, words, back_off, out):
     after = length if top else length + 1
     as_hist = pick(model.trie.as_hist, after)
     n = np.int64(0)
-    for h in range(block[0], block[1]):
+    for h in range(first, stop):
         if state[h] < 0:
             continue
         head = n
