@@ -924,7 +924,7 @@ def test_every_option_of_a_decoding_reaches_it(dynamic, tmp_path, monkeypatch):
     told = {}
 
     def apart(function, what, **arguments):
-        told.update(arguments, lattice_beam=VoskFolder(Path(arguments["folder"])).lattice_beam)
+        told.update(arguments | arguments["how"], lattice_beam=VoskFolder(Path(arguments["folder"])).lattice_beam)
         told["dither"] = (Path(arguments["folder"]) / "conf" / "mfcc.conf").read_text() != "--dither=0\n"
         raise MdiError("enough")
 
