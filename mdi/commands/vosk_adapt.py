@@ -31,6 +31,7 @@ from mdi.commands.inputs import spoken_texts
 from mdi.commands.outputs import report_result
 from mdi.errors import MdiError
 from mdi.progress import say
+from mdi.record import source_of
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
@@ -103,7 +104,9 @@ def _adapt_to_itself(args: argparse.Namespace, exchange: Exchange, content: dict
     from mdi.speech.vosk.results import read_results
 
     out, (before, after) = Path(args.out), _decodings(args)
+    read = [*args.texts, *filter(None, [args.lexicon, args.large, args.first_pass])]
     content |= {"decoded": read_json(before / vosk_decode.RECORD).get("model"), "ppl": args.ppl}
+    content |= {"sources": [source_of(path) for path in read], "asked": [args.lm_weight, args.word_penalty]}
     known = read_json(out / CERTIFICATE) if (out / CERTIFICATE).exists() else {}
     code = 0
     if any(known.get(name) != value for name, value in plain(content).items()):
