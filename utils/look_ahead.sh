@@ -89,7 +89,7 @@ estimate_cost() {
       echo "time: about a minute on two cores" >&2
       return
     elif [[ -n $recorded ]]; then
-      echo "time: 10 to 25 minutes on two cores, after the downloads, with 400 utterances and 4 models; libvosk takes 0.1" \
+      echo "time: 10 to 25 minutes on two cores, after the downloads, with 400 utterances and 5 models; libvosk takes 0.1" \
         "to 0.4 of the time of the speech on a core, for each of ${#small[@]} models here" >&2
       return
     else
