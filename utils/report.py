@@ -139,8 +139,10 @@ def sizes(results: Results, part: Path, corpus: str) -> Iterator[tuple[str, str]
         if "words" in certificate:
             yield f"{prefix}{name}", f"{certificate['words']:,} words in {certificate['sentences']:,} sentences"
     rows = results.frame[results.frame.corpus == corpus]
-    for test_set, row in rows.groupby("test_set", sort=False).first().iterrows():
-        yield f"{prefix}{test_set}", f"{row.words:,} words, {row.oov / max(1, row.words):.2%} outside the vocabulary"
+    for number, (test_set, row) in enumerate(rows.groupby("test_set", sort=False).first().iterrows()):
+        use = "judges the models" if number else "development text, on which settings are chosen"
+        unknown = f"{row.oov / max(1, row.words):.2%} outside the vocabulary"
+        yield f"{prefix}{test_set}", f"{row.words:,} words, {unknown}; {use}"
 
 
 def relative(path: Path, out: Path) -> str:
