@@ -55,6 +55,10 @@ from mdi.progress import say
 
 FILES = {"text": "table.txt", "csv": "table.csv", "markdown": "table.md", "latex": "table.tex"}
 SHOWN = 25  # n-grams in the table of what moved most
+SETTINGS = (
+    "Settings that were tried: how often a word or sequence (by its length) must be seen to be taken from the text, and "
+    "how freely its probability may move (sigma2: the larger, the more freely; no prior: all the way)."
+)
 # Words of the domain: so many times as likely as they were, and seen so often.
 FACTOR, SEEN = 5.0, 3
 BASELINES = {
@@ -351,7 +355,7 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
         sections = [
             ("Word error rate", "", model_charts(results, corpus, "WER")),
             ("Perplexity", "An arrow marks a value that is far off the others.", model_charts(results, corpus, "PPL")),
-            ("Thresholds, and the search for the best model", "", sweep_charts(results, part, corpus)),
+            ("Thresholds, and the search for the best model", SETTINGS, sweep_charts(results, part, corpus)),
         ]
         described.append(
             {
