@@ -21,7 +21,7 @@ from isal import igzip
 
 from mdi.arguments import boolean
 from mdi.errors import MdiError, examples, exit_code
-from mdi.files import GZIP_LEVEL, read_ahead, read_chunks, read_lines, replacing, writing
+from mdi.files import GZIP_LEVEL, not_utf8, read_ahead, read_chunks, read_lines, replacing, writing
 from mdi.fst.symbols import read_symbols
 from mdi.lm.new_words import may_be_added
 from mdi.lm.text import SPECIAL, Text
@@ -84,15 +84,8 @@ def whole_lines(path: str) -> Iterator[tuple[int, bytes]]:
 
 
 def check_utf8(path: str, block: bytes, number: int) -> None:
-    try:
-        block.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = number + block.count(b"\n", 0, error.start)
-        found = block[block.rfind(b"\n", 0, error.start) + 1 :].split(b"\n", 1)[0].decode("latin-1")
-        raise MdiError(
-            f"{path}:{line}: not UTF-8: '{found[:80]}'; expected text in UTF-8. Run: iconv -f LATIN1 -t UTF-8, or "
-            f"whatever it is in, or to leave out what is broken: iconv -f UTF-8 -t UTF-8 -c"
-        ) from error
+    if what := not_utf8(path, block, number):
+        raise MdiError(f"{what}; or leave out what is broken: iconv -f utf-8 -t utf-8 -c")
 
 
 def copy_text(source: str, target: Path, named: bool = False) -> None:

@@ -30,8 +30,11 @@ class Parser(argparse.ArgumentParser):
     """argparse, which asks "did you mean" where a verb or an option is misspelt."""
 
     def error(self, message: str) -> NoReturn:
-        known = [*self._option_string_actions, *(str(c) for action in self._actions for c in action.choices or ())]
-        misspelt = [word for word in re.findall(r"--[\w-]+|(?<=invalid choice: ')[^']+", message) if word not in known]
+        if value := re.findall(r"invalid choice: '([^']+)'", message):
+            misspelt, known = value, [str(choice) for action in self._actions for choice in action.choices or ()]
+        else:
+            misspelt, known = re.findall(r"--[\w-]+", message), list(self._option_string_actions)
+        misspelt = [word for word in misspelt if word not in known]
         if meant := [close for word in misspelt for close in difflib.get_close_matches(word, known, 1)]:
             message = f"{message.split(' (choose from', 1)[0]}; did you mean {' '.join(meant)}?"
         super().error(message)

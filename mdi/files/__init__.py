@@ -1,5 +1,7 @@
 """Files: reading them, outputs that appear whole or not at all, folders, and checks before any work is done."""
 
+from mdi.files.encoding import UTF16 as UTF16
+from mdi.files.encoding import not_utf8 as not_utf8
 from mdi.files.folders import exchange_folder as exchange_folder
 from mdi.files.folders import make_folder as make_folder
 from mdi.files.folders import scratch_folder as scratch_folder

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdi.errors import MdiError
-from mdi.files import check_regular, read_lines
-from mdi.lm.vocabulary import to_str
+from mdi.files import UTF16, check_regular, not_utf8, read_lines
+from mdi.lm.vocabulary import to_bytes, to_str
+from mdi.progress import get_logger
 from mdi.speech.rxfilename import Source, parse_rxfilename
 
+logger = get_logger(__name__)
 Words = list[str]
 CHANNELS = "reco2file_and_channel"
 _BLANKS = re.compile(rb"[ \t]+")
@@ -45,6 +47,8 @@ def read_rows(path: str | Path, what: str = "utterance") -> dict[str, Row]:
     """The lines of a file by their names, in the order of the file."""
     rows: dict[str, Row] = {}
     for number, line in enumerate(read_lines(str(path)), 1):
+        if number == 1 and line[:2] in UTF16:
+            raise MdiError(not_utf8(path, line))
         name, *rest = _BLANKS.split(line.strip(b" \t\r"), maxsplit=1)
         if not name:
             continue
@@ -59,7 +63,12 @@ def read_rows(path: str | Path, what: str = "utterance") -> dict[str, Row]:
 
 def read_text(path: str | Path) -> dict[str, Words]:
     """Kaldi's text: an utterance and its words per line."""
-    return {name: row.fields for name, row in read_rows(path).items()}
+    rows = read_rows(path)
+    for name, row in rows.items():
+        if what := not_utf8(path, to_bytes(name) + b" " + row.rest, row.number):
+            logger.warning(f"WARNING: {what}")
+            break
+    return {name: row.fields for name, row in rows.items()}
 
 
 def read_groups(path: str | Path, what: str = "speaker") -> dict[str, str]:

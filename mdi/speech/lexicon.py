@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mdi.errors import MdiError, examples
-from mdi.files import read_lines, writing
+from mdi.files import not_utf8, read_lines, writing
 
 Pronunciation = tuple[str, ...]
 # Kaldi's marks of the position in a word: begin, end, internal, singleton.
@@ -56,10 +56,9 @@ def probability_of(text: str) -> float | None:
 def text_lines(path: str) -> Iterator[tuple[int, str]]:
     """(number, text) of the lines of a file in UTF-8 that say something; '#' begins a remark where a line begins."""
     for number, line in enumerate(read_lines(path), 1):
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise MdiError(f"{path}:{number}: not UTF-8; convert it: iconv -f latin1 -t utf-8") from error
+        if what := not_utf8(path, line, number):
+            raise MdiError(what)
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         if "\0" in text:
             raise MdiError(f"{path}:{number}: a NUL byte; expected a word and how it is said")
         if text.strip() and not text.lstrip().startswith("# "):

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from mdi.errors import MdiError
-from mdi.files import first_bytes, read_bytes
+from mdi.files import UTF16, first_bytes, read_bytes
 from mdi.lm.text import Sentences
 from mdi.lm.vocabulary import to_bytes, to_str
 from mdi.lm.word_counts import count_words
@@ -18,7 +18,6 @@ from mdi.spoken.speller import Speller
 
 # Of the words of Chinese text and the like, where it is cut into words already.
 _KNOWN_WHERE_CUT = 0.8
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BYTES = re.compile("[\udc80-\udcff]")
 
 
@@ -82,7 +81,7 @@ def spoken_text(source: str | Sentences, speller: Speller) -> Spoken:
     broken at some width are joined before."""
     if source == "-":
         source = Sentences(read_bytes("-"), "-")
-    elif isinstance(source, str) and first_bytes(source, 2) in _UTF16:
+    elif isinstance(source, str) and first_bytes(source, 2) in UTF16:
         source = Sentences(read_bytes(source).decode("utf-16", "replace").encode(), source)
     before = _counted(source)
     encoding = ""
