@@ -56,8 +56,8 @@ from mdi.progress import say
 FILES = {"text": "table.txt", "csv": "table.csv", "markdown": "table.md", "latex": "table.tex"}
 SHOWN = 25  # n-grams in the table of what moved most
 SETTINGS = (
-    "Settings that were tried: how often a word or sequence (by its length) must be seen to be taken from the text, and "
-    "how freely its probability may move (sigma2: the larger, the more freely; no prior: all the way)."
+    "Settings that were tried: how often a word or sequence, by its length, must be seen to be taken from the text; "
+    "and how freely its probability may move (sigma2: the larger, the more freely; no prior: all the way)."
 )
 # Words of the domain: so many times as likely as they were, and seen so often.
 FACTOR, SEEN = 5.0, 3
