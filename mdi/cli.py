@@ -37,7 +37,7 @@ VERBS = {
     "fst": "G.fst from a model, as Kaldi's arpa2fst makes it: convert --format fst",
     "rescore": "exchange the language model in lattices, exactly",
     "adapt-recordings": "adapt to each recording's own lattices, without transcripts, and rescore them",
-    "vosk": "adapt or replace the models in a Vosk folder, decode with libvosk",
+    "vosk": "adapt or replace the models in a Vosk directory, decode with libvosk",
     "g2p": "letters to phones: how words are said that no lexicon has",
     "lang": "add words to a lang directory of Kaldi",
     "score": "WER over LM weights and insertion penalties, confidence, significance, oracle",

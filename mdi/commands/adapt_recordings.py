@@ -5,7 +5,7 @@
 For every recording (of DATA/segments; without these for every speaker of DATA/utt2spk; or for every group of --groups):
 expected counts over its lattices, beside --text if there is in-domain text, the adaptation of LM to these, and its
 lattices with the adapted scores. LM is read once and never copied to disk; lattices are read in one pass. OUT is a
-decoding folder like LATTICES, with one lat.N.gz per recording, in the order of the file that names them, and
+decoding directory like LATTICES, with one lat.N.gz per recording, in the order of the file that names them, and
 deltas/RECORDING.delta (see mdi adapt --delta, mdi list-deltas). A run that was stopped goes on with the recordings that
 are missing. --old-lm is the model whose scores are in the lattices, LM itself unless told otherwise.
 
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 OPTIONS = f"""
 lm LM  the model that is adapted to each recording, in any form
-source LATTICES  folder of lat.N.gz, or one archive
-out OUT  folder
---data DATA  Kaldi data folder: segments or utt2spk
+source LATTICES  directory of lat.N.gz, or one archive
+out OUT  directory
+--data DATA  Kaldi data directory: segments or utt2spk
 --groups recording|speaker|FILE  what is adapted to together; FILE: utterance and group per line (recording, or speaker)
 --text TEXT*  in-domain text as well; may be repeated
 --count-weight W = 1  factor of the expected counts

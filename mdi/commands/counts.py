@@ -1,13 +1,13 @@
-"""Expected counts of n-grams over what a recogniser believes, for adapting without transcripts (mdi adapt --counts).
+"""Writes expected counts of n-grams over what a recogniser believes, to adapt without transcripts (mdi adapt --counts).
 
     mdi counts --words words.txt exp/decode/dev OUT.counts
     mdi counts hyp.ctm OUT.counts
 
-IN: lattices (lat*, or folders of lat.N.gz), which need --words; n-best lists (.nbest, lines 'utterance score words',
-scores as natural logs); Kaldi's ctm (.ctm) and Vosk's JSON (.json) with confidences; plain hypotheses (.txt). The file
-is SRILM's, with fractional counts: all orders up to --order, <s> and </s> included, so that 1-grams without these sum
-to the expected number of words. Paths of lattices weigh exp(-lm-scale * graph - acoustic-scale * acoustic), as in
-Kaldi's lattice-arc-post.
+IN may be lattices (lat*, or directories of lat.N.gz), which need --words; n-best lists (.nbest, with lines 'utterance
+score words' and scores as natural logs); Kaldi's ctm (.ctm) or Vosk's JSON (.json) with confidences; or plain text
+(.txt). OUT is in SRILM's format, with fractional counts of all orders up to --order. It includes <s> and </s>; without
+these, the 1-grams sum to the expected number of words. A path of a lattice has the weight exp(-lm-scale * graph -
+acoustic-scale * acoustic), as in Kaldi's lattice-arc-post.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ COLUMNS = (
 )
 
 
-OPTIONS = "sources DIR|DELTA+  deltas, or folders of *.delta"
+OPTIONS = "sources DIR|DELTA+  deltas, or directories of *.delta"
 
 
 def run(args: argparse.Namespace) -> None:
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> None:
     for source in args.sources:
         found = sorted(map(str, Path(source).glob("*.delta"))) if Path(source).is_dir() else [source]
         if not found:
-            raise MdiError(f"{source}: no *.delta in this folder; expected files of mdi adapt --delta")
+            raise MdiError(f"{source}: no *.delta in this directory; expected files of mdi adapt --delta")
         paths += found
     print(*COLUMNS, sep="\t")
     for path in paths:

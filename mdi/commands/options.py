@@ -22,7 +22,7 @@ FORMAT = f"""
 CLUSTER = f"--cluster WHERE  share the work between Dask workers: {KINDS} (this process)"
 SHARDS = """
 --shards N  cut into so many shards (as many as workers and memory demand)
---shards-dir DIR  folder for shards, which all workers see; removed when all is done, used again after a failure
+--shards-dir DIR  directory for shards, which all workers see; removed when all is done, used again after a failure
   (OUT.shards)
 """
 IN_SHARDS = f"""

@@ -44,7 +44,7 @@ files FILE+  background, in-domain text, development text, output
 --sets N-N-N[,...] = 2-2-2,5-3-2,6-4-3  thresholds that the search tries in any case, with and without a prior
 {options.TARGETS}
 --dev-lattices DIR  choose by word errors: lat.N.gz of development recordings (mdi vosk decode --n-best 100)
---dev-recordings DATA  their Kaldi data folder, or its text: the transcripts
+--dev-recordings DATA  their Kaldi data directory, or its text: the transcripts
 --old-lm LM  the model whose scores are in the lattices (the background)
 --max-settings N = 32  end the search after so many settings
 {options.text("none")}

@@ -1,4 +1,4 @@
-"""Adapts the language models of a Vosk model's folder to text, or to what it recognises itself.
+"""Adapts the language models of a Vosk model's directory to text, or to what it recognises itself.
 
 A model with a dynamic graph (graph/Gr.fst) gets another Gr.fst, and what it has in rescore/ is adapted too. A static
 graph (HCLG.fst) cannot be changed: rescore/G.carpa is adapted, or made if --first-pass gives the model that the graph
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 
 OPTIONS = f"""
-model MODEL_DIR  folder of a Vosk model
+model MODEL_DIR  directory of a Vosk model
 texts TEXT*  text of the domain, plain or gzipped
-out OUT_DIR  the new folder
+out OUT_DIR  the new directory
 --dev TEXT  development text: search for the best model on it, as mdi tune does
 --max-settings N = 32  end that search after so many settings
---recordings DATA_DIR  adapt to what is recognised of this Kaldi data folder
+--recordings DATA_DIR  adapt to what is recognised of this Kaldi data directory
 --count-weight W = 1  factor of counts of what was recognised
 --min-counts N-N-N  without --dev: constrain n-grams seen so often (1; with --recordings 0.5)
 --sigma2 V[-V-V] = 1  without --dev: variance of the prior, or none

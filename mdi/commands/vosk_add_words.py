@@ -20,9 +20,9 @@ PROBABILITY, MOST = 1e-4, 0.1
 
 
 OPTIONS = f"""
-model MODEL_DIR  folder of a Vosk model with a dynamic graph (HCLr.fst)
+model MODEL_DIR  directory of a Vosk model with a dynamic graph (HCLr.fst)
 list LIST  the words, one on each line, or an edited new_words.tsv
-out OUT_DIR  the new folder
+out OUT_DIR  the new directory
 --probability P = {PROBABILITY:g}  of each word, wherever it comes; together they get at most {MOST:g}
 {folders.MODELS}
 [new words]

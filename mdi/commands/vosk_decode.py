@@ -1,4 +1,4 @@
-"""Decodes a Kaldi data folder with libvosk: text, ctm and with --n-best also lattices.
+"""Decodes a Kaldi data directory with libvosk: text, ctm and with --n-best also lattices.
 
 Recordings are WAV, FLAC, MP3, Ogg, SPHERE and what else libsndfile reads, of any rate; of those with several channels
 one is taken (--channel, reco2file_and_channel, segments). Utterances of more than a minute are cut at pauses, and are
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 RECORD = "decode.json"
 
 OPTIONS = f"""
-model MODEL_DIR  folder of a Vosk model
-data DATA_DIR  Kaldi data folder
-out DIR  folder for the results; made if need be
+model MODEL_DIR  directory of a Vosk model
+data DATA_DIR  Kaldi data directory
+out DIR  directory for the results; made if need be
 {folders.DELTA}
 {folders.DECODING}
 {folders.BEAM}
@@ -62,12 +62,12 @@ def run(args: argparse.Namespace) -> None:
     folders.check_options(args)
     source, data = find_vosk_folder(args.model, args.lattice_beam), DataFolder(Path(args.data))
     if not data.has("wav.scp"):
-        raise MdiError(f"{args.data}/wav.scp: not there; expected a Kaldi data folder")
+        raise MdiError(f"{args.data}/wav.scp: not there; expected a Kaldi data directory")
     if not args.allow_pipes:
         data.check_no_pipes()
     utterances = data.utterances()
     if same_file(args.data, args.out):
-        raise MdiError(f"{args.out}: is also the data folder, whose text would be replaced; name another folder")
+        raise MdiError(f"{args.out}: is also the data directory, whose text would be replaced; name another directory")
     out = make_folder(args.out)
     for entry in os.scandir(out):
         if not entry.is_dir(follow_symlinks=False) and not entry.is_file(follow_symlinks=False):

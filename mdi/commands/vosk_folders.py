@@ -1,4 +1,4 @@
-"""Not a verb: where the language models of a Vosk folder go, and the folder that is written with them."""
+"""Not a verb: where the language models of a Vosk directory go, and the directory that is written with them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ WEIGHT = """
 --word-penalty P  cost of a word beside them (MODEL_DIR's, usually 0)
 []
 """
-DEV_RECORDINGS = "--dev-recordings DATA_DIR  choose LM weight and penalty on this Kaldi data folder with transcripts"
-DELTA = "--delta A.delta*  adapt a model of the folder, or LM, with this file; may be repeated"
-BEAM = "--lattice-beam B  of the lattices (the model's; at least 6 where a folder rescores them)"
+DEV_RECORDINGS = "--dev-recordings DATA_DIR  choose LM weight and penalty on this Kaldi data directory with transcripts"
+DELTA = "--delta A.delta*  adapt a model of the directory, or LM, with this file; may be repeated"
+BEAM = "--lattice-beam B  of the lattices (the model's; at least 6 where a directory rescores them)"
 DECODING = """
 [decoding]
 --nj N = 1  threads
@@ -63,7 +63,7 @@ def weight_for(args: argparse.Namespace, source: VoskFolder) -> GraphWeight:
     if weight and not source.dynamic:
         raise MdiError(
             f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --lm-weight and "
-            f"--word-penalty are for folders with Gr.fst"
+            f"--word-penalty are for directories with Gr.fst"
         )
     return weight
 
@@ -123,7 +123,7 @@ def refuse_new_words(source: VoskFolder, lacking: list[str]) -> None:
     if lacking:
         raise MdiError(
             f"{source.path}: lacks {len(lacking):,} words of the delta, such as {examples(lacking)}, which need a "
-            f"graph that knows them. Make a folder with one: mdi vosk replace-lm --delta A.delta MODEL_DIR OUT_DIR"
+            f"graph that knows them. Make a directory with one: mdi vosk replace-lm --delta A.delta MODEL_DIR OUT_DIR"
         )
 
 

@@ -1,4 +1,4 @@
-"""Not a verb: the LM weight and the word penalty that suit a Vosk folder, chosen on recordings with transcripts."""
+"""Not a verb: the LM weight and the word penalty that suit a Vosk directory, chosen on recordings with transcripts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check(args: argparse.Namespace, source: VoskFolder) -> None:
     if not source.dynamic:
         raise MdiError(
             f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --dev-recordings "
-            f"is for folders with Gr.fst"
+            f"is for directories with Gr.fst"
         )
     data = DataFolder(Path(args.dev_recordings))
     for name in ("wav.scp", "text"):
