@@ -21,27 +21,27 @@ from mdi.progress import messages_shown
 
 # One module of mdi.commands per verb, imported when its verb is called: `mdi --help` is instant.
 VERBS = {
-    "demo": "a minute from nothing: two small texts, an adapted model, perplexity before and after",
+    "demo": "show an adaptation in a minute: two small texts, perplexity before and after",
     "vocab": "choose the words that models are built over",
-    "train": "count text and estimate a back-off model (Kneser-Ney, Witten-Bell)",
-    "counts": "expected counts of n-grams from lattices, n-best lists and hypotheses with confidences",
+    "train": "estimate a back-off model from text (Kneser-Ney, Witten-Bell)",
+    "counts": "write expected counts of n-grams from lattices, n-best lists and confidences",
     "adapt": "adapt a background model to in-domain text (MDI)",
     "apply": "make the model of an adaptation from its background and its delta",
-    "list-deltas": "a table of deltas: adaptations as small files",
+    "list-deltas": "print a table of deltas, which are adaptations as small files",
     "tune": "search thresholds, prior and mixture weights for the best model on development text",
     "match": "give a small model the marginals of a large one, at the same size",
     "mix": "interpolate models linearly, weights tuned on development text",
     "prune": "drop the n-grams that matter least (relative entropy)",
-    "ppl": "perplexity of texts under a model",
-    "convert": "turn a model into another form: ARPA, G.fst, Gr.fst (ngram FST), G.carpa, k2",
-    "fst": "G.fst from a model, as Kaldi's arpa2fst makes it: convert --format fst",
-    "rescore": "exchange the language model in lattices, exactly",
+    "ppl": "print the perplexity of texts under a model",
+    "convert": "convert a model to another format: ARPA, G.fst, Gr.fst (ngram FST), G.carpa, k2",
+    "fst": "make G.fst from a model, as Kaldi's arpa2fst does: convert --format fst",
+    "rescore": "replace the language model in lattices, exactly",
     "adapt-recordings": "adapt to each recording's own lattices, without transcripts, and rescore them",
     "vosk": "adapt or replace the models in a Vosk directory, decode with libvosk",
-    "g2p": "letters to phones: how words are said that no lexicon has",
+    "g2p": "find pronunciations from spelling, for words that no lexicon has",
     "lang": "add words to a lang directory of Kaldi",
-    "score": "WER over LM weights and insertion penalties, confidence, significance, oracle",
-    "check": "look a model over: format, closure, sums, what Kaldi would stumble on",
+    "score": "compute WER over LM weights and insertion penalties, with significance",
+    "check": "check a model: format, closure, sums, what Kaldi would stumble on",
 }
 MOST_WANTED = ("adapt", "tune", "ppl", "vosk", "demo")
 # Their old names, for one release.

@@ -23,7 +23,7 @@ logger = get_logger(__name__)
 OPTIONS = f"""
 sources IN+  lattices, n-best lists, ctm, Vosk's JSON, text; plain or gzipped
 out OUT  count file (.gz by suffix, - for standard output)
---order N = 3  longest n-grams
+--order N = 3  length of the longest n-grams
 --vocab WORDS  count these words only, a list or words.txt; others are <unk> (all words)
 --oov map|drop|error = map  words outside --vocab
 {options.LATTICES}

@@ -1,6 +1,6 @@
-"""A table of deltas, the small files of mdi adapt --delta: what each was made from and how, tab-separated.
+"""Prints a table of deltas, the small files of mdi adapt --delta: what each was made from and how, tab-separated.
 
-KL is to the background, in nats per word; deltas with the same background id fit the same model.
+KL is the divergence from the background, in nats per word. Deltas with the same background id fit the same model.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Decodes a Kaldi data directory with libvosk: text, ctm and with --n-best also lattices.
+"""Decodes a Kaldi data directory with libvosk and writes text, ctm and, with --n-best, lattices.
 
-Recordings are WAV, FLAC, MP3, Ogg, SPHERE and what else libsndfile reads, of any rate; of those with several channels
-one is taken (--channel, reco2file_and_channel, segments). Utterances of more than a minute are cut at pauses, and are
-one line of text nevertheless. Words, times and scores are the same each time, for any --nj and any order of the
-utterances. A decoding that was stopped goes on with the utterances that are missing, or whose recording or segment has
-changed. A line of wav.scp that ends in '|' is a command, as in Kaldi; with --allow-pipes true, for data that you trust,
-it is run in a shell. With --n-best the words are those of the best path, otherwise those of least expected error (both
-are libvosk's); lat.1.gz is for mdi rescore and mdi score, an LM weight of 10 being the one that decoded.
+Recordings may be WAV, FLAC, MP3, Ogg, SPHERE or anything else that libsndfile reads, at any rate. If a recording has
+several channels, one is used (--channel, reco2file_and_channel, segments). Utterances of more than a minute are cut at
+pauses but remain one line of text. Words, times and scores are the same each time, for any --nj and any order of the
+utterances. A decoding that was stopped continues with the utterances that are missing, or whose recording or segment
+has changed. A line of wav.scp that ends in '|' is a command, as in Kaldi; it is run in a shell only with --allow-pipes
+true, which is for data that you trust. With --n-best the words are those of the best path, otherwise those of least
+expected error (both are libvosk's). lat.1.gz is for mdi rescore and mdi score, where an LM weight of 10 is the one that
+decoded.
 
 --delta takes files of mdi adapt --delta whose background is a language model of MODEL_DIR.
 """
@@ -31,7 +32,7 @@ RECORD = "decode.json"
 OPTIONS = f"""
 model MODEL_DIR  directory of a Vosk model
 data DATA_DIR  Kaldi data directory
-out DIR  directory for the results; made if need be
+out DIR  directory for the results; made if it does not exist
 {folders.DELTA}
 {folders.DECODING}
 {folders.BEAM}
