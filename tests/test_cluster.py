@@ -101,7 +101,7 @@ def test_verbs_on_a_scheduler(client, files, tmp_path: Path, capsys) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["_worst_of_shard", "_extract_shard", "_rescale_shard", "_format_blocks"])
+@pytest.mark.parametrize("where", ["_gaps_of_shard", "_extract_shard", "_rescale_shard", "_format_blocks"])
 def test_a_killed_worker_changes_nothing(where: str, client, files, tmp_path: Path) -> None:
     """Those that are left do its work, until there is another one in its place."""
     folder, path, text = files
@@ -117,12 +117,12 @@ def test_a_killed_worker_changes_nothing(where: str, client, files, tmp_path: Pa
 @pytest.mark.slow
 def test_a_worker_killed_while_counting_changes_nothing(client, files, tmp_path: Path, monkeypatch) -> None:
     _, _, text = files
-    monkeypatch.setattr(blocks, "BLOCK", 200)
+    monkeypatch.setattr(blocks, "TOKENS", 50)
     mdi.write_arpa(mdi.train(text), tmp_path / "one.arpa")
-    runner, vocab = Killing(client, "count_block"), GrowingVocabulary(SPECIAL)
+    runner, vocab = Killing(client, "count_part"), GrowingVocabulary(SPECIAL)
     with job_folder(str(tmp_path / "job"), {}) as place:
         job = Job(place, runner, n_shards=3)
-        with at_work(job), blocks.stream_blocks([text], vocab, 3, "map", 1 << 24, job) as counts:
+        with at_work(job), blocks.stream_blocks(text, vocab, 3, "map", 1 << 24, job) as counts:
             mdi.write_arpa(estimate(counts).model, tmp_path / "many.arpa")
         assert runner.function == ""
     assert (tmp_path / "many.arpa").read_bytes() == (tmp_path / "one.arpa").read_bytes()

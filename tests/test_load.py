@@ -51,7 +51,7 @@ def test_a_long_line_takes_room_for_the_words_that_it_may_have(tmp_path):
     vocab = GrowingVocabulary(("<s>", "</s>"))
     assert sum(map(len, Text(str(path), vocab))) == 200_002
     assert len(vocab.offset) <= 2 + path.stat().st_size // 2 + 8
-    assert vocab.n == 3
+    assert len(vocab) == 3
 
 
 def test_a_line_of_a_million_words_and_orders_one_and_eight(tmp_path, capsys):

@@ -202,7 +202,7 @@ def test_training_in_shards_is_that_in_one_piece(seed, order, n, known, smoothin
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folder = Path(name)
-        patch.setattr(mdi.lm.blocks, "BLOCK", int(rng.integers(5, 300)))
+        patch.setattr(mdi.lm.blocks, "TOKENS", int(rng.integers(5, 300)))
         patch.setattr(mdi.lm.blocks, "PIECE", int(rng.integers(1, 20)))
         text = write_text(random_text(rng, 8, 60), folder / "text")
         if pack:
@@ -235,7 +235,7 @@ class Stopping(ThisProcess):
             yield function(*call)
 
 
-@pytest.mark.parametrize("where", ["_worst_of_shard", "_extract_shard", "_rescale_shard"])
+@pytest.mark.parametrize("where", ["_gaps_of_shard", "_extract_shard", "_rescale_shard"])
 def test_a_job_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what it has read, and with the same result; also with another number of workers."""
     rng = np.random.default_rng(5)
@@ -259,21 +259,22 @@ def test_a_job_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch: pyte
     assert len(read) == 2
 
 
-@pytest.mark.parametrize("where", ["count_block", "_worst_of_shard"])
+@pytest.mark.parametrize("where", ["count_part", "_gaps_of_shard"])
 def test_training_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch) -> None:
-    """What has been counted is not counted again, nor are packed files unpacked again."""
-    monkeypatch.setattr(mdi.lm.blocks, "BLOCK", 100)
+    """What has been counted is not counted again."""
+    monkeypatch.setattr(mdi.lm.blocks, "TOKENS", 50)
     text = Path(write_text(random_text(np.random.default_rng(5), 8, 60), tmp_path / "text"))
     (tmp_path / "text.gz").write_bytes(gzip.compress(text.read_bytes()))
     assert main(["train", str(text), str(tmp_path / "one.arpa")]) == 0
-    counted, stream_text, vocab = [], mdi.lm.blocks.stream_text, GrowingVocabulary(SPECIAL)
-    monkeypatch.setattr(mdi.lm.blocks, "stream_text", lambda *args: counted.append(args[0].name) or stream_text(*args))
+    counted, store = [], mdi.lm.blocks.store
+    monkeypatch.setattr(mdi.lm.blocks, "store", lambda counts, prefix: counted.append(prefix) or store(counts, prefix))
 
     def attempt(runner: ThisProcess) -> None:
         runner.workers = 2  # type: ignore[misc]
         with job_folder(str(tmp_path / "job"), {"same": "job"}) as place:
             job = Job(place, runner, n_shards=3)
-            with at_work(job), stream_blocks([str(tmp_path / "text.gz")], vocab, 3, "map", 1 << 24, job) as counts:
+            vocab = GrowingVocabulary(SPECIAL)
+            with at_work(job), stream_blocks([tmp_path / "text.gz"], vocab, 3, "map", 1 << 24, job) as counts:
                 found = estimate(counts).model
                 worst_sum(found)
                 write_arpa(found, tmp_path / "many.arpa")

@@ -148,7 +148,7 @@ GOOD = "a b c\nb c a\n"
         ({"text": "\n \n"}, ["text"], "text: no text"),
         ({"text": GOOD, "more": ""}, ["text", "more"], "more: no text"),
         ({"text": GOOD + "a <s> b\n"}, ["text"], "text:3: <s> or </s> inside the line 'a <s> b'"),
-        ({"text": "a \0\1\2 b\n"}, ["text"], "text: contains a NUL byte"),
+        ({"text": "a \0\1\2 b\n"}, ["text"], "text:1: a NUL byte"),
         ({"text": "BZh91AY junk"}, ["text"], "text: is bzip2"),
         ({}, ["text"], "text: No such file"),
         ({"text": GOOD}, ["."], ".: Is a directory"),

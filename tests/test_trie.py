@@ -9,19 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdi.lm.trie import (
-    NONE,
-    Trie,
-    closed,
-    from_ngrams,
-    is_closed,
-    kept_rows,
-    locate,
-    lowest,
-    missing_suffixes,
-    union,
-    with_order,
-)
+from mdi.lm.trie import NONE, Trie, from_ngrams, is_closed, kept_rows, locate, lowest, missing_suffixes, with_order
 
 N_WORDS = 5
 Ngram = tuple[int, ...]
@@ -41,7 +29,17 @@ def trie_of(order: int, ngrams: set[Ngram]) -> Trie:
     by_order = [
         np.array(sorted(x for x in ngrams if len(x) == k), np.int32).reshape(-1, k) for k in range(1, order + 1)
     ]
-    return from_ngrams(N_WORDS, by_order)
+    whole = from_ngrams(N_WORDS, by_order)
+    assert ngrams_of(whole) == with_everything_inside(ngrams)
+    check_layout(whole)
+    wanted = with_prefixes(ngrams)
+    return kept_rows(
+        whole, [NONE, *(np.array([x in wanted for x in ngrams_in(whole, k)], bool) for k in range(1, order + 1))]
+    )
+
+
+def ngrams_in(trie: Trie, k: int) -> list[Ngram]:
+    return [tuple(ids) for ids in trie.ngrams(k, np.arange(trie.rows(k))).tolist()]
 
 
 def with_prefixes(ngrams: set[Ngram]) -> set[Ngram]:
@@ -55,8 +53,7 @@ def with_everything_inside(ngrams: set[Ngram]) -> set[Ngram]:
 
 
 def ngrams_of(trie: Trie) -> set[Ngram]:
-    rows = (trie.ngrams(k, np.arange(trie.rows(k))) for k in range(1, trie.order + 1))
-    return {tuple(ids) for part in rows for ids in part.tolist()}
+    return {ngram for k in range(1, trie.order + 1) for ngram in ngrams_in(trie, k)}
 
 
 def check_layout(trie: Trie) -> None:
@@ -95,31 +92,10 @@ def test_rows_and_links(case: tuple[int, set[Ngram]]) -> None:
 def test_closure(case: tuple[int, set[Ngram]]) -> None:
     order, ngrams = case
     trie = trie_of(order, ngrams)
-    whole = closed(trie)
-    assert ngrams_of(whole) == with_everything_inside(with_prefixes(ngrams))
-    assert is_closed(whole)
-    assert is_closed(trie) == (ngrams_of(trie) == ngrams_of(whole))
-    assert is_closed(trie) == (not any(map(len, missing_suffixes(trie))))
-    own = whole.flags(locate(trie, whole))
-    for k in range(1, order + 1):
-        new = {tuple(x) for x in whole.ngrams(k, np.flatnonzero(~own[k])).tolist()}
-        assert new == {x for x in ngrams_of(whole) - ngrams_of(trie) if len(x) == k}
-    check_layout(whole)
-
-
-@given(SETS, SETS)
-def test_union(a: tuple[int, set[Ngram]], b: tuple[int, set[Ngram]]) -> None:
-    one, two = trie_of(*a), trie_of(*b)
-    joined = union(one, two)
-    assert ngrams_of(joined.trie) == ngrams_of(one) | ngrams_of(two)
-    check_layout(joined.trie)
-    for source, rows in ((one, joined.from_a), (two, joined.from_b)):
-        for k in range(1, joined.trie.order + 1):
-            here = [tuple(x) for x in joined.trie.ngrams(k, np.arange(joined.trie.rows(k))).tolist()]
-            own = source.ngrams(k, np.arange(source.rows(k))).tolist() if k <= source.order else []
-            assert [tuple(own[r]) if r >= 0 else None for r in rows[k].tolist()] == [
-                x if x in set(map(tuple, own)) else None for x in here
-            ]
+    more = missing_suffixes(trie)
+    assert is_closed(more)
+    assert ngrams_of(trie) | ngrams_of(more) == with_everything_inside(ngrams)
+    assert is_closed(trie) == (ngrams_of(trie) == with_everything_inside(ngrams))
 
 
 @given(SETS, SETS)

@@ -42,19 +42,23 @@ MIN_COUNTS, SIGMA2 = "1", 1.0
 class Adapter:
     """One background and one in-domain text, ready to be adapted with any thresholds.
 
-    `background`: a model, or the file of one. `text`: a file, files or sentences (see
-    `mdi.lm.text.text_sources`), or counts. `new_words`: words that the background lacks are added to it ("add"; a
-    number: those seen so often; words or their file: these), mapped to <unk> ("map"), break the n-grams around them
-    ("drop") or are an error ("error"). Words that are not added are mapped, or dropped where there is no <unk>.
-    `targets`: "ml" (relative frequencies), "smoothed" (marginals of an interpolated Kneser-Ney model of the same text),
-    or a model whose marginals they are. `history`: p~(h) by this back-off model instead of by the text. `threads`:
-    results do not depend on it. `background` is the background with the words that were added, `new_words` says which.
+    Parameters
+    ----------
+    background, text, new_words, targets, history, threads
+        As of `adapt`. Words that are not added are mapped to <unk>, or dropped where there is none.
+
+    Attributes
+    ----------
+    background, new_words
+        The background with the words that were added to it, and which these are.
     """
+
+    once = False  # the background is nobody else's, and the one ground that is made may take it
 
     @takes_settings
     def __init__(
         self,
-        background: NgramModel | str | os.PathLike,
+        background: NgramModel | str | os.PathLike[str],
         text: TextLike | Counts,
         *,
         new_words: NewWordsLike = "add",
@@ -87,7 +91,8 @@ class Adapter:
         self.history = History(counts, history)
 
     def ground(self, chosen: Constraints) -> ExtendedBackground:
-        return ExtendedBackground(copied(self.background), self.counts.trie, chosen, self.history, self.threads)
+        background = self.background if self.once else copied(self.background)
+        return ExtendedBackground(background, self.counts.trie, chosen, self.history, self.threads)
 
     def pose(
         self, min_counts: Thresholds, regularised: bool = False, ground: ExtendedBackground | None = None
@@ -127,17 +132,9 @@ class Adapter:
                 break
             chosen, target, count = chosen.keep(~impossible), target[~impossible], count[~impossible]
         spare = not own or selecting.IMPOSSIBLE in dropped.reasons
-        return ground.problem(
-            dual,
-            ground.needed(chosen) if spare else None,
-            min_counts=spell_thresholds(min_counts),
-            chosen=chosen,
-            target=target,
-            count=count,
-            before=dual.marginals(cells),
-            events=events,
-            dropped=dropped,
-        )
+        keep, before = ground.needed(chosen) if spare else None, dual.marginals(cells)
+        name, rows = spell_thresholds(min_counts), dual.constraints
+        return Problem(name, ground.model, rows, chosen, target, count, dual, before, events, dropped, keep)
 
     @takes_settings
     def adapt(
@@ -170,7 +167,7 @@ class Adapter:
         if self.history.model is not None:
             return self
         made = copy(self)
-        made.background = active_part(self.background, self.counts.trie)
+        made.background, made.once = active_part(self.background, self.counts.trie), True
         return made
 
     @takes_settings
@@ -238,7 +235,7 @@ class OneAdaptation(Adapter):
 
 @takes_settings
 def adapt(
-    background: NgramModel | str | os.PathLike,
+    background: NgramModel | str | os.PathLike[str],
     text: TextLike | Counts,
     min_counts: Thresholds = MIN_COUNTS,
     *,
@@ -250,7 +247,7 @@ def adapt(
     start: dict[str, float] | Adapted | Delta | None = None,
     threads: int = 2,
     cluster: Client | None = None,
-    shards: str | os.PathLike | None = None,
+    shards: str | os.PathLike[str] | None = None,
 ) -> Adapted:
     """Adapts a background model so that it meets the marginals of in-domain text and stays closest to itself in KL.
 
@@ -297,7 +294,7 @@ def adapt(
         return adapter.adapt(min_counts, sigma2=sigma2, settings=settings, start=start)
 
 
-def _job_of(client: Client | None, folder: str | os.PathLike | None) -> Job | None:
+def _job_of(client: Client | None, folder: str | os.PathLike[str] | None) -> Job | None:
     if client is None:
         return None
     if folder is None:
@@ -305,7 +302,7 @@ def _job_of(client: Client | None, folder: str | os.PathLike | None) -> Job | No
     return Job(str(make_folder(os.fspath(folder)).resolve()), OnDask(client))
 
 
-def as_model(model: NgramModel | str | os.PathLike, role: str) -> NgramModel:
+def as_model(model: NgramModel | str | os.PathLike[str], role: str) -> NgramModel:
     """A model, read from its file if it is given by that."""
     if isinstance(model, NgramModel):
         return model

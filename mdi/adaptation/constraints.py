@@ -89,7 +89,7 @@ def select(counts: Counts, thresholds: list[int | float]) -> Constraints:
 
 
 def as_trie(trie: Trie, constraints: Constraints) -> Trie:
-    """The constrained n-grams and their prefixes."""
+    """The constrained n-grams and all their parts."""
     return from_ngrams(trie.n_words, [trie.ngrams(k, constraints.row[k]) for k in range(1, constraints.order + 1)])
 
 
@@ -143,21 +143,20 @@ def drop_degenerate(
         keep[np.flatnonzero(keep)[lost]] = False
 
 
-def reaches(constraints: Constraints, trie: Trie, mass: list[Array]) -> tuple[Array, float]:
-    """After how many histories that carry mass each constraint has events: those that end in its history. And how many
-    there are of any length."""
+def reaches(constraints: Constraints, trie: Trie, mass: list[Array]) -> Array:
+    """After how many histories that carry mass each constraint has events: those that end in its history."""
     carrying = [*((part > 0).astype(float) for part in mass[:-1]), mass[-1] > 0]
     for j in range(len(mass) - 1, 0, -1):
         add_at(trie.back[j], carrying[j], carrying[j - 1])
     histories = [carrying[k - 1][trie.hist_of_rows(k, constraints.row[k])] for k in range(1, constraints.order + 1)]
-    return np.concatenate([np.zeros(0), *histories]), float(carrying[0][0])
+    return np.concatenate([np.zeros(0), *histories])
 
 
 def impossible(parent: Array, reach: Array, cells: Array) -> Array:
     """Flags of constraints with no event of their own that has a probability: no scaling can raise them.
 
     Events of a constraint hw lie after the histories that end in h and carry mass, unless a longer constraint covers
-    them; counting those (`carrying_histories`) is exact where `cells`, the background's marginals, would only be zero
+    them; counting those (`reaches`) is exact where `cells`, the background's marginals, would only be zero
     up to rounding.
     """
     nested = parent >= 0

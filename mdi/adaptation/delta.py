@@ -40,7 +40,7 @@ from mdi.files import read_plain, writing
 from mdi.lm.identity import identity
 from mdi.lm.model import NgramModel, extended
 from mdi.lm.new_words import NewWords, may_be_added
-from mdi.lm.trie import NONE, PADDED, Array, Trie, add_order, closed, from_ngrams, locate, unigram_trie, with_histories
+from mdi.lm.trie import NONE, PADDED, Array, Trie, add_order, from_ngrams, locate, unigram_trie, with_histories
 from mdi.lm.vocabulary import Vocabulary, to_bytes, to_str
 
 VERSIONS = (1, 2)  # without and with new words
@@ -150,7 +150,7 @@ def delta_of(
     """The delta of an adaptation of the background with this identity."""
     problem, trie = adapted.problem, adapted.problem.background.trie
     listed = [trie.ngrams(k, problem.constraints.row[k]) for k in range(1, problem.constraints.order + 1)]
-    ngrams = closed(from_ngrams(trie.n_words, listed))
+    ngrams = from_ngrams(trie.n_words, listed)
     rows = Constraints([NONE, *(ngrams.find(ids) for ids in listed)])
     return Delta(
         background,
@@ -228,7 +228,8 @@ def encode(delta: Delta) -> bytes:
     return _MAGIC + len(text).to_bytes(8, "little") + text + body
 
 
-def write_delta(delta: Delta, path: str | os.PathLike) -> None:
+def write_delta(delta: Delta, path: str | os.PathLike[str]) -> None:
+    """Writes a delta, such as `Adapter.delta` gives, to a file of a few kilobytes and more."""
     if not (np.isfinite(delta.mu) & (delta.mu < _MOST)).all():
         raise MdiError(
             f"{path}: a parameter is not finite, or its exponential would not be; expected a solution. Raise "
@@ -386,14 +387,29 @@ def _next_order(trie: Trie, body: _Body, words: Array, k: int, rows: int) -> Tri
     return add_order(trie, begin.astype(np.int32), trie.word[k - 1][suffix], suffix.astype(np.int32))
 
 
-def read_delta(path: str | os.PathLike) -> Delta:
+def read_delta(path: str | os.PathLike[str]) -> Delta:
+    """Reads what `write_delta` or `mdi adapt --delta` has written. A damaged file is an error."""
     return decode(read_plain(os.fspath(path)), os.fspath(path))
 
 
 def apply_delta(
-    background: NgramModel, delta: Delta | str | os.PathLike, background_name: str = "the background"
+    background: NgramModel, delta: Delta | str | os.PathLike[str], background_name: str = "the background"
 ) -> NgramModel:
-    """The model that the delta's adaptation gives; another background than that is refused."""
+    """The model that the delta's adaptation gives.
+
+    Parameters
+    ----------
+    background
+        The model that was adapted; another one is refused.
+    delta
+        A delta, or the file of one.
+    background_name
+        What errors call the background.
+
+    Returns
+    -------
+    NgramModel
+    """
     name = "the delta"
     if not isinstance(delta, Delta):
         name, delta = os.fspath(delta), read_delta(delta)

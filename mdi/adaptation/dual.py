@@ -44,6 +44,9 @@ from mdi.kernels.dual import Sums
 from mdi.lm.model import NgramModel
 from mdi.lm.trie import Array
 
+# Blocks that are passed through at a time: each has sums of its own for the cells of order 1.
+AT_ONCE = 8
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -78,8 +81,10 @@ class Dual:
         # what one evaluation passes through: rows of active histories, without those whose scale is 1 whatever mu is
         self.entries = len(self.word_p) + len(found.histories.cell)
         n_words, n_hist = len(self.word_p), len(found.histories.back)
-        # Z, G, and the sums of the cells, for those of order 1 once a block
-        self._scratch = np.empty(n_hist), np.empty(n_hist), np.empty((found.blocks - 1) * n_words + constraints.total)
+        # Z, G, and the sums of the cells, for those of order 1 once for each block that is under way
+        self._at_once = max(1, min(AT_ONCE, found.blocks))
+        cells = np.empty((self._at_once - 1) * n_words + constraints.total)
+        self._scratch = np.empty(n_hist), np.empty(n_hist), cells
         many = threads > 1 and found.blocks > 1 and len(found.histories.cell) > SMALL_BLOCK
         self._pool = ThreadPoolExecutor(threads) if many else None
 
@@ -92,31 +97,34 @@ class Dual:
         """Cell marginals and log normalisers at mu; not finite where the model has no probability for the text."""
         assert self.active is not None  # noqa: S101 - for the type checker
         hist, bounds, n_blocks = self.active.histories, self.active.bounds, self.active.blocks
-        scale, n_words = np.exp(mu), len(self.word_p)
+        scale, n_words, at_once = np.exp(mu), len(self.word_p), self._at_once
         z0 = self.fixed0 + float((self.word_p * scale[:n_words]).sum())
         z, G, total = self._scratch
         G.fill(0.0)
         total.fill(0.0)
         z[0] = z0
-        by_block = np.empty((n_blocks, 3))
-        shared = Sums(z, G, total, n_words, 0, (n_blocks - 1) * n_words)
+        by_block, words, totals = np.empty((n_blocks, 3)), np.zeros((2, n_words)), np.zeros(3)
+        shared = Sums(z, G, total, n_words, 0, (at_once - 1) * n_words)
 
         def block(b: int) -> None:
-            sums = shared._replace(word_shift=b * n_words)
+            sums = shared._replace(word_shift=b % at_once * n_words)
             by_block[b] = kernels.up_and_down(bounds[b], bounds[b + 1], hist, scale, sums)
 
-        if self._pool is None:
-            kernels.up_and_down_all(bounds, hist, scale, shared, by_block)
-        else:
-            list(self._pool.map(block, range(n_blocks)))
-        words, totals = np.zeros((2, n_words)), np.zeros(3)
-        kernels.add_exactly(total[: n_blocks * n_words].reshape(n_blocks, n_words), *words)
+        own = total[: at_once * n_words].reshape(at_once, n_words)
+        for first in range(0, n_blocks, at_once):
+            end = min(first + at_once, n_blocks)
+            if self._pool is None:
+                kernels.up_and_down_all(bounds[first : end + 1], hist, scale, shared, by_block[first:end])
+            else:
+                list(self._pool.map(block, range(first, end)))
+            kernels.add_exactly(own[: end - first], *words)
+            own.fill(0.0)
         for part in by_block:
             totals += part
         log_z, to_empty, slack = totals.tolist()
         mass0 = self.active.mass0
         g0 = to_empty + float(np.float64(mass0) / z0)  # infinite, and no error, where no word has a probability
-        rest = scale[n_words:] * total[n_blocks * n_words :] if n_blocks else np.zeros(len(mu) - n_words)
+        rest = scale[n_words:] * total[at_once * n_words :]
         cells = np.concatenate([scale[:n_words] * (g0 * self.word_p + words.sum(axis=0)), rest])
         log_z = log_z + self.active.log_fixed + float(mass0 * np.log(z0))
         return Evaluation(cells, slack + g0 * self.fixed0, log_z)

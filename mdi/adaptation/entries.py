@@ -19,7 +19,7 @@ from mdi.kernels import entries as kernels
 from mdi.kernels.dual import Histories
 from mdi.kernels.entries import ActiveLevel, RowCells
 from mdi.lm.model import NgramModel
-from mdi.lm.shards import Shard, over_shards, own_hists
+from mdi.lm.shards import Shard, over_shards
 from mdi.lm.trie import NONE, Array, Trie, blocks
 from mdi.threads import each_in_threads
 
@@ -116,7 +116,7 @@ def _extract_shard(
 ) -> tuple[Histories, Array, int]:
     """(active histories of the shard, the words that they end in, their rows). `active`, and p~ on them, of all."""
     trie, n = model.trie, model.order
-    own = [slice(*np.searchsorted(active[j], own_hists(trie, j, shard))) for j in range(1, n)]
+    own = [slice(*np.searchsorted(active[j], trie.hists_ending_in(j, shard))) for j in range(1, n)]
     active = [NONE, *(part[here] for part, here in zip(active[1:], own, strict=True))]
     mass = [NONE, *(part[here] for part, here in zip(mass[1:], own, strict=True))]
     # Where the histories of length j that end in word v begin among the active ones, and where they go.

@@ -25,8 +25,8 @@ from mdi.lm.trie import NONE, locate
 
 @takes_settings
 def match(
-    small: NgramModel | str | os.PathLike,
-    large: NgramModel | str | os.PathLike,
+    small: NgramModel | str | os.PathLike[str],
+    large: NgramModel | str | os.PathLike[str],
     text: TextLike | Counts,
     *,
     history: NgramModel | None = None,
@@ -78,7 +78,7 @@ def match(
     while True:
         dual = Dual(whole, mass, rows, threads)
         cells = dual.evaluate(np.zeros(rows.total)).cells
-        lost = selecting.impossible(dual.parent, selecting.reaches(rows, trie, mass)[0], cells)
+        lost = selecting.impossible(dual.parent, selecting.reaches(rows, trie, mass), cells)
         if not dropped.note(selecting.IMPOSSIBLE, lost):
             target = model_marginals(large, trie, rows, p_tilde, threads)
             lost = dual.cell_targets(target) <= selecting.ROUNDING * target

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from mdi.adaptation.settings import USUAL, SolverSettings
 from mdi.adaptation.solver import Solution, solve
 from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive, examples
 from mdi.lm.model import NgramModel, extend, extended, over_vocabulary
-from mdi.lm.trie import NONE, Array, Trie, closed, locate
+from mdi.lm.trie import NONE, Array, Trie, locate
 from mdi.lm.vocabulary import Vocabulary, join_vocabularies
 
 # Marginals that rounding may have moved by more than this, as an L1 distance, are not certified.
@@ -52,8 +51,8 @@ def variances(sigma2: Variances, constraints: Constraints) -> float | Array | No
         check_variance(value)
     if not 1 <= len(sigma2) <= constraints.order:
         raise OptionError("sigma2", sigma2, f"at most {constraints.order} numbers, as the order is {constraints.order}")
-    per_order = [*sigma2, *[sigma2[-1]] * (constraints.order - len(sigma2))]
-    return np.array(per_order, float)[constraints.order_of - 1]
+    per_order: Array = np.array([*sigma2, *[sigma2[-1]] * (constraints.order - len(sigma2))], float)
+    return np.asarray(per_order[constraints.order_of - 1])
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -121,13 +120,13 @@ class ExtendedBackground:
         self, background: NgramModel, counts: Trie, chosen: Constraints, history: History, threads: int
     ) -> None:
         self.chosen, self.model, self.threads, self.cuts = chosen, background, threads, history.cuts
-        self.ngrams = closed(as_trie(counts, chosen))
+        self.ngrams = as_trie(counts, chosen)
         self.chosen_rows = rows_in(self.ngrams, counts, chosen)
         self.known = locate(self.ngrams, background.trie)
         extend(background, self.ngrams)
         mass = history.on(background.trie)
         self.rows = Constraints(rows_in(background.trie, counts, chosen))
-        self.reached = selecting.reaches(self.rows, background.trie, mass)[0]
+        self.reached = selecting.reaches(self.rows, background.trie, mass)
         self.mass = carried(background, mass)
 
     @cached_property
@@ -145,25 +144,17 @@ class ExtendedBackground:
     def needed(self, chosen: Constraints) -> list[Array] | None:
         """Flags of the rows that the background had before or the given constraints need; None if those are all
         rows."""
-        some = Constraints(self.chosen_rows).keep(self.chosen.flags_of(chosen))
-        spare = needed_rows(self.ngrams, self.ngrams, some, [part >= 0 for part in self.known])
+        trie = self.ngrams
+        needed = trie.flags(Constraints(self.chosen_rows).keep(self.chosen.flags_of(chosen)).row)
+        for k in range(trie.order, 1, -1):
+            rows = np.flatnonzero(needed[k])
+            needed[k - 1][trie.suffix[k][rows]] = True
+            needed[k - 1][trie.row_of_hist[k - 1][trie.hist_of_rows(k, rows)]] = True
+        spare = [~part & (before < 0) for part, before in zip(needed, self.known, strict=True)]
         if not any(part.any() for part in spare):
             return None
-        dropped = [rows[part] for rows, part in zip(locate(self.ngrams, self.model.trie), spare, strict=True)]
+        dropped = [rows[part] for rows, part in zip(locate(trie, self.model.trie), spare, strict=True)]
         return [~part for part in self.model.trie.flags(dropped)]
-
-    def problem(self, dual: Dual, keep: list[Array] | None, **fields: Any) -> Problem:
-        return Problem(background=self.model, constraints=dual.constraints, dual=dual, keep=keep, **fields)
-
-
-def needed_rows(trie: Trie, counts: Trie, chosen: Constraints, known: list[Array]) -> list[Array]:
-    """Flags of the rows of `trie` that neither were there before, `known`, nor are needed by the given constraints."""
-    needed = trie.flags(rows_in(trie, counts, chosen))
-    for k in range(trie.order, 1, -1):
-        rows = np.flatnonzero(needed[k])
-        needed[k - 1][trie.suffix[k][rows]] = True
-        needed[k - 1][trie.row_of_hist[k - 1][trie.hist_of_rows(k, rows)]] = True
-    return [~part & ~before for part, before in zip(needed, known, strict=True)]
 
 
 def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, history: History, threads: int) -> Array:

@@ -185,9 +185,10 @@ def _cell_step(objective: Objective, mu: Array, found: Evaluation) -> Array:
             step -= np.log(objective.slack / found.slack)
         return step
     dual = objective.dual
-    return penalised_step(
+    newton: Array = penalised_step(
         dual.parent, objective.r, cells, objective.penalty, dual.lam_of(mu), STEP_PRECISION, STEP_ROUNDS
     )
+    return newton
 
 
 class _Anderson:
@@ -225,4 +226,5 @@ class _Anderson:
             gamma = np.linalg.solve(gram, np.einsum("ij,j->i", self.changes[:n], self.weight * step))
         except np.linalg.LinAlgError:  # steps that are all the same, or not finite
             return plain
-        return plain - np.einsum("i,ij->j", gamma, self.moves[:n])
+        moved: Array = np.einsum("i,ij->j", gamma, self.moves[:n])
+        return plain - moved

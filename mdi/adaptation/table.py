@@ -66,8 +66,20 @@ def new_word_fields(new: NewWords | None) -> dict[str, Any]:
 
 
 def sweep_table(results: Iterable[Adapted], texts: Mapping[str, TextLike] | None = None) -> pandas.DataFrame:
-    """Adaptations side by side: thresholds, constraints, iterations, L1, KL to the background, n-grams, and the
-    perplexity of each of the named texts."""
+    """Adaptations side by side.
+
+    Parameters
+    ----------
+    results
+        What `adapt` or `Adapter.sweep` gives.
+    texts
+        Texts by name, whose perplexities are wanted.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each: thresholds, constraints, iterations, L1, KL to the background, n-grams, perplexities.
+    """
     import pandas
 
     from mdi.lm.perplexity import perplexity

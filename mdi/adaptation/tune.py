@@ -28,7 +28,7 @@ from mdi.adaptation import constraints as selecting
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.by_errors import judge_of
-from mdi.adaptation.problem import onto
+from mdi.adaptation.problem import ExtendedBackground, onto
 from mdi.adaptation.settings import USUAL, SolverSettings, takes_settings
 from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive
 from mdi.lm.counts import Counts, count_text
@@ -131,7 +131,7 @@ class Tuner:
         self.ended = ""
 
     @cached_property
-    def ground(self):
+    def ground(self) -> ExtendedBackground:
         """The background with a row for everything that was seen: shared by all settings."""
         return self.adapter.ground(selecting.select(self.adapter.counts, [self._lowest] * self.adapter.order))
 
@@ -257,7 +257,7 @@ class Tuner:
         return final, self.judge.mixture(self.judge.probs(final.whole), weights)[0] if self.judge else weights
 
 
-def _beside(ladder: tuple, value: float | None) -> list:
+def _beside(ladder: tuple[float, ...], value: float | None) -> list[float]:
     """The neighbours on a ladder; none for a value that is not on it."""
     if value not in ladder:
         return []
@@ -341,7 +341,7 @@ def in_domain_models(
 
 @takes_settings
 def tune(
-    background: NgramModel | str | os.PathLike,
+    background: NgramModel | str | os.PathLike[str],
     text: TextLike | Counts,
     development: TextLike,
     *,

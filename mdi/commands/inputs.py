@@ -54,11 +54,11 @@ def read_in_domain(args: argparse.Namespace, texts: list[Path | Sentences], voca
     from mdi.lm.counts import add_counts, count_text, over_words, scaled_counts
     from mdi.lm.new_words import as_new_words, may_be_added, over_new_words
     from mdi.lm.text import OOV
-    from mdi.lm.vocabulary import growing
+    from mdi.lm.vocabulary import GrowingVocabulary
 
     new_words, weight = as_new_words(args.new_words), getattr(args, "count_weight", 1.0)
     oov = new_words if new_words in OOV else None
-    parts = [count_text(texts, vocab if oov else growing(vocab), order, oov or "map")] if texts else []
+    parts = [count_text(texts, vocab if oov else GrowingVocabulary(vocab), order, oov or "map")] if texts else []
     expected = _read_expected(args, vocab, order, oov)
     if expected is not None:
         parts.append(expected if weight == 1.0 else scaled_counts(expected, weight))
@@ -95,10 +95,10 @@ def _read_expected(args: argparse.Namespace, vocab: Vocabulary, order: int, oov:
     """Counts that are not of text: of a file, or expected over lattices and their like. Without `oov` all words are
     counted."""
     from mdi.lm.counts import read_counts
-    from mdi.lm.vocabulary import growing
+    from mdi.lm.vocabulary import GrowingVocabulary
 
     if args.counts:
-        return read_counts(args.counts, vocab if oov else growing(vocab), order, oov or "map")
+        return read_counts(args.counts, vocab if oov else GrowingVocabulary(vocab), order, oov or "map")
     if not getattr(args, "lattices", None):
         return None
     from mdi.speech.expected_counts import expected_counts

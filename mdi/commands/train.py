@@ -112,17 +112,16 @@ def _train(
     from mdi.lm.estimate import checked, estimate
     from mdi.lm.normalise import worst_sum
 
+    texts = list(map(Path, args.texts))
     with ExitStack() as stack:
         if args.counts:
             counts = checked(
                 read_counts(args.counts, vocab, args.order, args.oov), args.counts, args.smoothing
             ).stream()
         elif job is not None:
-            counts = stack.enter_context(stream_blocks(args.texts, vocab, args.order, args.oov, memory, job))
+            counts = stack.enter_context(stream_blocks(texts, vocab, args.order, args.oov, memory, job))
         else:
-            counts = stack.enter_context(
-                stream_text(list(map(Path, args.texts)), vocab, args.order, args.oov, memory, args.tmp)
-            )
+            counts = stack.enter_context(stream_text(texts, vocab, args.order, args.oov, memory, args.tmp))
         _say_text(counts.stats, len(counts.vocab), args)
         if args.counts_out:
             counts = stack.enter_context(writing_counts(counts, args.counts_out))

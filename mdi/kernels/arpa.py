@@ -13,7 +13,6 @@ from mdi.kernels.memory import eight_bytes, lowest_bit
 from mdi.kernels.text import (
     DIRECTIVE,
     DONE,
-    FULL,
     HASH_START,
     NEWLINE,
     POW10,
@@ -23,7 +22,6 @@ from mdi.kernels.text import (
     append_word,
     find_hashed,
     find_word,
-    has_room,
     line_bounds,
     next_field,
     parse_number,
@@ -37,7 +35,7 @@ from mdi.kernels.types import Array
 BACKSLASH = 92
 LN10 = math.log(10.0)
 
-# What a loop stopped for, beside DONE, DIRECTIVE and FULL.
+# What a loop stopped for, beside DONE and DIRECTIVE.
 BAD_PROB, TOO_FEW_WORDS, BAD_BOW, UNKNOWN_WORD, NO_PREFIX, POSITIVE_PROB, TOP_BOW, TOO_MANY, DUPLICATE = range(3, 12)
 
 # Log probabilities a rounding error above zero are taken as zero.
@@ -121,52 +119,6 @@ def from_log10(value):
         if abs(size - m) < 1e-6:  # seven decimals, as in nearly all files
             return POWER_HIGH[m >> 20] * POWER_MIDDLE[(m >> 10) & 1023] * POWER_LOW[m & 1023]
     return 0.0 if value <= LOG10_ZERO else math.exp(value * LN10)
-
-
-@njit(cache=True, nogil=True)
-def parse_unigrams(buf, begin, end, section, words, p, bow):
-    """Reads 1-gram lines; their words join the vocabulary. Returns `Parsed`, n counting from the first window on."""
-    i = begin
-    lines = 0
-    while i < end:
-        n = words.size[0]
-        stop, nxt = line_bounds(buf, i, end)
-        a, b = next_field(buf, i, stop)
-        if a == stop:
-            i = nxt
-            lines += 1
-            continue
-        if buf[a] == BACKSLASH:
-            return Parsed(DIRECTIVE, i, a, n, lines)
-        if n >= section.limit:
-            return Parsed(TOO_MANY, i, a, n, lines)
-        if n >= p.shape[0] or not has_room(words, 1, stop - i):
-            return Parsed(FULL, i, a, n, lines)
-        value, ok = parse_number(buf, a, b)
-        if not ok:
-            return Parsed(BAD_PROB, i, a, n, lines)
-        if value > POSITIVE_SLACK:
-            return Parsed(POSITIVE_PROB, i, a, n, lines)
-        word, word_end = next_field(buf, b, stop)
-        if word == word_end:
-            return Parsed(TOO_FEW_WORDS, i, a, n, lines)
-        back = 0.0
-        c = skip_blanks(buf, word_end, stop)
-        if c < stop:
-            back, ok = parse_number(buf, c, stop)
-            if not ok:
-                return Parsed(BAD_BOW, i, c, n, lines)
-            if section.top and back != 0.0:
-                return Parsed(TOP_BOW, i, c, n, lines)
-        found = find_word(buf, word, word_end, words)
-        if found >= 0:
-            return Parsed(DUPLICATE, i, word, n, lines)
-        w = append_word(buf, word, word_end, words, found)
-        p[w] = from_log10(min(value, 0.0))
-        bow[w] = from_log10(back)
-        i = nxt
-        lines += 1
-    return Parsed(DONE, i, i, words.size[0], lines)
 
 
 @njit(cache=True, nogil=True)
@@ -316,7 +268,11 @@ def _any_line(buf, i, stop, section, words, ids):
         if b == c:
             return TOO_FEW_WORDS, a, 0.0, 0.0
         w = find_word(buf, b, c, words)
-        if w < 0:
+        if words.grows:  # 1-grams
+            if w >= 0:
+                return DUPLICATE, b, 0.0, 0.0
+            w = append_word(buf, b, c, words, w)
+        elif w < 0:
             return UNKNOWN_WORD, b, 0.0, 0.0
         ids[j] = w
     c = skip_blanks(buf, c, stop)
@@ -328,6 +284,32 @@ def _any_line(buf, i, stop, section, words, ids):
         if section.top and back != 0.0:
             return TOP_BOW, c, 0.0, 0.0
     return DONE, a, value, back
+
+
+@njit(cache=True, nogil=True)
+def parse_unigrams(buf, begin, end, section, words, p, bow):
+    """Reads 1-gram lines; their words join the vocabulary, which has room for them. Returns `Parsed`."""
+    i = begin
+    lines = 0
+    n = 0
+    ids = np.empty(1, np.int64)
+    while i < end:
+        stop, nxt = line_bounds(buf, i, end)
+        a = skip_blanks(buf, i, stop)
+        if a < stop:
+            if buf[a] == BACKSLASH:
+                return Parsed(DIRECTIVE, i, a, n, lines)
+            if n >= section.limit:
+                return Parsed(TOO_MANY, i, a, n, lines)
+            why, at, value, back = _any_line(buf, i, stop, section, words, ids)
+            if why != DONE:
+                return Parsed(why, i, at, n, lines)
+            p[n] = from_log10(min(value, 0.0))
+            bow[n] = from_log10(back)
+            n += 1
+        i = nxt
+        lines += 1
+    return Parsed(DONE, i, i, n, lines)
 
 
 @njit(cache=True, nogil=True)
@@ -355,7 +337,8 @@ def _find_history(ids, prefixes, cursor):
 
 @njit(cache=True, nogil=True)
 def parse_ngrams(buf, begin, end, section, words, prefixes, rows):
-    """Reads lines of order 2 or more into `rows` from 0 on; the bytes end with a line. Returns `Parsed`."""
+    """Reads lines of order 2 or more into `rows`, which has room for them; the bytes end with a line. Returns
+    `Parsed`."""
     order, top = section.order, section.top
     i = begin
     lines = 0
@@ -402,8 +385,6 @@ def parse_ngrams(buf, begin, end, section, words, prefixes, rows):
                 ready = b + 1
             if n >= section.limit:
                 return Parsed(TOO_MANY, i, i, n, lines)
-            if n >= rows.word.shape[0]:
-                return Parsed(FULL, i, i, n, lines)
             same = h >= 0
             for j in range(order - 1):
                 same = same and ids[b, j] == last[j]

@@ -119,7 +119,7 @@ def group_keys(key, index, count, n_words, n_hist, number):
             rows += 1
     begin = np.zeros(n_hist + 1, np.int32)
     word = np.empty(rows, np.int32)
-    total = np.zeros(rows, np.int32)
+    total = np.zeros(rows, count.dtype)
     r = -1
     for i in range(n):
         if i == 0 or key[i] != key[i - 1]:

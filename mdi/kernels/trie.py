@@ -240,38 +240,6 @@ def back_histories(suffix, as_hist, lower_as_hist, back):
 
 
 @njit(cache=True, nogil=True)
-def merge_level(a, hist_a, b, hist_b):
-    """Union of the branches of two tries. hist_a[u], hist_b[u]: what union history u is in each, or -1.
-
-    Returns (begin, word, row in a or -1, row in b or -1)."""
-    n_hist = hist_a.shape[0]
-    room = a.word.shape[0] + b.word.shape[0]
-    word = np.empty(room, np.int32)
-    from_a = np.empty(room, np.int32)
-    from_b = np.empty(room, np.int32)
-    begin = np.empty(n_hist + 1, np.int32)
-    n = 0
-    for u in range(n_hist):
-        begin[u] = n
-        i, i_end = (a.begin[hist_a[u]], a.begin[hist_a[u] + 1]) if hist_a[u] >= 0 else (0, 0)
-        j, j_end = (b.begin[hist_b[u]], b.begin[hist_b[u] + 1]) if hist_b[u] >= 0 else (0, 0)
-        while i < i_end or j < j_end:
-            take_a = i < i_end and (j >= j_end or a.word[i] <= b.word[j])
-            take_b = j < j_end and (i >= i_end or b.word[j] <= a.word[i])
-            word[n] = a.word[i] if take_a else b.word[j]
-            from_a[n] = i if take_a else -1
-            from_b[n] = j if take_b else -1
-            i += take_a
-            j += take_b
-            n += 1
-    begin[n_hist] = n
-    # where little was in both there is little to give back, and a copy would cost more
-    if room - n < room // 16:
-        return begin, word[:n], from_a[:n], from_b[:n]
-    return begin, word[:n].copy(), from_a[:n].copy(), from_b[:n].copy()
-
-
-@njit(cache=True, nogil=True)
 def find_rows(ids, trie, out):
     """out[i] = the row of the n-gram ids[i], or -1: prefix by prefix."""
     begin, word, as_hist = trie.begin, trie.word, trie.as_hist

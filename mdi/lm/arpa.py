@@ -10,11 +10,8 @@ import hashlib
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +19,7 @@ from mdi import room
 from mdi.errors import MdiError
 from mdi.kernels import arpa as kernels
 from mdi.kernels import trie as trie_kernels
-from mdi.lm import arpa_lines
+from mdi.kernels.text import DIRECTIVE, DONE
 from mdi.lm.arpa_lines import Lines, Window
 from mdi.lm.arpa_write import HasModel, write_arpa
 from mdi.lm.model import NgramModel, extend
@@ -33,7 +30,6 @@ from mdi.lm.trie import (
     Array,
     Trie,
     add_order,
-    from_ngrams,
     is_closed,
     missing_suffixes,
     roomy,
@@ -59,7 +55,7 @@ TRIE = ("begin", "word", "suffix", "as_hist", "back")
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*([-+]?\d+)\s*$")
 
 
-def read_arpa(path: str | os.PathLike, *, quiet: bool = False, closed: bool = True) -> NgramModel:
+def read_arpa(path: str | os.PathLike[str], *, quiet: bool = False, closed: bool = True) -> NgramModel:
     """Reads a model in ARPA form and closes its trie. Probabilities are those of the file; `<s>` is never predicted.
 
     Parameters
@@ -88,7 +84,7 @@ def read_arpa(path: str | os.PathLike, *, quiet: bool = False, closed: bool = Tr
     model = _read_text(path)
     if closed and not is_closed(model.trie):
         before = sum(model.trie.counts)
-        extend(model, from_ngrams(model.trie.n_words, missing_suffixes(model.trie)))
+        extend(model, missing_suffixes(model.trie))
         added = sum(model.trie.counts) - before
         if not quiet:
             logger.info(
@@ -111,69 +107,42 @@ def _model_of(lists: dict[str, list[Array]]) -> NgramModel:
     return NgramModel(Vocabulary(*lists["vocab"]), Trie(*(lists[name] for name in TRIE)), lists["p"], lists["bow"])
 
 
-@dataclass
-class ArpaSections:
-    """An ARPA file of which the words have been read; the longer n-grams come next, order by order."""
-
-    lines: Lines
-    counts: list[int]
-    vocab: Vocabulary
-    p: Array
-    bow: Array
-    progress: Progress
-
-    @property
-    def order(self) -> int:
-        return len(self.counts)
-
-    def expect_end(self) -> None:
-        _expect(self.lines, "\\end\\")
-        trailing = self.lines.line()
-        if trailing is not None:
-            raise self.lines.error(
-                f"'{to_str(trailing)}' after \\end\\; expected nothing more. Cut it off", self.lines.number - 1
-            )
-        self.progress.close()
-
-
-def arpa_sections(path: str) -> ArpaSections:
-    """Reads the header and the words of an ARPA file."""
+def _read_text(path: str) -> NgramModel:
+    """The n-grams of the file, order by order."""
     lines = Lines(path)
     counts = _read_header(lines)
+    order = len(counts)
     if sum(counts) >= _LARGE:
         let_go_of_compiler()
-    progress = Progress(f"reading {path}", sum(counts), "n-grams")
-    words = GrowingVocabulary()
-    p, bow = _read_unigrams(lines, words, counts[0], len(counts) == 1, progress)
-    vocab = words.freeze()
-    for marker in (BOS, EOS):
-        if vocab.id(marker) < 0:
-            raise MdiError(f"{path}: no {marker} among the 1-grams; expected it, a model without it scores no sentence")
-    p[vocab.bos] = 0.0  # <s> is never predicted; files say -99 or 0
-    return ArpaSections(lines, counts, vocab, p, bow, progress)
-
-
-def _read_text(path: str) -> NgramModel:
-    file = arpa_sections(path)
-    lines, vocab, order = file.lines, file.vocab, file.order
-    trie, p, bow = unigram_trie(len(vocab)), [NONE, file.p], [np.ones(1)]
-    row_bow = file.bow
-    prefixes = _Prefixes()
-    for k in range(1, order + 1):
-        if k > 1:
-            _expect(lines, rf"\{k}-grams:")
-            trie = with_histories(trie)
-            prefixes.add(trie)
-            trie, row_p, row_bow = _read_order(lines, vocab, trie, prefixes, k, file.counts, file.progress)
-            p.append(row_p)
-        if k < order:
-            trie = with_histories(trie)
+    with Progress(f"reading {path}", sum(counts), "n-grams") as progress:
+        vocab, row_p, row_bow = _read_unigrams(lines, counts, progress)
+        trie, p, bow = unigram_trie(len(vocab)), [NONE, row_p], [np.ones(1)]
+        prefixes = kernels.Prefixes(np.zeros((1, 3), np.int64), NONE, NONE, NONE)
+        for k in range(2, order + 1):
             if not row_bow.max(initial=0.0) < np.inf:
-                raise MdiError(
-                    f"{lines.path}: a back-off weight of over 10^308 after a {k}-gram; expected a finite one"
-                )
-            bow.append(scattered(row_bow, trie.as_hist[k]))
-    file.expect_end()
+                raise MdiError(f"{path}: a back-off weight of over 10^308 after a {k - 1}-gram; expected a finite one")
+            trie = with_histories(trie)
+            bow.append(scattered(row_bow, trie.as_hist[k - 1]))
+            _expect(lines, rf"\{k}-grams:")
+            prefixes, first_line = _with_order(prefixes, trie), lines.number
+            hist, word, row_p, row_bow = _read_rows(lines, vocab, prefixes, k, counts, progress)
+            begin, perm, twice = sort_rows(hist, word, trie.n_hist(k - 1))
+            del hist
+            if k == order:
+                del prefixes
+            if twice >= 0:
+                raise _duplicate(lines, first_line, k, twice)
+            if perm is not None:
+                word, row_p = word[perm], row_p[perm]
+                row_bow = row_bow if k == order else row_bow[perm]
+            trie = add_order(trie, begin, word)
+            p.append(row_p)
+        _expect(lines, "\\end\\")
+        trailing = lines.line()
+        if trailing is not None:
+            raise lines.error(
+                f"'{to_str(trailing)}' after \\end\\; expected nothing more. Cut it off", lines.number - 1
+            )
     return NgramModel(vocab, trie, p, bow)
 
 
@@ -233,89 +202,80 @@ def _room(lines: Lines, count: int, have: int) -> int:
     return count if count <= _USUAL_PACKING * size // _SHORTEST_LINE else min(count, max(1 << 24, 2 * have))
 
 
-class _Prefixes:
-    """What finds the history of a line, growing by one order at a time."""
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        self.arrays = kernels.Prefixes(np.zeros((1, 3), np.int64), NONE, NONE, NONE)
-
-    def add(self, trie: Trie) -> None:
-        """The rows of the highest order as histories."""
-        if trie.order > 1:
-            start, row_of = trie_kernels.rows_by_word(trie.word[trie.order], trie.n_words)
-            at, *before = self.arrays
-            here = [[len(part) for part in before]]
-            added = zip(before, (trie.begin[trie.order], start, row_of), strict=True)
-            joined = [new if not len(old) else np.concatenate([old, new]) for old, new in added]
-            self.arrays = kernels.Prefixes(np.vstack([at, here]), *joined)
+def _with_order(prefixes: kernels.Prefixes, trie: Trie) -> kernels.Prefixes:
+    """What finds the history of a line, with the rows of the trie's highest order as histories."""
+    if trie.order == 1:
+        return prefixes
+    start, row_of = trie_kernels.rows_by_word(trie.word[trie.order], trie.n_words)
+    at, *before = prefixes
+    here = [[len(part) for part in before]]
+    added = zip(before, (trie.begin[trie.order], start, row_of), strict=True)
+    joined = [new if not len(old) else np.concatenate([old, new]) for old, new in added]
+    return kernels.Prefixes(np.vstack([at, here]), *joined)
 
 
-def _read_unigrams(
-    lines: Lines, words: GrowingVocabulary, count: int, top: bool, progress: Progress
-) -> tuple[np.ndarray, np.ndarray]:
-    p = np.empty(_room(lines, count, 0))
-    bow = np.empty(len(p))
-    section = kernels.Section(1, top, count)
+def _read_unigrams(lines: Lines, counts: list[int], progress: Progress) -> tuple[Vocabulary, Array, Array]:
+    """(words, p, back-off weight of each)"""
+    words, parts = GrowingVocabulary(), [(np.zeros(0), np.zeros(0))]
     while lines.fill():
-        window = lines.windows[0]
+        window, section = lines.windows[0], kernels.Section(1, len(counts) == 1, counts[0] - len(words))
+        most = kernels.count_lines(window.buffer, window.at, window.size)
+        words.make_room(most, window.size - window.at)
+        p, bow = np.empty(most), np.empty(most)
         found = kernels.parse_unigrams(window.buffer, window.at, window.size, section, words.arrays, p, bow)
-        window.at = found.line
-        lines.number += found.lines
-        progress.update(words.n)
-        if found.why == kernels.DIRECTIVE:
+        parts.append((p[: found.n], bow[: found.n]))
+        progress.update(len(words))
+        if _passed(lines, found, 1, counts[0]):
             break
-        if found.why == kernels.FULL:
-            if words.n >= len(p):
-                size = _room(lines, count, len(p))
-                p, bow = widened(p, size), widened(bow, size)
-            words.make_room(1024, window.size - found.line)
-        elif found.why != kernels.DONE:
-            _fail(lines, found.why, found.at, 1, count, words.n)
-    _check_count(lines, 1, words.n, count)
-    return p[: words.n].copy(), bow[: words.n].copy()
+    _check_count(lines, 1, len(words), counts[0])
+    vocab, (p, bow) = words.freeze(), map(np.concatenate, zip(*parts, strict=True))
+    for marker in (BOS, EOS):
+        if vocab.id(marker) < 0:
+            raise MdiError(
+                f"{lines.path}: no {marker} among the 1-grams; expected it, a model without it scores no sentence"
+            )
+    p[vocab.bos] = 0.0  # <s> is never predicted; files say -99 or 0
+    return vocab, p, bow
 
 
-class _Rows:
-    """The rows of one order as they are read. The place of each window's rows follows from the lines of those before
-    it, so that threads fill them in; where lines are blank, rows are moved up afterwards."""
+def _read_rows(
+    lines: Lines, vocab: Vocabulary, prefixes: kernels.Prefixes, k: int, counts: list[int], progress: Progress
+) -> kernels.ReadRows:
+    """The n-grams of one order as the file has them. Several windows are parsed at a time; what is parsed beyond the
+    section's end, the next section parses again."""
+    count, top, n = counts[k - 1], k == len(counts), 0
+    size = _room(lines, count, 0)
+    arrays = [room.empty(size, np.int32), roomy(size, np.int32), roomy(size, float)]
+    arrays += [] if top else [room.empty(size, float)]
 
-    def __init__(self, lines: Lines, count: int, top: bool) -> None:
-        self.lines, self.count = lines, count
-        self.size, self.next, self.n = _room(lines, count, 0), 0, 0
-        self.arrays = [room.empty(self.size, np.int32), roomy(self.size, np.int32), roomy(self.size, float)]
-        if not top:
-            self.arrays.append(room.empty(self.size, float))
+    def parse(window: Window, limit: int = MAX_ROWS) -> tuple[kernels.Parsed, kernels.ReadRows]:
+        most = kernels.count_lines(window.buffer, window.at, window.size)
+        rows = _as_rows([np.empty(most, part.dtype) for part in arrays])
+        section = kernels.Section(k, top, limit)
+        bounds = window.buffer, window.at, window.size
+        return kernels.parse_ngrams(*bounds, section, vocab.arrays, prefixes, rows), rows
 
-    def place(self, window: Window, idle: bool) -> tuple[int, kernels.ReadRows] | None:
-        """(row, arrays from there on) for the rows of a window, never more than the header announced. None where there
-        is no room as long as threads are not idle."""
-        first = self.next
-        end = min(self.count, first + kernels.count_lines(window.buffer, window.at, window.size))
-        if end > self.size:
-            if not idle:
-                return None
-            self.size = max(end, _room(self.lines, self.count, self.size))
-            self.arrays = [widened(part, self.size) for part in self.arrays]
-        self.next = end
-        return first, _as_rows([part[first:end] for part in self.arrays])
-
-    def add(self, first: int, part: kernels.ReadRows, n: int) -> None:
-        """The next n rows are here."""
-        if first != self.n:
-            for to, piece in zip(self.arrays, part, strict=False):
-                to[self.n : self.n + n] = piece[:n]
-        self.n += n
-
-    def apart(self) -> kernels.ReadRows:
-        """Room elsewhere for the rows of a window that are still to come, and one more."""
-        size = min(self.count - self.n, arpa_lines.WINDOW) + 1
-        return _as_rows([np.empty(size, part.dtype) for part in self.arrays])
-
-    def all(self) -> kernels.ReadRows:
-        return _as_rows(self.arrays)
+    jobs: deque[Future[tuple[kernels.Parsed, kernels.ReadRows]]] = deque()
+    with ThreadPoolExecutor(THREADS) as pool:
+        while lines.fill():
+            while len(jobs) <= THREADS and (window := lines.ahead(len(jobs))) is not None:
+                jobs.append(pool.submit(parse, window))
+            found, rows = jobs.popleft().result()
+            if found.why not in (DONE, DIRECTIVE) or n + found.n > count:
+                # rows beyond those announced are wrong, whatever comes behind them
+                found, rows = parse(lines.windows[0], count - n)
+            ended, end = _passed(lines, found, k, count), n + found.n
+            if end > len(arrays[0]):
+                size = max(end, _room(lines, count, len(arrays[0])))
+                arrays = [widened(part, size) for part in arrays]
+            for whole, part in zip(arrays, rows, strict=False):
+                whole[n:end] = part[: found.n]
+            n = end
+            progress.update(sum(counts[: k - 1]) + n)
+            if ended:
+                break
+    _check_count(lines, k, n, count)
+    return _as_rows(arrays)
 
 
 def _as_rows(arrays: list[Array]) -> kernels.ReadRows:
@@ -323,65 +283,13 @@ def _as_rows(arrays: list[Array]) -> kernels.ReadRows:
     return kernels.ReadRows(*arrays, *[np.empty(0)] * (4 - len(arrays)))
 
 
-def _read_order(lines, vocab, trie: Trie, prefixes: _Prefixes, k: int, counts: list[int], progress: Progress):
-    top, first_line = k == len(counts), lines.number
-    hist, word, p, bow = _read_rows(lines, vocab, prefixes, k, counts, progress)
-    begin, perm, twice = sort_rows(hist, word, trie.n_hist(k - 1))
-    del hist
-    if top:
-        prefixes.clear()
-    if twice >= 0:
-        raise _duplicate(lines, first_line, k, twice)
-    if perm is not None:
-        word, p = word[perm], p[perm]
-        bow = bow if top else bow[perm]
-    return add_order(trie, begin, word), p, bow
-
-
-def _read_rows(lines, vocab, prefixes: _Prefixes, k: int, counts: list[int], progress: Progress) -> kernels.ReadRows:
-    count, top, before = counts[k - 1], k == len(counts), sum(counts[: k - 1])
-    section, read = kernels.Section(k, top, MAX_ROWS), _Rows(lines, count, top)
-
-    def parse(window: Window, place: tuple[int, kernels.ReadRows], section=section) -> kernels.Parsed:
-        _, part = place
-        return kernels.parse_ngrams(window.buffer, window.at, window.size, section, vocab.arrays, prefixes.arrays, part)
-
-    for found, place in _parsed(lines, parse, read.place):
-        window = lines.windows[0]
-        if found.why not in (kernels.DONE, kernels.DIRECTIVE):
-            # maybe for want of room, after blank lines; and rows beyond those announced are wrong whatever they are
-            place = -1, read.apart()
-            found = parse(window, place, section._replace(limit=count - read.n))
-        window.at = found.line
-        lines.number += found.lines
-        if found.why not in (kernels.DONE, kernels.DIRECTIVE):
-            _fail(lines, found.why, found.at, k, count, read.n)
-        first, part = place
-        read.add(first, part, found.n)
-        progress.update(before + read.n)
-        if found.why == kernels.DIRECTIVE:
-            break
-    _check_count(lines, k, read.n, count)
-    return read.all()
-
-
-def _parsed(
-    lines: Lines, parse: Callable[[Window, Any], kernels.Parsed], place: Callable[[Window, bool], Any]
-) -> Iterator[tuple[kernels.Parsed, Any]]:
-    """What a parser found in each window, until nobody asks for more, and the place that its rows got;
-    in the file's order, but several windows are worked on at a time. `place` is told whether none is at present, and
-    otherwise may ask to wait for that, by None. What has been parsed beyond the section's end is parsed again by the
-    next one."""
-    jobs: deque = deque()
-    with ThreadPoolExecutor(THREADS) as pool:
-        while lines.fill():
-            while len(jobs) <= THREADS and (window := lines.ahead(len(jobs))) is not None:
-                part = place(window, not jobs)
-                if part is None:
-                    break
-                jobs.append((pool.submit(parse, window, part), part))
-            job, part = jobs.popleft()
-            yield job.result(), part
+def _passed(lines: Lines, found: kernels.Parsed, k: int, count: int) -> bool:
+    """Takes what a parser has passed; whether the section has ended. An error where it stopped at something else."""
+    lines.windows[0].at = found.line
+    lines.number += found.lines
+    if found.why not in (DONE, DIRECTIVE):
+        _fail(lines, found.why, found.at, k, count)
+    return found.why == DIRECTIVE
 
 
 def _duplicate(lines: Lines, first_line: int, k: int, index: int) -> MdiError:
@@ -404,7 +312,7 @@ def _check_count(lines: Lines, k: int, found: int, count: int) -> None:
         raise lines.error(f"the {k}-gram section ends after {found:,} n-grams; the header announced {count:,}")
 
 
-def _fail(lines: Lines, why: int, at: int, k: int, count: int, found: int) -> None:
+def _fail(lines: Lines, why: int, at: int, k: int, count: int) -> None:
     text = lines.field(at)
     field = re.split(r"[ \t]", text, maxsplit=1)[0]
     whole = lines.field(lines.windows[0].at).strip(" \t")

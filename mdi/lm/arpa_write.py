@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from isal import igzip
@@ -35,7 +35,7 @@ class HasModel(Protocol):
     def model(self) -> NgramModel: ...
 
 
-def write_arpa(model: NgramModel | HasModel, path: str | os.PathLike, keep: list[Array] | None = None) -> None:
+def write_arpa(model: NgramModel | HasModel, path: str | os.PathLike[str], keep: list[Array] | None = None) -> None:
     """Writes a model, or that of an adaptation: seven significant digits, as SRILM does, in SRILM's order, gzipped if
     the name ends in .gz.
 
@@ -51,12 +51,6 @@ def write_arpa(model: NgramModel | HasModel, path: str | os.PathLike, keep: list
         Flags by order of the rows to be written, where not all are; the others must be what backing off gives.
     """
     path = os.fspath(path)
-    with together():
-        _write_arpa(model, path, keep)
-        discard_certificate(path)
-
-
-def _write_arpa(model: NgramModel | HasModel, path: str, keep: list[Array] | None) -> None:
     if not isinstance(model, NgramModel):
         if not isinstance(getattr(model, "model", None), NgramModel):
             raise MdiError(f"{model!r} is to be written to {path}; expected a model, or what adapt or tune gives")
@@ -64,20 +58,23 @@ def _write_arpa(model: NgramModel | HasModel, path: str, keep: list[Array] | Non
     trie, size, pack = model.trie, BLOCK * blocks_at_once(sum(model.trie.counts) // BLOCK), path.endswith(".gz")
     counts = trie.counts if keep is None else [int(part.sum()) for part in keep[1:]]
     spelling = trie.spelling()
-    calls: list[tuple] = [(_packed, head_of(counts).encode(), pack)]
+    head = "\n\\data\\\n" + "".join(f"ngram {k}={count}\n" for k, count in enumerate(counts, 1))
+    calls: list[tuple[Any, ...]] = [(_packed, head.encode(), pack)]
     for k in range(1, trie.order + 1):
-        calls.append((_packed, title_of(k).encode(), pack))
+        calls.append((_packed, f"\n\\{k}-grams:\n".encode(), pack))
         written = written_order(model, keep, k)
         for row in range(0, trie.rows(k), size):
             end = min(row + size, trie.rows(k))
             calls.append((_format_blocks, written, model.vocab, row, end, spelling, pack))
-    calls.append((_packed, END.encode(), pack))
+    calls.append((_packed, b"\n\\end\\\n", pack))
     done = 0
-    with replacing(path) as stream, Progress(f"writing {path}", sum(trie.counts), "n-grams") as progress:
-        for (make, *about), data in zip(calls, in_order(calls, f"writing {path}"), strict=True):
-            stream.write(data)
-            done += about[3] - about[2] if make is _format_blocks else 0
-            progress.update(done)
+    with together():
+        with replacing(path) as stream, Progress(f"writing {path}", sum(trie.counts), "n-grams") as progress:
+            for (make, *about), data in zip(calls, in_order(calls, f"writing {path}"), strict=True):
+                stream.write(data)
+                done += about[3] - about[2] if make is _format_blocks else 0
+                progress.update(done)
+        discard_certificate(path)
 
 
 def _packed(data: bytes | memoryview, pack: bool) -> bytes:
@@ -91,17 +88,6 @@ def _format_blocks(
     """The lines of some rows."""
     blocks = [(first, min(first + BLOCK, end)) for first in range(row, end, BLOCK)]
     return room.filled([_packed(format_rows(written, vocab, *block, spelling), pack) for block in blocks])
-
-
-def head_of(counts: list[int]) -> str:
-    return "\n\\data\\\n" + "".join(f"ngram {k}={count}\n" for k, count in enumerate(counts, 1))
-
-
-def title_of(k: int) -> str:
-    return f"\n\\{k}-grams:\n"
-
-
-END = "\n\\end\\\n"
 
 
 def written_order(model: NgramModel, keep: list[Array] | None, k: int) -> kernels.WrittenOrder:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdi.errors import examples
 from mdi.lm.model import NgramModel, with_suffixes
-from mdi.lm.normalise import SUM_ERROR, SUM_WARNING, sum_gaps, worst_gap
+from mdi.lm.normalise import SUM_ERROR, SUM_WARNING, sum_gaps
 from mdi.lm.trie import Array
 from mdi.lm.vocabulary import UNKNOWN
 
@@ -24,9 +24,19 @@ class Finding:
 
 
 def check(model: NgramModel, words: Iterable[str] | None = None) -> list[Finding]:
-    """What is right and wrong with a model; best read with its own n-grams only, `read_arpa(path, closed=False)`.
+    """What is right and wrong with a model.
 
-    `words`: those of Kaldi's words.txt, to look for what its tools would stumble on.
+    Parameters
+    ----------
+    model
+        Best read with its own n-grams only: `load(path, closed=False)`.
+    words
+        Those of Kaldi's words.txt, to look for what its tools would stumble on.
+
+    Returns
+    -------
+    list of Finding
+        Each has a `level`, "ok", "warning" or "error", and a `text`.
     """
     found = [*_symbols(model), *_rows(model), *_sums(with_suffixes(model))]
     return found if words is None else [*found, *_against_words(model, list(words))]
@@ -75,7 +85,7 @@ def _rows(model: NgramModel) -> Iterator[Finding]:
                 yield Finding(
                     "error", f"{len(rows):,} {k}-grams predict <s>: {_spelled(model, k, rows)}; arpa2fst skips them"
                 )
-            first, end = trie.begin[k][list(trie.hists_ending_in(k - 1, vocab.eos))]
+            first, end = trie.begin[k][list(trie.hists_ending_in(k - 1, (vocab.eos, vocab.eos + 1)))]
             after_end = np.arange(first, end)
             if len(after_end):
                 shown = _spelled(model, k, after_end)
@@ -91,11 +101,10 @@ def _rows(model: NgramModel) -> Iterator[Finding]:
 
 
 def _sums(model: NgramModel) -> Iterator[Finding]:
-    gaps = sum_gaps(model)
-    worst, where = worst_gap(model, gaps)
-    off = sum(int((gap > SUM_ERROR).sum()) for gap in gaps)
+    worst, where, off = sum_gaps(model)
+    histories = sum(model.trie.n_hist(j) for j in range(model.order))
     level = "ok" if worst <= SUM_WARNING else "warning" if worst <= SUM_ERROR else "error"
-    text = f"worst |sum of p - 1| over all {sum(map(len, gaps)):,} histories: {worst:.2g} (after {where})"
+    text = f"worst |sum of p - 1| over all {histories:,} histories: {worst:.2g} (after {where})"
     if off:
         text += f"; {off:,} are off by more than {SUM_ERROR:g}: not a probability model. "
         text += "Build it again, or adapt with --allow-unnormalized"

@@ -17,30 +17,21 @@ from typing import BinaryIO
 import numpy as np
 
 from mdi.errors import MdiError, OptionError, check_choice, examples
-from mdi.files import read_chunks, writing
+from mdi.files import writing
 from mdi.kernels import counts as kernels
 from mdi.kernels.model import subtract_at
 from mdi.kernels.text import FULL
-from mdi.lm.external import ExternalCounter, Rows
-from mdi.lm.text import LONGEST_LINE, OOV, SPECIAL, Text, TextLike, TextStats
-from mdi.lm.trie import (
-    MAX_ORDER,
-    NONE,
-    Array,
-    Trie,
-    add_order,
-    from_ngrams,
-    locate,
-    missing_suffixes,
-    unigram_trie,
-    union,
-)
+from mdi.lm.external import ExternalCounter, MergedRuns, Rows, SortedRun, joined
+from mdi.lm.text import LONGEST_LINE, OOV, SPECIAL, Text, TextLike, TextStats, line_blocks
+from mdi.lm.trie import MAX_ORDER, NONE, Array, Trie, add_order, from_ngrams, locate, unigram_trie
 from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, model_vocabulary, read_words, to_str
 
 # More than this many events nobody has counted.
 MOST_EVENTS = 1e18
 # What counting may take unless told otherwise.
 MEMORY = 2 << 30
+# Lines of a count file that are read at a time.
+_LINES = 1 << 17
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -62,15 +53,9 @@ class Counts:
 
     def stream(self) -> CountStream:
         n, t = self.order, self.trie
-        lower = t if n == 1 else Trie(t.begin[:n], t.word[:n], t.suffix[:n], t.as_hist[:n], t.back[:n])
-        return CountStream(
-            self.vocab,
-            n,
-            lower,
-            self.count[: max(2, n)],
-            lambda: iter([Rows(0, t.begin[n], t.word[n], self.count[n])]),
-            self.stats,
-        )
+        lower = t if n == 1 else Trie(*(part[:n] for part in t.lists))
+        top = Rows(0, t.begin[n], t.word[n], self.count[n])
+        return CountStream(self.vocab, n, lower, self.count[: max(2, n)], lambda: iter([top]), self.stats)
 
 
 @dataclass(frozen=True)
@@ -89,13 +74,8 @@ class CountStream:
         """All of it in memory."""
         if self.order == 1:
             return Counts(self.vocab, unigram_trie(len(self.vocab)), self.count, self.stats)
-        begin, word, count = [np.zeros(1, np.int32)], [], []
-        for rows in self.top():
-            begin.append(rows.begin[1:] + begin[-1][-1])
-            word.append(rows.word)
-            count.append(rows.count.astype(float))
-        trie = add_order(self.trie, np.concatenate(begin), np.concatenate(word))
-        return Counts(self.vocab, trie, [*self.count, np.concatenate(count)], self.stats)
+        begin, word, count = joined(self.top())
+        return Counts(self.vocab, add_order(self.trie, begin, word), [*self.count, count], self.stats)
 
 
 @contextlib.contextmanager
@@ -127,23 +107,32 @@ def stream_text(
 
 def count_text(
     text: TextLike,
-    vocab: Vocabulary | GrowingVocabulary | str | os.PathLike | Iterable[str] | None = None,
+    vocab: Vocabulary | GrowingVocabulary | str | os.PathLike[str] | Iterable[str] | None = None,
     order: int = 3,
     oov: str = "map",
     memory: int = MEMORY,
 ) -> Counts:
     """Counts the n-grams of a text, all of them in memory in the end.
 
-    `text`: a file, files, or sentences (see `mdi.lm.text.text_sources`). `vocab`: a vocabulary such as `model.vocab`, a
-    word list or the file of one; None takes every word. `oov`: words outside it are mapped to <unk> ("map"), break the
-    n-grams around them ("drop") or are an error ("error"). `memory`: bytes; what does not fit goes to disk meanwhile.
+    Parameters
+    ----------
+    text, vocab, order, memory
+        As of `train`.
+    oov
+        Words outside `vocab` are mapped to <unk> ("map"), break the n-grams around them ("drop") or are an error
+        ("error").
+
+    Returns
+    -------
+    Counts
+        For `train` and `adapt`.
     """
     with stream_text(text, as_vocabulary(vocab, oov), order, oov, memory) as stream:
         return stream.gather()
 
 
 def as_vocabulary(
-    vocab: Vocabulary | GrowingVocabulary | str | os.PathLike | Iterable[str] | None, oov: str
+    vocab: Vocabulary | GrowingVocabulary | str | os.PathLike[str] | Iterable[str] | None, oov: str
 ) -> Vocabulary | GrowingVocabulary:
     """What may be given as a vocabulary, as one; without <unk> where words outside it are dropped."""
     if vocab is None:
@@ -161,7 +150,17 @@ def read_counts(path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oo
     Words outside the vocabulary: "map" adds the n-gram to that of <unk>, "drop" leaves it out, "error" stops.
     """
     check_choice("oov", oov, OOV)
-    ngrams, number, stats = _CountReader(path, vocab, order, oov).read()
+    ngrams, number, stats = (
+        [[np.zeros((0, k), np.int32)] for k in range(1, order + 1)],
+        [[np.zeros(0)] for _ in range(order)],
+        TextStats(),
+    )
+    for ids, length, value in _parsed_counts(path, vocab, order, oov, stats):
+        good = (value > 0) & (np.where(np.arange(order) < length[:, None], ids, 0) >= 0).all(axis=1)
+        for k in range(1, order + 1):
+            mine = np.flatnonzero(good & (length == k))
+            ngrams[k - 1].append(ids[mine, :k])
+            number[k - 1].append(value[mine])
     if not sum(map(len, ngrams[0])):
         raise MdiError(
             f"{path}: no 1-grams; expected counts of all orders from 1 to {order}, as from ngram-count -write"
@@ -190,84 +189,47 @@ def _check_markers(counts: Counts, path: str) -> None:
             )
 
 
-class _CountReader:
-    ROOM = 1 << 17
-
-    def __init__(self, path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oov: str) -> None:
-        self.path, self.vocab, self.order, self.oov = path, vocab, order, oov
-        self.grows = isinstance(vocab, GrowingVocabulary)
-        self.ngrams = [[np.zeros((0, k), np.int32)] for k in range(1, order + 1)]
-        self.number = [[np.zeros(0)] for _ in range(order)]
-        self.stats = TextStats()
-
-    def read(self) -> tuple[list[list[Array]], list[list[Array]], TextStats]:
-        rest, line = b"", 1
-        for chunk in read_chunks(self.path, 1 << 22):
-            data = rest + chunk
-            cut = data.rfind(b"\n") + 1
-            rest = data[cut:]
-            if len(rest) > LONGEST_LINE:
-                raise MdiError(
-                    f"{self.path}: a line of over {LONGEST_LINE:,} bytes; expected an n-gram and its count per line"
-                )
-            line = self._lines(data[:cut], line)
-        if rest:
-            self._lines(rest + b"\n", line)
-        return self.ngrams, self.number, self.stats
-
-    def _lines(self, data: bytes, line: int) -> int:
-        if b"\0" in data:
-            at = line + data[: data.index(b"\0")].count(b"\n")
-            raise MdiError(f"{self.path}:{at}: a NUL byte; expected the words of an n-gram and its count per line")
-        if line == 1:
-            data = data.removeprefix(b"\xef\xbb\xbf")
-        buffer, vocab = np.frombuffer(data, np.uint8), self.vocab
-        unk = -1 if self.grows or self.oov != "map" else vocab.unk
-        out = kernels.CountLines(
-            ids=np.empty((self.ROOM, self.order), np.int32),
-            length=np.empty(self.ROOM, np.int8),
-            number=np.empty(self.ROOM),
-            unknown=np.empty(5, np.int64),
-        )
-        at = 0
+def _parsed_counts(
+    path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oov: str, stats: TextStats
+) -> Iterator[tuple[Array, Array, Array]]:
+    """(words, their number, count) of some lines at a time. The arrays are filled again for the next ones."""
+    unk = -1 if isinstance(vocab, GrowingVocabulary) or oov != "map" else vocab.unk
+    out = kernels.CountLines(
+        ids=np.empty((_LINES, order), np.int32),
+        length=np.empty(_LINES, np.int8),
+        number=np.empty(_LINES),
+        unknown=np.empty(5, np.int64),
+    )
+    for line, data in line_blocks(path, "the words of an n-gram and its count per line"):
+        buffer, at = np.frombuffer(data, np.uint8), 0
         while at < len(buffer):
             found = kernels.parse_counts(buffer, at, len(buffer), vocab.arrays, unk, out)
             at = found.line
             line += found.lines
             for start in out.unknown[: found.unknown].tolist():
                 word = to_str(re.split(rb"[ \t\r\n]", data[start : start + LONGEST_LINE], maxsplit=1)[0])
-                if len(self.stats.oov_examples) < 5 and word not in self.stats.oov_examples:
-                    self.stats.oov_examples.append(word)
-            self.stats.oov += int(min(found.lost, MOST_EVENTS))
-            if found.unknown and self.oov == "error":
-                words = examples(self.stats.oov_examples)
+                if len(stats.oov_examples) < 5 and word not in stats.oov_examples:
+                    stats.oov_examples.append(word)
+            stats.oov += int(min(found.lost, MOST_EVENTS))
+            if found.unknown and oov == "error":
+                words = examples(stats.oov_examples)
                 raise MdiError(
-                    f"{self.path}: words outside the vocabulary, such as {words}; add them, or use --oov map or drop"
+                    f"{path}: words outside the vocabulary, such as {words}; add them, or use --oov map or drop"
                 )
             if found.why == kernels.BAD_COUNT:
                 text = to_str(data[at:].split(b"\n", 1)[0])
                 raise MdiError(
-                    f"{self.path}:{line}: '{text[:80]}'; expected the words of an n-gram and a count of 0 or more"
+                    f"{path}:{line}: '{text[:80]}'; expected the words of an n-gram and a count of 0 or more"
                 )
-            ids, length, number = (part[: found.n] for part in out[:3])
-            good = (number > 0) & (np.where(np.arange(self.order) < length[:, None], ids, 0) >= 0).all(axis=1)
-            for k in range(1, self.order + 1):
-                mine = np.flatnonzero(good & (length == k))
-                self.ngrams[k - 1].append(ids[mine, :k])
-                self.number[k - 1].append(number[mine])
+            yield out.ids[: found.n], out.length[: found.n], out.number[: found.n]
             if found.why == FULL and isinstance(vocab, GrowingVocabulary):
                 stop = data.find(b"\n", at)
-                vocab.make_room(self.order + 1024, stop - at + 1024)
-        return line
+                vocab.make_room(order + 1024, stop - at + 1024)
 
 
 def counts_of(vocab: Vocabulary, ngrams: list[Array], number: Iterable[Iterable[float]]) -> Counts:
     """Counts of listed n-grams (repeats are added up), with rows of count 0 where the trie must be closed."""
-    trie = from_ngrams(len(vocab), ngrams)
-    lost = missing_suffixes(trie)
-    if any(len(part) for part in lost):
-        trie = union(trie, from_ngrams(len(vocab), lost)).trie
-    count = [NONE]
+    trie, count = from_ngrams(len(vocab), ngrams), [NONE]
     for k, values in enumerate(number, 1):
         rows = trie.find(ngrams[k - 1])
         count.append(np.bincount(rows, weights=np.asarray(values, float), minlength=trie.rows(k)))
@@ -305,18 +267,9 @@ def scaled_counts(counts: Counts, weight: float) -> Counts:
 
 def add_counts(a: Counts, b: Counts, weight: float = 1.0) -> Counts:
     """a + weight * b, both over the same words and of the same order."""
-    both, count = union(a.trie, b.trie), [NONE]
-    for k in range(1, both.trie.order + 1):
-        parts = (np.append(c.count[k], 0.0)[rows[k]] for c, rows in ((a, both.from_a), (b, both.from_b)))
-        count.append(next(parts) + weight * next(parts))
-    one, other = a.stats, b.stats
-    stats = TextStats(
-        one.sentences + other.sentences,
-        one.words + other.words,
-        one.oov + other.oov,
-        list(dict.fromkeys([*one.oov_examples, *other.oov_examples]))[:5],
-    )
-    return Counts(a.vocab, both.trie, count, stats)
+    runs = [SortedRun(part.trie.begin, part.trie.word, part.count) for part in (a, scaled_counts(b, weight))]
+    merge = MergedRuns(runs, a.order, len(a.vocab))
+    return CountStream(a.vocab, a.order, merge.trie, merge.count, merge.top, a.stats + b.stats).gather()
 
 
 def less(a: Counts, b: Counts) -> Counts:

@@ -209,7 +209,7 @@ def statistics(counts: CountStream, smoothing: str, min_counts: Sequence[float])
         kernels.mark_needed(levels[k], trie.row_of_hist[k - 1], count[k], least[k - 1], wanted[k], wanted[k - 1])
     # orders of which every row is wanted stay as they are
     whole = next((k - 1 for k in range(2, order) if not wanted[k].all()), order - 1)
-    kept = Trie(*(part[: whole + 1] for part in (trie.begin, trie.word, trie.suffix, trie.as_hist, trie.back)))
+    kept = Trie(*(part[: whole + 1] for part in trie.lists))
     number = np.arange(trie.rows(whole), dtype=np.int32)
     for k in range(whole + 1, order + 1):
         rows = levels[k][:3]  # begin, word, suffix

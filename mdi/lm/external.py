@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -46,8 +46,20 @@ class Rows:
     count: Array
 
 
+def joined(pieces: Iterable[Rows]) -> tuple[Array, Array, Array]:
+    """(begin, word, count) of all rows of one order."""
+    begin, word, count = [np.zeros(1, np.int32)], [], []
+    for rows in pieces:
+        begin.append(rows.begin[1:] + begin[-1][-1])
+        word.append(rows.word)
+        count.append(rows.count.astype(float))
+    return np.concatenate(begin), np.concatenate(word), np.concatenate(count)
+
+
 class FileArray:
     """An array of 32-bit integers in a file, read by the slice."""
+
+    dtype = np.dtype(np.int32)
 
     def __init__(self, path: str, size: int) -> None:
         self.path, self.size = path, size
@@ -69,9 +81,9 @@ class FileArray:
 class SortedRun:
     """begin, word and count as in a trie, for the orders 2 to n; unigrams have only counts, count[1]."""
 
-    begin: list[Array | FileArray]
-    word: list[Array | FileArray]
-    count: list[Array | FileArray]
+    begin: Sequence[Array | FileArray]
+    word: Sequence[Array | FileArray]
+    count: Sequence[Array | FileArray]
 
     @property
     def nbytes(self) -> int:
@@ -80,9 +92,7 @@ class SortedRun:
 
 def count_block(ids: Array, order: int, n_words: int, bos: int) -> SortedRun:
     """Counts whole sentences. The k-grams are sorted by (history, word), which is the order of the trie's rows."""
-    begin: list[Array | FileArray] = [NONE, NONE]
-    word: list[Array | FileArray] = [NONE, NONE]
-    count: list[Array | FileArray] = [NONE, np.bincount(ids[ids >= 0], minlength=n_words)]
+    begin, word, count = [NONE, NONE], [NONE, NONE], [NONE, np.bincount(ids[ids >= 0], minlength=n_words)]
     as_hist = np.arange(n_words, dtype=np.int32)
     row_at = ids
     for k in range(2, order + 1):
@@ -114,21 +124,15 @@ class MergedRuns:
         self.trie = with_histories(self.trie)
 
     def _merge_order(self, k: int) -> None:
-        begin, word, count = [np.zeros(1, np.int32)], [], []
-        numbers: list[list[Array]] = [[] for _ in self.runs]
-        n_rows = 0
-        for rows, parts in self._pieces(k):
-            begin.append(rows.begin[1:] + np.int32(n_rows))
-            word.append(rows.word)
-            count.append(rows.count.astype(float))
-            for i, part in enumerate(parts):
-                numbers[i].append(part + np.int32(n_rows))
-            n_rows += len(rows.word)
-        self.trie = with_histories(add_order(with_histories(self.trie), np.concatenate(begin), np.concatenate(word)))
-        self.count.append(np.concatenate(count))
+        pieces = list(self._pieces(k))
+        begin, word, count = joined(rows for rows, _ in pieces)
+        self.trie = with_histories(add_order(with_histories(self.trie), begin, word))
+        self.count.append(count)
+        first = np.cumsum([0, *(len(rows.word) for rows, _ in pieces)], dtype=np.int32)
         for i, run in enumerate(self.runs):
+            number = np.concatenate([numbers[i] + at for at, (_, numbers) in zip(first, pieces, strict=False)])
             union_hist = np.empty(len(run.word[k]), np.int32)
-            union_hist[ranked(run.word[k][:], self.trie.n_words)] = self.trie.as_hist[k][np.concatenate(numbers[i])]
+            union_hist[ranked(run.word[k][:], self.trie.n_words)] = self.trie.as_hist[k][number]
             self.union_hist[i] = union_hist
 
     def top(self) -> Iterator[Rows]:
@@ -153,7 +157,8 @@ class MergedRuns:
         for first, last in pairwise(kernels.cut_points(size, self.piece)):
             n_rows = int(size[first:last].sum(dtype=np.int64))
             progress.update(done := done + n_rows)
-            key, count = np.empty(n_rows, np.int64), np.empty(n_rows, np.int32)
+            kind = np.result_type(*(run.count[k].dtype for run in self.runs))
+            key, count = np.empty(n_rows, np.int64), np.empty(n_rows, kind)
             ends = [0]
             for run, hist in zip(self.runs, self.union_hist, strict=True):
                 a, b = np.searchsorted(hist, (first, last))
@@ -182,7 +187,7 @@ class ExternalCounter:
         self.in_memory: list[SortedRun] = []
         self.on_disk: list[SortedRun] = []
         self.n_words = 0
-        self._disk: tempfile.TemporaryDirectory | None = None
+        self._disk: tempfile.TemporaryDirectory[str] | None = None
         self._worker = ThreadPoolExecutor(1)
         self._pending: list[Future[SortedRun]] = []
 

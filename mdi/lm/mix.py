@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import reduce
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from mdi.lm.model import NgramModel, copied, extend, over_vocabulary, with_suffi
 from mdi.lm.normalise import weighted
 from mdi.lm.perplexity import token_probs
 from mdi.lm.text import Text, TextLike
-from mdi.lm.trie import NONE, Array, Trie, is_closed, linked, locate, scattered, unigram_trie, union
+from mdi.lm.trie import NONE, Array, Trie, is_closed, linked, locate, scattered
 from mdi.lm.vocabulary import Vocabulary, join_vocabularies
 
 # No weight moves by more than this in the last iteration.
@@ -52,7 +51,20 @@ def em_steps(probs: list[Array]) -> Iterator[tuple[Array, float]]:
 
 
 def best_weights(models: Sequence[NgramModel], text: TextLike) -> Array:
-    """The weights under which a development text is most likely in the mixture of the models."""
+    """The weights under which a development text is most likely in the mixture of the models.
+
+    Parameters
+    ----------
+    models
+        Those to be mixed.
+    text
+        A file, sentences (a list or column of strings), or a list of paths.
+
+    Returns
+    -------
+    numpy.ndarray
+        One weight for each model, for `mix`.
+    """
     aligned = over_one_vocabulary(list(models))
     ids = np.concatenate(list(Text(text, aligned[0].vocab)))
     probs = predicted_probs(aligned, ids)
@@ -87,7 +99,7 @@ def em_weights(probs: list[Array]) -> Array:
 
 def check_weights(weights: Sequence[float] | Array, models: int) -> Array:
     """The weights as an array that sums to one exactly, or an error."""
-    array = np.array(weights, float)
+    array: Array = np.array(weights, float)
     shown = ",".join(f"{w:g}" for w in array)
     if len(array) != models:
         raise MdiError(f"{len(array)} weights ({shown}) for {models} models; expected one for each, in their order")
@@ -95,7 +107,8 @@ def check_weights(weights: Sequence[float] | Array, models: int) -> Array:
         raise MdiError(f"weights {shown}; expected numbers from 0 to 1")
     if abs(array.sum() - 1.0) > 1e-5:
         raise MdiError(f"weights {shown} sum to {array.sum():g}; expected 1")
-    return array / array.sum()
+    array /= array.sum()
+    return array
 
 
 def over_one_vocabulary(models: list[NgramModel]) -> list[NgramModel]:
@@ -105,8 +118,20 @@ def over_one_vocabulary(models: list[NgramModel]) -> list[NgramModel]:
 
 
 def mix(models: Sequence[NgramModel], weights: Sequence[float] | Array) -> NgramModel:
-    """The interpolated model, with the n-grams of all: p = sum of weight_i p_i. `best_weights` finds good weights. Its
-    trie is closed if theirs are."""
+    """The interpolated model, with the n-grams of all: p = sum of weight_i p_i.
+
+    Parameters
+    ----------
+    models
+        Over any vocabularies: a word that a model does not know has probability 0 in it.
+    weights
+        One for each, which sum to one: `best_weights` finds good ones.
+
+    Returns
+    -------
+    NgramModel
+        Its trie is closed if theirs are.
+    """
     models = over_one_vocabulary(list(models))
     largest = _larger(models)
     models[largest] = copied(models[largest])
@@ -128,10 +153,10 @@ def mix_in_place(models: Sequence[NgramModel], weights: Sequence[float] | Array)
     largest = _larger(models)
     base, others = models[largest], [(i, model) for i, model in enumerate(models) if i != largest]
     own = None if all(is_closed(model.trie) for model in models) else [model.trie for model in models]
-    more = reduce(lambda a, b: union(a, b).trie, [model.trie for _, model in others], unigram_trie(base.trie.n_words))
     wide = with_suffixes(base)
     wide = copied(base) if wide is base and own is not None else wide
-    extend(wide, more)
+    for _, model in others:
+        extend(wide, model.trie)
     trie, p = wide.trie, wide.p
     p[1] = weights @ [wide.p[1] if i == largest else model.p[1] for i, model in enumerate(models)]
     for part in p[2:]:

@@ -19,15 +19,13 @@ from mdi import room
 from mdi.kernels import model as kernels
 from mdi.kernels.model import ModelArrays, ModelLevel, OwnScales, Scaled
 from mdi.kernels.trie import Branches
-from mdi.lm.shards import Shard, current, over_shards, own_hists
+from mdi.lm.shards import Shard, current, over_shards
 from mdi.lm.trie import (
     NONE,
     Array,
     Trie,
     add_order,
     blocks,
-    closed,
-    from_ngrams,
     is_closed,
     kept_rows,
     lowest,
@@ -154,8 +152,10 @@ def extend(model: NgramModel, ngrams: Trie) -> None:
     distribution stays the same: a new row gets its backed-off probability and, as a history, the weight 1. A closed
     trie stays closed.
     """
+    if not is_closed(ngrams):
+        extend(model, missing_suffixes(ngrams))
     order = max(model.order, ngrams.order)
-    old, new = _taken(model, order), with_order(closed(ngrams), order)
+    old, new = _taken(model, order), with_order(ngrams, order)
     rows = old.trie.counts
     trie = unigram_trie(old.trie.n_words)
     p, bow = [NONE, old.p[1]], [old.bow[0]]
@@ -247,7 +247,7 @@ def with_suffixes(model: NgramModel) -> NgramModel:
     """Adds the rows that a pruned model lacks (the paper's "suffix is not seen"); no probability changes."""
     if is_closed(model.trie):
         return model
-    return extended(model, from_ngrams(model.trie.n_words, missing_suffixes(model.trie)))
+    return extended(model, missing_suffixes(model.trie))
 
 
 def rescaled(model: NgramModel, rows: list[Array], scales: list[Array]) -> NgramModel:
@@ -296,26 +296,19 @@ def _rescale_shard(
     bow: list[Array],
 ) -> None:
     trie = model.trie
+
+    def work(k: int, lower: Scaled, own: OwnScales, new: Scaled, block: tuple[int, int]) -> None:
+        (rows, level), here = model.level_block(k, *block), slice(*block)
+        first, end = np.searchsorted(own.row, trie.begin[k][list(block)])
+        own = OwnScales(own.row[first:end] - np.int32(rows.start), own.scale[first:end])
+        kernels.rescale(level, lower, own, Scaled(new.p[rows], new.scale[rows], new.z[here]), bow[k - 1][here])
+
     for k in range(2, trie.order + 1):
         own = OwnScales(rows[k], scales[k]) if k < len(rows) else OwnScales(NONE, np.zeros(0))
         size = (0, 0) if k == trie.order else (trie.rows(k), trie.n_hist(k - 1))
         new = Scaled(p[k], np.empty(size[0]), np.empty(size[1]))  # what is no shard's own is never written to
-        first, end = own_hists(trie, k - 1, shard)
-        work = partial(_rescale, model.level(k), lower, own, new, bow[k - 1])
-        each_in_threads(work, blocks(trie.begin[k], first, end))
+        each_in_threads(partial(work, k, lower, own, new), blocks(trie.begin[k], *trie.hists_ending_in(k - 1, shard)))
         lower = new
-
-
-def _rescale(
-    level: ModelLevel, lower: Scaled, own: OwnScales, new: Scaled, new_bow: Array, block: tuple[int, int]
-) -> None:
-    """Some histories of one order."""
-    first, end = block
-    begin, back = level.trie.begin[first : end + 1], level.trie.back[first:end]
-    here = slice(*np.searchsorted(own.row, begin[[0, -1]]).tolist())
-    part = level._replace(trie=level.trie._replace(begin=begin, back=back), bow=level.bow[first:end])
-    own = OwnScales(own.row[here], own.scale[here])
-    kernels.rescale(part, lower, own, new._replace(z=new.z[first:end]), new_bow[first:end])
 
 
 def over_vocabulary(model: NgramModel, vocab: Vocabulary, ids: Array) -> NgramModel:

@@ -30,19 +30,18 @@ import numpy as np
 from mdi import room
 from mdi.errors import MdiError, OptionError, examples
 from mdi.kernels import new_words as kernels
-from mdi.kernels.model import ModelLevel
 from mdi.lm.counts import Counts, count_text, over_words, unextended
 from mdi.lm.model import NgramModel, with_suffixes
-from mdi.lm.shards import Shard, over_shards, own_hists
+from mdi.lm.shards import Shard, over_shards
 from mdi.lm.text import OOV, TextLike
 from mdi.lm.trie import NONE, Array, blocks, locate, with_more_words
-from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, Vocabulary, growing, read_words
+from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, GrowingVocabulary, Vocabulary, read_words
 from mdi.threads import each_in_threads
 
 # What becomes of words that a background lacks. A number: add those that are seen so often. A list or its file: add
 # these. Words that are not added are mapped to <unk>, or dropped where there is none.
 CHOICES = ("add", *OOV)
-NewWordsLike = str | int | os.PathLike | Iterable[str]
+NewWordsLike = str | int | os.PathLike[str] | Iterable[str]
 # An expected count from which on a word counts as seen: what a recogniser hardly believes is not added.
 SEEN = 0.5
 # New words get at most this mass in all: a text of nothing but new words says nothing about the others.
@@ -104,26 +103,13 @@ def with_words(
 
 def _make_room(shard: Shard, model: NgramModel, kept: float, mass: float, p: list[Array], bow: list[Array]) -> None:
     trie = model.trie
+
+    def work(k: int, block: tuple[int, int]) -> None:
+        rows, level = model.level_block(k, *block)
+        kernels.make_room(level, p[k - 1], model.vocab.unk, kept, mass, p[k][rows], bow[k - 1][slice(*block)])
+
     for k in range(2, trie.order + 1):
-        first, end = own_hists(trie, k - 1, shard)
-        work = partial(_make_room_in, model.level(k), p[k - 1], model.vocab.unk, kept, mass, p[k], bow[k - 1])
-        each_in_threads(work, blocks(trie.begin[k], first, end))
-
-
-def _make_room_in(
-    level: ModelLevel,
-    lower: Array,
-    unk: int,
-    kept: float,
-    mass: float,
-    new_p: Array,
-    new_bow: Array,
-    block: tuple[int, int],
-) -> None:
-    """Some histories of one order."""
-    first, end = block
-    part = level._replace(trie=level.trie._replace(begin=level.trie.begin[first : end + 1]), bow=level.bow[first:end])
-    kernels.make_room(part, lower, unk, kept, mass, new_p, new_bow[first:end])
+        each_in_threads(partial(work, k), blocks(trie.begin[k], *trie.hists_ending_in(k - 1, shard)))
 
 
 def _check_words(words: list[str], q: Array, vocab: Vocabulary) -> None:
@@ -147,7 +133,7 @@ def count_with_new_words(text: TextLike | Counts, vocab: Vocabulary, order: int,
     new_words = as_new_words(new_words)
     if isinstance(new_words, str) and new_words != "add" and not isinstance(text, Counts):
         return count_text(text, vocab, order, new_words)
-    counts = text if isinstance(text, Counts) else count_text(text, growing(vocab), order)
+    counts = text if isinstance(text, Counts) else count_text(text, GrowingVocabulary(vocab), order)
     return over_new_words(counts, vocab, new_words)
 
 

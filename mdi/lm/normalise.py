@@ -13,7 +13,7 @@ from mdi.kernels import model as model_kernels
 from mdi.kernels import normalise as kernels
 from mdi.kernels.model import ModelLevel
 from mdi.lm.model import NgramModel, with_suffixes
-from mdi.lm.shards import Shard, over_shards, own_hists
+from mdi.lm.shards import Shard, over_shards
 from mdi.lm.trie import BLOCK, Array, Trie, blocks
 from mdi.lm.vocabulary import Vocabulary
 from mdi.progress import get_logger
@@ -97,7 +97,7 @@ def _sum_blocks(
     lower, added = _Lower(p, np.array([float(p.sum())]), np.zeros(1)), 0
     yield 0, 0, lower.sums
     for k in range(2, trie.order + 1):
-        top, (begin, end) = k == trie.order, own_hists(trie, k - 1, shard)
+        top, (begin, end) = k == trie.order, trie.hists_ending_in(k - 1, shard)
         p = model.p[k] if top else _found(model.p[k], reader, *trie.begin[k][[begin, end]].tolist())
         size = 0 if top else trie.n_hist(k - 1)
         here = _Lower(p, np.empty(size), np.empty(size))
@@ -115,7 +115,8 @@ def _sum_blocks(
                     f"build it again"
                 )
             for h in unsure:
-                total[h] = _added_up(model, k - 1, first + h, reader)
+                # word by word: as exact as any, but as slow as there are words
+                total[h] = _distribution(trie, model.p, model.bow, k - 1, first + h, reader or _as_it_is).sum()
             yield k - 1, first, total
         lower = here
 
@@ -159,19 +160,10 @@ def _found(values: Array, reader: Reader | None, begin: int = 0, end: int | None
 
 def history_sums(model: NgramModel, reader: Reader | None = None) -> list[Array]:
     """sum_w p(w|h) for every history h of every length: 1 wherever the model is right. `reader`: see `_sum_blocks`."""
-    return _collected(model, _sum_blocks(model, reader))
-
-
-def _collected(model: NgramModel, blocks: Iterator[tuple[int, int, Array]]) -> list[Array]:
     found = [np.empty(model.trie.n_hist(j)) for j in range(model.order)]
-    for j, first, part in blocks:
+    for j, first, part in _sum_blocks(model, reader):
         found[j][first : first + len(part)] = part
     return found
-
-
-def _added_up(model: NgramModel, j: int, h: int, reader: Reader | None) -> float:
-    """sum_w p(w|h), word by word: as exact as any, but as slow as there are words."""
-    return float(_distribution(model.trie, model.p, model.bow, j, h, reader or _as_it_is).sum())
 
 
 def _as_it_is(values: Array) -> Array:
@@ -197,7 +189,8 @@ def _gap_blocks(
 ) -> Iterator[tuple[int, int, Array]]:
     """The same of |sum_w p(w|h) - 1|, infinite where it is no number. </s> is never a history, and what is not in the
     file is none there: 0."""
-    after_end = [(0, 0), *(model.trie.hists_ending_in(j, model.vocab.eos) for j in range(1, model.order))]
+    eos = model.vocab.eos
+    after_end = [(0, 0), *(model.trie.hists_ending_in(j, (eos, eos + 1)) for j in range(1, model.order))]
     for j, first, total in _sum_blocks(model, reader, keep, shard):
         with np.errstate(invalid="ignore", over="ignore"):
             gap = np.abs(total - 1.0)
@@ -208,42 +201,39 @@ def _gap_blocks(
         yield j, first, gap
 
 
-def sum_gaps(model: NgramModel, reader: Reader | None = None) -> list[Array]:
-    """|sum_w p(w|h) - 1| for every history h of every length, infinite where it is no number. </s> is never a history:
-    0."""
-    return _collected(model, _gap_blocks(model, reader))
-
-
-def worst_gap(model: NgramModel, gaps: list[Array]) -> tuple[float, str]:
-    """The largest gap and the history that has it."""
-    j = max(range(len(gaps)), key=lambda j: gaps[j].max(initial=0.0))
-    h = int(gaps[j].argmax())
-    return float(gaps[j][h]), _spelled(model, j, h)
-
-
 def _spelled(model: NgramModel, j: int, h: int) -> str:
     return f"'{model.vocab.spell(model.trie.words_of_hist(j, h))}'" if j else "the empty history"
 
 
-def worst_sum(model: NgramModel, reader: Reader | None = None, keep: list[Array] | None = None) -> tuple[float, str]:
-    """The largest |sum_w p(w|h) - 1| over all histories, and the history: the first that has it. `reader`, `keep`: see
-    `_sum_blocks`."""
-    found = over_shards(_worst_of_shard, model.trie, model, reader, keep, label="sums")
+def sum_gaps(
+    model: NgramModel, reader: Reader | None = None, keep: list[Array] | None = None
+) -> tuple[float, str, int]:
+    """The largest |sum_w p(w|h) - 1| over all histories, the first history that has it, and how many are off by more
+    than SUM_ERROR. `reader`, `keep`: see `_sum_blocks`."""
+    found = over_shards(_gaps_of_shard, model.trie, model, reader, keep, label="sums")
     by_length = [max(parts, key=lambda part: part[0]) for parts in zip(*found, strict=True)]
     j = max(range(len(by_length)), key=lambda j: by_length[j][0])
-    gap, h = by_length[j]
-    return gap, _spelled(model, j, h)
+    gap, h, _ = by_length[j]
+    return gap, _spelled(model, j, h), sum(off for parts in found for _, _, off in parts)
 
 
-def _worst_of_shard(
+def worst_sum(model: NgramModel, reader: Reader | None = None, keep: list[Array] | None = None) -> tuple[float, str]:
+    """The first two of `sum_gaps`."""
+    gap, where, _ = sum_gaps(model, reader, keep)
+    return gap, where
+
+
+def _gaps_of_shard(
     shard: Shard, model: NgramModel, reader: Reader | None, keep: list[Array] | None
-) -> list[tuple[float, int]]:
-    """By length of the history: the largest gap, and the first history that has it."""
-    worst = [(-1.0, 0)] * model.order
+) -> list[tuple[float, int, int]]:
+    """By length of the history: the largest gap, the first history that has it, and how many are errors."""
+    found = [(-1.0, 0, 0)] * model.order
     for j, first, gap in _gap_blocks(model, reader, keep, shard):
-        if len(gap) and gap.max() > worst[j][0]:
-            worst[j] = float(gap.max()), first + int(gap.argmax())
-    return worst
+        worst, h, off = found[j]
+        if len(gap) and gap.max() > worst:
+            worst, h = float(gap.max()), first + int(gap.argmax())
+        found[j] = worst, h, off + int((gap > SUM_ERROR).sum())
+    return found
 
 
 def warn_unless_normalised(path: str, model: NgramModel) -> None:

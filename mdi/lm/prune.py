@@ -104,10 +104,23 @@ def threshold_for(need: list[Array], most: int) -> float:
 def prune(
     model: NgramModel, threshold: float = 1e-8, *, max_ngrams: int | None = None, need: list[Array] | None = None
 ) -> NgramModel:
-    """The model without the n-grams whose need is below the threshold; 0 keeps all. `max_ngrams`: the smallest
-    threshold that leaves at most so many instead. `need` saves computing it again.
+    """The model without the n-grams that it needs least.
 
-    Its trie holds just the n-grams that stay, and lacks suffixes in general: see `with_suffixes`.
+    Parameters
+    ----------
+    model
+        A model; it stays as it is.
+    threshold
+        N-grams go whose loss raises the perplexity by a smaller share, as in SRILM's `ngram -prune`; 0 keeps all.
+    max_ngrams
+        The smallest threshold that leaves at most so many instead.
+    need
+        What `needs` gives, to save computing it again.
+
+    Returns
+    -------
+    NgramModel
+        Its trie holds just the n-grams that stay, and lacks suffixes in general.
     """
     if max_ngrams is not None:
         need = needs(model) if need is None else need

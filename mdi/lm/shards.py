@@ -85,7 +85,7 @@ def current() -> Job | None:
     return _job
 
 
-def over_shards(function: Callable, trie: Trie, *args: Any, label: str = "") -> list[Any]:
+def over_shards(function: Callable[..., Any], trie: Trie, *args: Any, label: str = "") -> list[Any]:
     """function(shard, ...) for all shards of a model with this trie, in their order."""
     if _job is None:
         return [function((0, trie.n_words), *args)]
@@ -93,15 +93,7 @@ def over_shards(function: Callable, trie: Trie, *args: Any, label: str = "") -> 
     return list(_job.runner.each(function, calls, _job.folder, label))
 
 
-def own_hists(trie: Trie, j: int, shard: Shard) -> tuple[int, int]:
-    """(first, end) of the shard's histories of length j >= 1."""
-    if shard == (0, trie.n_words):
-        return 0, trie.n_hist(j)
-    first, end = (int(np.count_nonzero(trie.word[j] < w)) for w in shard)
-    return first, end
-
-
-def in_order(calls: Sequence[tuple], label: str = "") -> Iterator[Any]:
+def in_order(calls: Sequence[tuple[Any, ...]], label: str = "") -> Iterator[Any]:
     """call[0](*call[1:]) for each of the calls, in their order, by the workers of the job or by threads here."""
     if _job is not None and _job.runner.workers > 1:
         yield from _job.runner.each(call_of, calls, _job.folder, label)
@@ -109,7 +101,7 @@ def in_order(calls: Sequence[tuple], label: str = "") -> Iterator[Any]:
         yield from in_threads(lambda call: call_of(*call), calls)
 
 
-def call_of(function: Callable, *args: Any) -> Any:
+def call_of(function: Callable[..., Any], *args: Any) -> Any:
     return function(*args)
 
 

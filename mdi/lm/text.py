@@ -13,6 +13,7 @@ import numpy as np
 from mdi.errors import MdiError, check_choice, examples
 from mdi.files import UTF16, not_utf8, read_chunks
 from mdi.kernels import text as kernels
+from mdi.kernels.types import Array
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, GrowingVocabulary, Vocabulary, to_str
 from mdi.progress import Progress, get_logger
 
@@ -26,6 +27,7 @@ SPECIAL = (BOS, EOS, UNKNOWN[0])
 LONGEST_LINE = 1 << 26
 # Bytes read at once: under a million words.
 _CHUNK = 1 << 22
+_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass
@@ -36,6 +38,11 @@ class TextStats:
     words: int = 0
     oov: int = 0
     oov_examples: list[str] = field(default_factory=list)
+
+    def __add__(self, other: TextStats) -> TextStats:
+        examples = list(dict.fromkeys([*self.oov_examples, *other.oov_examples]))[:5]
+        sentences, words, oov = self.sentences + other.sentences, self.words + other.words, self.oov + other.oov
+        return TextStats(sentences, words, oov, examples)
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class Sentences:
         return self.name
 
 
-TextLike = str | os.PathLike | Sentences | Iterable["str | os.PathLike | Sentences | Iterable[str]"]
+TextLike = str | os.PathLike[str] | Sentences | Iterable["str | os.PathLike[str] | Sentences | Iterable[str]"]
 
 
 def text_sources(text: TextLike) -> list[str | Sentences]:
@@ -99,6 +106,27 @@ def _sentence(item: object) -> str:
     return " ".join(words)
 
 
+def line_blocks(source: str | Sentences, expected: str) -> Iterator[tuple[int, bytes]]:
+    """(number of the first, whole lines) of a file, without a byte order mark, some megabytes at a time."""
+    rest, number = b"", 1
+    for chunk in [source.data] if isinstance(source, Sentences) else read_chunks(source, _CHUNK):
+        data = rest + chunk
+        if number == 1 and not rest and chunk[:2] in UTF16:
+            raise MdiError(not_utf8(source, chunk))
+        if b"\0" in chunk:
+            number += data[: data.index(b"\0")].count(b"\n")
+            raise MdiError(f"{source}:{number}: a NUL byte; expected {expected}")
+        cut = data.rfind(b"\n") + 1
+        rest = data[cut:]
+        if len(rest) > LONGEST_LINE:
+            raise MdiError(f"{source}: a line of over {LONGEST_LINE:,} bytes; expected {expected}")
+        if cut:
+            yield number, data[:cut] if number > 1 else data[:cut].removeprefix(_MARK)
+            number += data.count(b"\n")
+    if rest:
+        yield number, (rest if number > 1 else rest.removeprefix(_MARK)) + b"\n"
+
+
 class Text:
     """Iterates over blocks of ids; every line becomes <s> words </s>, blank lines are passed over.
 
@@ -116,37 +144,19 @@ class Text:
         if isinstance(vocab, Vocabulary) and oov == "map" and vocab.unk < 0:
             self.oov = "drop"  # nothing to map to
 
-    def __iter__(self) -> Iterator[np.ndarray]:
+    def __iter__(self) -> Iterator[Array]:
         out = np.empty(self.block, np.int32)
         progress = Progress("reading text", None, "words")
-        for path in self.sources:
+        for source in self.sources:
             before = self.stats.sentences
             utf8 = True
-            rest, number, first = b"", 1, True
-            for chunk in iter([path.data]) if isinstance(path, Sentences) else read_chunks(path, _CHUNK):
-                if first and chunk[:2] in UTF16:
-                    raise MdiError(not_utf8(path, chunk))
-                if b"\0" in chunk:
-                    raise MdiError(f"{path}: contains a NUL byte; expected text, one sentence per line")
-                if first and chunk.startswith(b"\xef\xbb\xbf"):
-                    chunk = chunk[3:]
-                first = False
-                data = rest + chunk
-                cut = data.rfind(b"\n") + 1
-                rest = data[cut:]
-                if len(rest) > LONGEST_LINE:
-                    raise MdiError(f"{path}: a line of over {LONGEST_LINE:,} bytes; expected one sentence per line")
+            for number, data in line_blocks(source, "text, one sentence per line"):
                 if utf8 and not data.isascii():
-                    utf8 = self._is_utf8(path, data[:cut], number)
-                if cut:
-                    number = yield from self._ids(path, data[:cut], number, out)
+                    utf8 = self._is_utf8(source, data, number)
+                yield from self._ids(source, data, number, out)
                 progress.update(self.stats.words)
-            if rest:
-                if utf8:
-                    self._is_utf8(path, rest, number)
-                yield from self._ids(path, rest + b"\n", number, out)
             if self.stats.sentences == before:
-                raise MdiError(f"{path}: no text; expected one sentence per line")
+                raise MdiError(f"{source}: no text; expected one sentence per line")
         progress.close()
 
     def _is_utf8(self, path: str | Sentences, data: bytes, number: int) -> bool:
@@ -159,7 +169,7 @@ class Text:
             logger.warning(f"WARNING: {what}")
         return False
 
-    def _ids(self, path: str | Sentences, data: bytes, number: int, out: np.ndarray):
+    def _ids(self, path: str | Sentences, data: bytes, number: int, out: Array) -> Iterator[Array]:
         buffer = np.frombuffer(data, np.uint8)
         vocab, stats = self.vocab, self.stats
         markers = kernels.Markers(vocab.bos, vocab.eos, vocab.unk)
@@ -193,7 +203,6 @@ class Text:
                 if size // 2 + 4 > len(out):
                     out = np.empty(size // 2 + 4, np.int32)
             at = found.line
-        return number
 
     def _remember_unknown(self, data: bytes) -> None:
         seen = self.stats.oov_examples

@@ -18,7 +18,7 @@ def train(
     text: TextLike | Counts,
     order: int = 3,
     *,
-    vocab: Vocabulary | str | os.PathLike | Iterable[str] | None = None,
+    vocab: Vocabulary | str | os.PathLike[str] | Iterable[str] | None = None,
     smoothing: str = "kn",
     min_counts: Thresholds | None = None,
     oov: str = "map",
@@ -26,11 +26,27 @@ def train(
 ) -> NgramModel:
     """A model of a text, as SRILM's ngram-count and KenLM's lmplz estimate it.
 
-    `text`: a file, files, sentences, or counts. `vocab`: a vocabulary such as `model.vocab`, a word list or its file;
-    None takes every word. `smoothing`: "kn" (modified Kneser-Ney, back-off form), "kn-interpolated" or "wb"
-    (Witten-Bell). `min_counts`: n-grams seen less often keep no probability of their own (1-1-2). `oov`: words outside
-    `vocab` become <unk> ("map"), break n-grams and leave a model without <unk> ("drop"), or are an error ("error").
-    `memory`: bytes for counting; what does not fit goes to disk meanwhile.
+    Parameters
+    ----------
+    text
+        A file, sentences (a list or column of strings), a list of paths, or counts.
+    order
+        Of the model; counts have their own.
+    vocab
+        A vocabulary such as `model.vocab`, a word list or its file; None takes every word.
+    smoothing
+        "kn" (modified Kneser-Ney, back-off form), "kn-interpolated" or "wb" (Witten-Bell).
+    min_counts
+        N-grams seen less often keep no probability of their own (1-1-2).
+    oov
+        Words outside `vocab` become <unk> ("map"), break n-grams and leave a model without <unk> ("drop"), or are an
+        error ("error").
+    memory
+        Bytes for counting; what does not fit goes to disk meanwhile.
+
+    Returns
+    -------
+    NgramModel
     """
     if isinstance(text, Counts):
         if vocab is not None:

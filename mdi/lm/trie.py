@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,7 @@ class Trie:
     def lists(self) -> tuple[list[Array], ...]:
         return self.begin, self.word, self.suffix, self.as_hist, self.back
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return Trie, self.lists  # without what is computed from them
 
     def arrays(self) -> TrieArrays:
@@ -132,11 +133,16 @@ class Trie:
 
     def first_hists(self, j: int) -> Array:
         """The first history of length j, 1 or more, that ends in each word, and their number: they are sorted by it."""
-        return kernels.count_rows(self.word[j], self.n_words)
+        first: Array = kernels.count_rows(self.word[j], self.n_words)
+        return first
 
-    def hists_ending_in(self, j: int, w: int) -> tuple[int, int]:
-        """(first, end) of the histories of length j, 1 or more, that end in a word: they are sorted by it."""
-        return int(np.count_nonzero(self.word[j] < w)), int(np.count_nonzero(self.word[j] <= w))
+    def hists_ending_in(self, j: int, words: tuple[int, int]) -> tuple[int, int]:
+        """(first, end) of the histories of length j, 1 or more, that end in the words first .. end - 1: they are sorted
+        by it."""
+        if words == (0, self.n_words):
+            return 0, self.n_hist(j)
+        first, end = (int(np.count_nonzero(self.word[j] < w)) for w in words)
+        return first, end
 
     def ngrams(self, k: int, rows: Array) -> Array:
         """The words of the given rows of order k, one per line."""
@@ -278,12 +284,12 @@ def sort_rows(row_hist: Array, row_word: Array, n_hist: int) -> tuple[Array, Arr
 
 
 def from_ngrams(n_words: int, ngrams: list[Array]) -> Trie:
-    """Trie of the given n-grams (ngrams[i]: those of order i + 1, one per line) and of all their prefixes. Repeats are
-    fine."""
+    """The closed trie of the given n-grams (ngrams[i]: those of order i + 1, one per line) and of all their parts.
+    Repeats are fine."""
     trie = unigram_trie(n_words)
     for k in range(2, len(ngrams) + 1):
         trie = with_histories(trie)
-        ids = np.concatenate([longer[:, :k] for longer in ngrams[k - 1 :]])
+        ids = np.concatenate([part[:, i : i + k] for part in ngrams[k - 1 :] for i in range(part.shape[1] - k + 1)])
         hist = trie.as_hist[k - 1][trie.find(ids[:, :-1])]
         key = np.unique(hist.astype(np.int64) * n_words + ids[:, -1])
         row_hist = (key // n_words).astype(np.int32)
@@ -292,38 +298,11 @@ def from_ngrams(n_words: int, ngrams: list[Array]) -> Trie:
     return trie
 
 
-@dataclass(frozen=True)
-class Union:
-    """The union of two tries over one vocabulary, and where its rows come from: from_a[k][r] is row r in a, or -1."""
-
-    trie: Trie
-    from_a: list[Array]
-    from_b: list[Array]
-
-
 def with_order(trie: Trie, order: int) -> Trie:
     """The trie with empty orders on top up to the given one."""
     while trie.order < order:
         trie = add_order(with_histories(trie), np.zeros(trie.rows(trie.order) + 1, np.int32), NONE, NONE)
     return trie
-
-
-def union(a: Trie, b: Trie) -> Union:
-    """Merges order by order: what is in both is sorted the same way."""
-    order = max(a.order, b.order)
-    a, b = with_order(a, order), with_order(b, order)
-    words = np.arange(a.n_words, dtype=np.int32)
-    trie = unigram_trie(a.n_words)
-    from_a, from_b = [NONE, words], [NONE, words]
-    for k in range(2, order + 1):
-        trie = with_histories(trie)
-        hist_a = kernels.map_histories(from_a[-1], trie.as_hist[k - 1], a.as_hist[k - 1])
-        hist_b = kernels.map_histories(from_b[-1], trie.as_hist[k - 1], b.as_hist[k - 1])
-        begin, word, rows_a, rows_b = kernels.merge_level(a.branches(k), hist_a, b.branches(k), hist_b)
-        trie = add_order(trie, begin, word)
-        from_a.append(rows_a)
-        from_b.append(rows_b)
-    return Union(trie, from_a, from_b)
 
 
 def kept_rows(trie: Trie, keep: list[Array]) -> Trie:
@@ -355,17 +334,10 @@ def locate(source: Trie, trie: Trie) -> list[Array]:
     return where
 
 
-def missing_suffixes(trie: Trie) -> list[Array]:
-    """Every n-gram that a closed trie would need beside its own: the missing suffixes of its rows, with all that these
-    need."""
-    wanted: list[Array] = [np.zeros((0, k), np.int32) for k in range(1, trie.order + 1)]
-    for k in range(3, trie.order + 1):
-        lost = np.flatnonzero(trie.suffix[k] < 0)
-        ids = trie.ngrams(k, lost)
-        for first in range(1, k - 1):  # the suffixes of length 2 and more; from_ngrams adds their prefixes
-            size = k - first
-            wanted[size - 1] = np.concatenate([wanted[size - 1], ids[:, first:]])
-    return wanted
+def missing_suffixes(trie: Trie) -> Trie:
+    """The n-grams that a closed trie would have beside its own, with all their parts."""
+    lost = [trie.ngrams(k, np.flatnonzero(trie.suffix[k] < 0))[:, 1:] for k in range(2, trie.order + 1)]
+    return from_ngrams(trie.n_words, [*lost, np.zeros((0, trie.order), np.int32)])
 
 
 def with_more_words(trie: Trie, more: int) -> Trie:
@@ -379,12 +351,6 @@ def with_more_words(trie: Trie, more: int) -> Trie:
         end = np.full(more, trie.begin[2][-1], np.int32)
         begin.append(room.shared(np.concatenate([trie.begin[2], end])))
     return Trie([*begin, *trie.begin[3:]], [*word, *trie.word[2:]], [*suffix, *trie.suffix[2:]], as_hist, back)
-
-
-def closed(trie: Trie) -> Trie:
-    """The trie with the suffixes that its rows lack."""
-    lost = missing_suffixes(trie)
-    return union(trie, from_ngrams(trie.n_words, lost)).trie if any(map(len, lost)) else trie
 
 
 def is_closed(trie: Trie) -> bool:

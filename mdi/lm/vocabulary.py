@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.offset) - 1
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return Vocabulary, (self.blob, self.offset, self.table)  # without what is computed from them
 
     @cached_property
@@ -106,13 +107,6 @@ class Vocabulary:
         offset = np.concatenate([self.offset, self.offset[-1] + more.offset[1:]])
         return Vocabulary(blob, offset, hash_table(blob, offset, len(offset) - 1))
 
-    def begins_with(self, other: Vocabulary) -> bool:
-        """All of the other's words with the same ids, then maybe more."""
-        n = len(other)
-        return np.array_equal(self.offset[: n + 1], other.offset) and np.array_equal(
-            self.blob[: other.offset[n]], other.blob[: other.offset[n]]
-        )
-
     def same_words(self, other: Vocabulary) -> bool:
         """Same words with the same ids."""
         return np.array_equal(self.offset, other.offset) and np.array_equal(self.blob, other.blob)
@@ -138,24 +132,15 @@ def vocabulary(words: Iterable[str]) -> Vocabulary:
 
 
 class GrowingVocabulary:
-    """A vocabulary while words are still being added: arrays with room to spare."""
+    """A vocabulary that begins with some words and takes every further one behind them: arrays with room to spare."""
 
-    bos, eos, unk = 0, 1, 2  # of one that grows from text: it begins with these
-
-    def __init__(self, words: Iterable[str] = ()) -> None:
-        start = vocabulary(words)
-        self.size = np.array([len(start)])
-        self.blob = start.blob.copy()
-        self.offset = start.offset.copy()
-        self.table = start.table
-
-    @property
-    def n(self) -> int:
-        """Number of words."""
-        return int(self.size[0])
+    def __init__(self, words: Iterable[str] | Vocabulary = ()) -> None:
+        start = words if isinstance(words, Vocabulary) else vocabulary(words)
+        self.bos, self.eos, self.unk, self.size = start.bos, start.eos, start.unk, np.array([len(start)])
+        self.blob, self.offset, self.table = start.blob.copy(), start.offset.copy(), start.table.copy()
 
     def __len__(self) -> int:
-        return self.n
+        return int(self.size[0])
 
     @property
     def arrays(self) -> Words:
@@ -164,29 +149,18 @@ class GrowingVocabulary:
 
     def make_room(self, words: int, size: int) -> None:
         """Room for so many more words of so many bytes in all."""
-        need = int(self.offset[self.n]) + size
+        n = len(self)
+        need = int(self.offset[n]) + size
         if need > len(self.blob):
             self.blob = np.resize(self.blob, max(need, 2 * len(self.blob)))
-        if self.n + words + 1 > len(self.offset):
-            self.offset = np.resize(self.offset, max(self.n + words + 1, 2 * len(self.offset)))
-        if 2 * (self.n + words + 2) > len(self.table):
-            self.table = hash_table(self.blob, self.offset, self.n, max(words, self.n))
+        if n + words + 1 > len(self.offset):
+            self.offset = np.resize(self.offset, max(n + words + 1, 2 * len(self.offset)))
+        if 2 * (n + words + 2) > len(self.table):
+            self.table = hash_table(self.blob, self.offset, n, max(words, n))
 
     def freeze(self) -> Vocabulary:
-        return Vocabulary(self.blob[: self.offset[self.n]].copy(), self.offset[: self.n + 1].copy(), self.table)
-
-
-def growing(vocab: Vocabulary) -> GrowingVocabulary:
-    """A vocabulary that takes every further word behind its own."""
-    made = GrowingVocabulary()
-    made.size, made.blob, made.offset, made.table = (
-        np.array([len(vocab)]),
-        vocab.blob.copy(),
-        vocab.offset.copy(),
-        vocab.table.copy(),
-    )
-    made.bos, made.eos, made.unk = vocab.bos, vocab.eos, vocab.unk
-    return made
+        n = len(self)
+        return Vocabulary(self.blob[: self.offset[n]].copy(), self.offset[: n + 1].copy(), self.table)
 
 
 def join_vocabularies(vocabs: list[Vocabulary]) -> tuple[Vocabulary, list[np.ndarray]]:

@@ -36,7 +36,7 @@ def count_words(text: TextLike) -> WordCounts:
     vocab = GrowingVocabulary(SPECIAL)
     counts = np.zeros(0, np.int64)
     for ids in Text(text, vocab):
-        found = np.bincount(ids, minlength=max(len(counts), vocab.n))
+        found = np.bincount(ids, minlength=max(len(counts), len(vocab)))
         found[: len(counts)] += counts
         counts = found
     words = vocab.freeze().words
