@@ -10,6 +10,7 @@ import importlib
 import os
 import signal
 import sys
+import time
 import warnings
 from types import ModuleType
 
@@ -70,7 +71,7 @@ def _verb(prog: str, description: str | None, verbs: dict[str, str], old: dict[s
     if not argv:
         parser.print_help(sys.stderr)
         raise SystemExit(2)
-    verb = parser.parse_args(argv[:1]).verb
+    verb: str = parser.parse_args(argv[:1]).verb
     if verb in old:
         print(f"{prog} {verb}: is now {prog} {old[verb]}; the old name goes with the next release", file=sys.stderr)
     return old.get(verb, verb)
@@ -95,7 +96,7 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
         prog=f"mdi {verb}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     declare(parser, command.OPTIONS)
-    args = parser.parse_intermixed_args(argv)
+    args = parser.parse_intermixed_args(argv, argparse.Namespace(started=time.monotonic()))
     tame_allocator()
     if own_process:
         from mdi.kernels import start_lightly

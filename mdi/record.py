@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -42,3 +44,11 @@ def go_on(record: Path, about: dict[str, Any], holds: str) -> None:
     if record.exists() and not is_same(record, about):
         raise MdiError(f"{record.parent}: holds {holds}; remove the directory or name another one")
     write_record(record, about)
+
+
+def restart(record: Path, about: dict[str, Any], made: Iterable[str]) -> None:
+    """Removes what was made (patterns) by work that was begun otherwise, and its record."""
+    if record.exists() and not is_same(record, about):
+        for path in (path for pattern in made for path in record.parent.glob(pattern)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        record.unlink()

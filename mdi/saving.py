@@ -33,10 +33,10 @@ Saved: TypeAlias = "NgramModel | Adapted | Tuned"
 
 def save(
     model: Saved,
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     *,
-    words: str | os.PathLike | None = None,
-    words_out: str | os.PathLike | None = None,
+    words: str | os.PathLike[str] | None = None,
+    words_out: str | os.PathLike[str] | None = None,
     format: str | None = None,
     about: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,

@@ -920,7 +920,7 @@ def test_every_option_of_a_decoding_reaches_it(dynamic, tmp_path, monkeypatch):
         "max_overshoot": "1.5",
     }
     assert options(vosk_decode) & options(vosk_adapt) == {*given, "help"}
-    assert options(vosk_decode) - options(vosk_adapt) == {"delta"}
+    assert options(vosk_decode) - options(vosk_adapt) == {"delta", "restart"}
     told = {}
 
     def apart(function, what, **arguments):

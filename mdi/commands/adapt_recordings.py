@@ -18,9 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -31,7 +29,8 @@ from mdi.commands.inputs import read_model
 from mdi.commands.outputs import check_outputs
 from mdi.errors import MdiError, check_positive
 from mdi.progress import Progress, say
-from mdi.record import go_on
+from mdi.record import go_on, source_of
+from mdi.threads import in_threads
 
 if TYPE_CHECKING:
     from mdi.adaptation.delta import Delta
@@ -125,15 +124,10 @@ class _Work:
         counts = self.expected(lattices)
         delta = self.adapted(counts, self.start) if lattices else None
         if delta is not None:
-            made = {
-                "recording": name,
-                "background": self.args.lm,
-                "in_domain": [*self.args.text, self.args.source],
-                "words": counts.stats.words,
-                "sentences": counts.stats.sentences,
-                "sigma2": self.args.sigma2,
-                "count_weight": self.args.count_weight,
-            }
+            args, stats = self.args, counts.stats
+            made = {"recording": name, "background": args.lm, "in_domain": [*args.text, args.source]}
+            made |= {"words": stats.words, "sentences": stats.sentences}
+            made |= {"sigma2": args.sigma2, "count_weight": args.count_weight}
             write_delta(replace(delta, made=made), self.out / "deltas" / f"{name}.delta")
         with lattice_writer(str(self.out / f"lat.{number}.gz")) as write:
             for lattice in self.rescored(lattices, counts, delta):
@@ -182,23 +176,18 @@ def run(args: argparse.Namespace) -> int:
     if done:
         say(f"{out}: {len(done):,} of {len(number_of):,} recordings are there already")
     lattices = chain.from_iterable(map(read_lattices, sources))
-    groups: Iterable[tuple[str, list[Lattice]]] = ()
-    if len(done) < len(number_of):
-        groups = (one for one in grouped(lattices, group_of) if one[0] not in done)
-    failed = 0
-    with Progress("adapting", len(number_of) - len(done), "recordings") as bar, ThreadPoolExecutor(args.nj) as pool:
-        pending: deque[Future[bool]] = deque()
-        finished = 0
-        for name, found in chain(groups, [("", [])]):
-            if name:
-                done.add(name)
-                pending.append(pool.submit(work.recording, name, number_of[name], found))
-            # no more lattices than are worked on are held, and all are done in the end
-            while len(pending) > (args.nj if name else 0):
-                failed += not pending.popleft().result()
-                finished += 1
-                bar.update(finished)
-    for name in set(number_of) - done:
+    groups = (one for one in grouped(lattices, group_of) if one[0] not in done) if set(number_of) - done else ()
+    failed, seen = 0, set(done)
+
+    def adapted(one: tuple[str, list[Lattice]]) -> bool:
+        seen.add(one[0])
+        return work.recording(one[0], number_of[one[0]], one[1])
+
+    with Progress("adapting", len(number_of) - len(done), "recordings") as bar:
+        for finished, converged in enumerate(in_threads(adapted, groups, args.nj), 1):
+            failed += not converged
+            bar.update(finished)
+    for name in set(number_of) - seen:
         say(f"WARNING: no lattices of {name}; its archive is empty")
         work.recording(name, number_of[name], [])
     with writing(str(out / "num_jobs")) as stream:  # last: whoever finds it may take the folder for finished
@@ -216,11 +205,11 @@ def _check_record(
     """Refuses to go on with what was begun with other inputs or options."""
     import zlib
 
-    options = {name: value for name, value in vars(args).items() if name not in ("nj", "out", "source", "lm", "data")}
+    free = ("started", "nj", "out", "source", "lm", "data")
     settings: dict[str, Any] = {
         "background": background,
-        "lattices": [[Path(one).name, Path(one).stat().st_size] for one in sources],
+        "inputs": [source_of(path) for path in (*sources, *args.text, args.words, *filter(None, [args.old_lm]))],
         "groups": zlib.crc32(json.dumps(group_of).encode()),
-        "options": options,
+        "options": {name: value for name, value in vars(args).items() if name not in free},
     }
     go_on(out / "recordings.json", settings, "adaptations of another model, to other lattices or with other options")

@@ -22,9 +22,7 @@ import argparse
 from mdi.commands import options
 from mdi.commands.inputs import read_adapted
 from mdi.commands.outputs import check_outputs
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
+from mdi.progress import say
 
 
 def options_for(form: str | None) -> str:
@@ -72,6 +70,6 @@ def run(args: argparse.Namespace) -> None:
         new_words=new.words if new else (),
         words_out=args.words_out,
     )
-    logger.info(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams of order 1 to {model.order}")
+    say(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams of order 1 to {model.order}")
     if isinstance(written, VectorFst) and args.format != ONLY_WRITTEN and verify(args.out, written):
-        logger.info(f"{args.out}: OpenFst reads it, with as many states and arcs")
+        say(f"{args.out}: OpenFst reads it, with as many states and arcs")

@@ -15,10 +15,9 @@ from __future__ import annotations
 import argparse
 
 from mdi.commands import options
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
-
+from mdi.commands.inputs import read_lattices
+from mdi.commands.outputs import check_outputs
+from mdi.progress import say
 
 OPTIONS = f"""
 sources IN+  lattices, n-best lists, ctm, Vosk's JSON, text; plain or gzipped
@@ -31,26 +30,14 @@ out OUT  count file (.gz by suffix, - for standard output)
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.commands.outputs import check_outputs
     from mdi.lm.counts import as_vocabulary, write_counts
-    from mdi.speech.expected_counts import expected_counts
 
     check_outputs(args, args.out)
     vocab = as_vocabulary(args.vocab, args.oov).freeze() if args.vocab else None
-    counts = expected_counts(
-        args.sources,
-        vocab,
-        args.order,
-        words=args.words,
-        kind=args.lattice_format,
-        oov=args.oov,
-        acoustic_scale=args.acoustic_scale,
-        lm_scale=args.lm_scale,
-        penalty=args.word_penalty,
-    )
+    counts = read_lattices(args, args.sources, vocab, args.order, args.oov)
     write_counts(counts, args.out)
     seen = [int((part > 0).sum()) for part in counts.count[1:]]
-    logger.info(
+    say(
         f"mdi counts: {counts.stats.sentences:,} utterances, {counts.stats.words:,} words expected; "
         f"{' / '.join(f'{n:,}' for n in seen)} n-grams -> {args.out}"
     )

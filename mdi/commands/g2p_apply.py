@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import argparse
 
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
-
+from mdi.progress import say
 
 OPTIONS = """
 model MODEL  of mdi g2p train
@@ -30,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from mdi.errors import MdiError, OptionError, examples
     from mdi.speech.g2p import load_g2p
     from mdi.speech.given import read_given, write_new_words
-    from mdi.speech.lexicon import Lexicon, read_lexicon, text_lines, write_lexicon
+    from mdi.speech.lexicon import Lexicon, listed_words, read_lexicon, write_lexicon
     from mdi.speech.pronounce import Pronounced, pronounce
 
     if args.n_best < 1:
@@ -38,10 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if args.given and not args.lexicon:
         raise MdiError("--given without --lexicon; expected the lexicon that has the phones and the known words")
     check_outputs(args, args.out)
-    counts: dict[str, int] = {}
-    for _, text in text_lines(args.words):
-        word, *count = text.split()
-        counts[word] = counts.get(word, 0) + (int(count[0]) if count and count[0].isdecimal() else 1)
+    counts = listed_words(args.words)
     model = load_g2p(args.model)
     if args.lexicon:
         lexicon = read_lexicon(args.lexicon)
@@ -61,5 +55,5 @@ def run(args: argparse.Namespace) -> int:
         write_lexicon(Lexicon(found_ways), args.out)
     if silent:
         why = "" if not args.lexicon else f" ({silent[0].how})"
-        logger.info(f"{len(silent):,} words cannot be said, such as {examples([one.word for one in silent])}{why}")
+        say(f"{len(silent):,} words cannot be said, such as {examples([one.word for one in silent])}{why}")
     return 0

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
-
+from mdi.progress import say
 
 OPTIONS = """
 lexicon LEXICON  Kaldi's lexicon.txt or lexiconp.txt
@@ -29,7 +26,7 @@ def run(args: argparse.Namespace) -> None:
     model = train_g2p(lexicon)
     model.save(args.model)
     n, aligned = sum(map(len, lexicon.values())), len(model.begin) - 1
-    logger.info(
+    say(
         f"{aligned:,} of {n:,} pronunciations fit their words; {len(model.units):,} units of letters and phones "
         f"-> {args.model}"
     )

@@ -8,19 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-COLUMNS = (
-    "delta",
-    "bytes",
-    "constraints",
-    "min_counts",
-    "sigma2",
-    "words",
-    "KL",
-    "converged",
-    "background",
-    "id",
-    "text",
-)
+COLUMNS = "delta bytes constraints min_counts sigma2 words KL converged background id text"
 
 
 OPTIONS = "sources DIR|DELTA+  deltas, or directories of *.delta"
@@ -37,23 +25,13 @@ def run(args: argparse.Namespace) -> None:
         if not found:
             raise MdiError(f"{source}: no *.delta in this directory; expected files of mdi adapt --delta")
         paths += found
-    print(*COLUMNS, sep="\t")
+    print(*COLUMNS.split(), sep="\t")
     for path in paths:
         data = read_bytes(path)
         head = read_head(data, path)
         made, certificate = head["made"], head["certificate"]
         kl = certificate.get("kl_to_background")
-        row = (
-            path,
-            len(data),
-            head["constraints"],
-            head["min_counts"],
-            made.get("sigma2") or "none",
-            made.get("words", ""),
-            "" if kl is None else f"{kl:.4f}",
-            str(certificate.get("converged", "")).lower(),
-            made.get("background", ""),
-            head["background"][:8],
-            " ".join(map(str, made.get("in_domain", []))),
-        )
-        print(*row, sep="\t")
+        row = [path, len(data), head["constraints"], head["min_counts"], made.get("sigma2") or "none"]
+        row += [made.get("words", ""), "" if kl is None else f"{kl:.4f}"]
+        row += [str(certificate.get("converged", "")).lower(), made.get("background", ""), head["background"][:8]]
+        print(*row, " ".join(map(str, made.get("in_domain", []))), sep="\t")

@@ -105,6 +105,6 @@ def parse_variances(text: str | None) -> float | list[float] | None:
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """The options for the certificate; the number of threads changes nothing."""
-    free = ("files", "threads", "verbose", "cluster", "memory", "shards", "shards_dir")
+    free = ("started", "files", "threads", "verbose", "cluster", "memory", "shards", "shards_dir")
     old = {"allow_unnormalized": "renormalize"}
     return {old.get(name, name): value for name, value in vars(args).items() if name not in free}

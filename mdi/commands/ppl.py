@@ -20,9 +20,7 @@ from mdi.commands import options
 from mdi.commands.inputs import read_adapted, warn_of_unknown
 from mdi.commands.jobs import sharding
 from mdi.errors import examples
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
+from mdi.progress import say
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
@@ -61,7 +59,7 @@ def _score(args: argparse.Namespace, model: NgramModel) -> None:
 
     words = read_words(args.of_words) if args.of_words else None
     if lacking := [word for word in words or () if word not in model]:
-        logger.info(
+        say(
             f"{args.lm}: lacks {len(lacking):,} words of {args.of_words}, which are left out of their "
             f"perplexity: {examples(lacking)}"
         )

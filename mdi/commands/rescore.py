@@ -16,10 +16,7 @@ import os
 from mdi.commands import options
 from mdi.commands.inputs import read_adapted, read_model
 from mdi.commands.outputs import check_outputs
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
-
+from mdi.progress import say
 
 OPTIONS = f"""
 source IN  lattices, or a directory of lat.N.gz
@@ -67,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
         text=args.text,
         nj=args.nj,
     )
-    logger.info(
+    say(
         f"mdi rescore: {done.lattices:,} lattices, {done.arcs_before:,} arcs to {done.arcs_after:,}, "
         f"{1000 * done.seconds / done.lattices:.1f} ms per lattice"
     )
@@ -90,4 +87,4 @@ def _write_mbr(args: argparse.Namespace) -> None:
             found = minimum_risk(lattice, args.lmwt, args.word_ins_penalty)
             stream.write(to_bytes(f"{' '.join([lattice.utterance, *symbols.spell(found.words)])}\n"))
             risk, n = risk + found.risk, n + 1
-    logger.info(f"{args.mbr}: words of {n:,} utterances; {risk:.1f} errors expected")
+    say(f"{args.mbr}: words of {n:,} utterances; {risk:.1f} errors expected")

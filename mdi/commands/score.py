@@ -13,12 +13,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from mdi.progress import get_logger
+from mdi.progress import say
 
 if TYPE_CHECKING:
     from mdi.speech.score import BestPaths
-
-logger = get_logger(__name__)
 
 
 OPTIONS = """
@@ -63,12 +61,10 @@ def run(args: argparse.Namespace) -> None:
     if found.utterances:
         limits = f"LM weight {weight}, penalty {penalty}, {limits}, oracle WER {found.oracle_rate:.2f}"
         limits += f", depth {found.depth:.1f}"
-    logger.info(f"mdi score: {limits}")
+    say(f"mdi score: {limits}")
     inner = {args.min_lmwt: weight + 1, args.max_lmwt: weight - 1}.get(weight, weight)
     if (inner, penalty) in result.by_point and result.by_point[inner, penalty].rate > result.errors.rate:
-        logger.info(
-            f"mdi score: the best LM weight, {weight}, is at the edge of the range; widen --min-lmwt or --max-lmwt"
-        )
+        say(f"mdi score: the best LM weight, {weight}, is at the edge of the range; widen --min-lmwt or --max-lmwt")
     if args.compare_with:
         print(compare(args.folder, args.compare_with, references, args.mode), end="")
 

@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import argparse
 
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
-
+from mdi.progress import say
 
 OPTIONS = """
 texts TEXT+  in-domain text(s)
@@ -49,14 +46,14 @@ def run(args: argparse.Namespace) -> None:
         rows = _numbered(words, args.base) if kaldi else words
         stream.write(to_bytes("".join(f"{row}\n" for row in rows)))
     known = vocabulary(words)
-    logger.info(f"{len(words):,} words -> {args.out}")
+    say(f"{len(words):,} words -> {args.out}")
     counted = {"in-domain": in_domain, "background": background}
     counted |= {path: count_words(Path(path)) for path in args.dev}
     for name, counts in counted.items():
         if counts is not None:
             found = coverage(counts, known)
             missing = f"; missing: {examples(found.missing)}" if found.missing else ""
-            logger.info(f"{name}: {found.words:,} words, {100 * found.share:.2f}% covered{missing}")
+            say(f"{name}: {found.words:,} words, {100 * found.share:.2f}% covered{missing}")
 
 
 def _numbered(words: list[str], base: str | None) -> list[str]:

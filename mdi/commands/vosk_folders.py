@@ -1,4 +1,4 @@
-"""Not a verb: where the language models of a Vosk directory go, and the directory that is written with them."""
+"""Not a verb: what those of Vosk directories share, options, checks, new words, and the directory that is written."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from mdi.fst.graph_weight import GraphWeight
     from mdi.lm.model import NgramModel
     from mdi.speech.vosk.folder import VoskFolder
+    from mdi.speech.vosk.models import Exchange
     from mdi.speech.vosk.new_words import NewWordsOfFolder
 
-Plan = tuple[dict[str, Path], dict[str, Path | str]]
 # Lattices of a smaller beam hold too few sequences for rescoring to choose from.
 RESCORING_BEAM = 6.0
 
@@ -49,6 +49,31 @@ DECODING = """
 --n-best N = 0  also the N best sequences of each utterance, with scores, as a list and as lattices
 []
 """
+
+
+def begin(args: argparse.Namespace) -> Exchange:
+    """Which models of MODEL_DIR are exchanged, and whether OUT_DIR can be made, before any work is done."""
+    from mdi.speech.data import DataFolder
+    from mdi.speech.vosk.folder import check_new_folder, find_vosk_folder
+    from mdi.speech.vosk.models import exchange_of
+
+    check_options(args)
+    source = find_vosk_folder(args.model, args.lattice_beam)
+    weight_for(args, source)
+    if getattr(args, "dev_recordings", None) is not None:
+        if args.lm_weight is not None or args.word_penalty is not None:
+            raise MdiError("--dev-recordings chooses --lm-weight and --word-penalty; expected it alone, or these")
+        if not source.dynamic:
+            raise MdiError(
+                f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --dev-recordings "
+                f"is for directories with Gr.fst"
+            )
+        data = DataFolder(Path(args.dev_recordings))
+        for name in ("wav.scp", "text"):
+            if not data.has(name):
+                raise MdiError(f"{data.path}/{name}: not there; expected recordings with transcripts")
+    check_new_folder(Path(args.out), source)
+    return exchange_of(source, args.large, args.first_pass)
 
 
 def weight_for(args: argparse.Namespace, source: VoskFolder) -> GraphWeight:
@@ -109,36 +134,6 @@ def learned(
     return found
 
 
-def lacking_words(source: VoskFolder, models: dict[str, NgramModel]) -> list[str]:
-    """Words of the models that the folder lacks."""
-    from mdi.lm.new_words import may_be_added
-
-    known = source.symbols().ids
-    words = dict.fromkeys(word for model in models.values() for word in model.vocab.words if word not in known)
-    return [word for word in words if may_be_added(word)]
-
-
-def refuse_new_words(source: VoskFolder, lacking: list[str]) -> None:
-    """Where they cannot be recognised: their n-grams would be missing in what decodes."""
-    if lacking:
-        raise MdiError(
-            f"{source.path}: lacks {len(lacking):,} words of the delta, such as {examples(lacking)}, which need a "
-            f"graph that knows them. Make a directory with one: mdi vosk replace-lm --delta A.delta MODEL_DIR OUT_DIR"
-        )
-
-
-def _with_new_words(models: dict[str, NgramModel], added: list[str]) -> dict[str, NgramModel]:
-    """All models with all of these words: where one lacks some, they are as likely as in one that has them."""
-    from mdi.lm.new_words import with_words
-
-    made = {}
-    for place, model in models.items():
-        lacking = [word for word in added if word not in model]
-        other = next((one for one in models.values() if all(word in one for word in lacking)), model)
-        made[place] = with_words(model, lacking, other.p[1][other.vocab.ids(lacking)]) if lacking else model
-    return made
-
-
 def check_options(args: argparse.Namespace) -> None:
     if args.lattice_beam is not None:
         check_positive("lattice_beam", args.lattice_beam)
@@ -153,93 +148,18 @@ def check_options(args: argparse.Namespace) -> None:
         raise OptionError("n_best", args.n_best, "a number of sequences, or 0")
 
 
-def plan_of(source: VoskFolder, large_lm: str | None = None, first_pass: str | None = None) -> Plan:
-    """(place in the folder: the model that is adapted for it; place: the model that goes there as it is, or the place
-    whose adapted model it is)"""
-
-    def place(path: Path) -> str:
-        return str(path.relative_to(source.path))
-
-    adapted: dict[str, Path] = {}
-    unchanged: dict[str, Path | str] = {}
-    decoding, in_lattices, large = (
-        place(source.first_pass),
-        place(source.first_pass_in_lattices),
-        place(source.rescoring),
-    )
-    if source.dynamic:
-        if first_pass:
-            raise MdiError(
-                f"--first-pass is for static graphs; {source.path} decodes with {decoding}, which is adapted"
-            )
-        adapted[decoding] = source.first_pass
-        if source.rescores or large_lm:  # lattices have the scores of what decodes
-            unchanged[in_lattices] = decoding
-        if source.rescores and not large_lm:
-            adapted[large] = source.rescoring
-    elif first_pass:
-        unchanged[in_lattices] = Path(first_pass)
-        if not large_lm:
-            adapted[large] = source.rescoring if source.rescores else Path(first_pass)
-    elif source.rescores:
-        if not large_lm:
-            adapted[large] = source.rescoring
-    else:
-        raise MdiError(
-            f"{source.path}: a static graph (HCLG.fst), and no rescore/G.carpa; its language model is within it. "
-            f"Give the model that the graph was made with, --first-pass LM (ARPA, G.fst): lattices will be rescored"
-        )
-    if large_lm:
-        unchanged[large] = Path(large_lm)
-    return adapted, unchanged
-
-
-def read_for(path: str, source: VoskFolder) -> NgramModel:
-    """A model from outside of the folder, whose numbers, if it has no words, are the folder's."""
-    from mdi.fst.formats import read_lm
-
-    return read_lm(path, str(source.words))
-
-
-def own_adapted(args: argparse.Namespace, source: VoskFolder, plan: Plan) -> dict[str, NgramModel]:
-    """The folder's models that the deltas belong to, adapted, by their places."""
-    from mdi.adaptation.delta import read_delta
-    from mdi.lm.identity import identity
-
-    adapted, unchanged = plan
-    deltas = {path: read_delta(path) for path in args.delta}
-    models, used = {}, set()
-    for place, path in adapted.items():
-        own = source.read(path) if source.path in path.parents else read_for(str(path), source)
-        for name, delta in deltas.items():
-            if delta.background == identity(own):
-                models[place] = delta.apply(own)
-                used.add(name)
-    if lost := [name for name in deltas if name not in used]:
-        raise MdiError(
-            f"{lost[0]}: is for the background {deltas[lost[0]].background}, which is none of "
-            f"{', '.join(map(str, adapted.values()))}; adapt one of these (mdi adapt --delta)"
-        )
-    for place, other in unchanged.items():
-        if isinstance(other, Path):
-            models[place] = read_for(str(other), source)
-        elif other in models:  # lattices have the scores of what decodes
-            models[place] = models[other]
-    return models
-
-
 def write_folder(
     args: argparse.Namespace,
     command: str,
     source: VoskFolder,
     models: dict[str, NgramModel],
     content: dict[str, Any],
-    started: float,
     new_words: NewWordsOfFolder | None = None,
 ) -> None:
     """The folder with these models in their places, a graph with new words if there are some, and its certificate."""
     from mdi.certificate import write_certificate
     from mdi.speech.vosk.folder import exchange_lm, new_folder
+    from mdi.speech.vosk.models import with_new_words
 
     weight = weight_for(args, source)
     out = Path(args.out)
@@ -247,7 +167,7 @@ def write_folder(
     if beam is None and any(place.endswith("G.carpa") for place in models):
         beam = max(source.lattice_beam or 0.0, RESCORING_BEAM)
     if new_words and new_words.added:
-        models = _with_new_words(models, list(new_words.added))
+        models = with_new_words(models, list(new_words.added))
     symbols = new_words.symbols if new_words else source.symbols()
     graph = new_words.places(source) if new_words else []
     with new_folder(source, out, [*models, *graph], beam) as folder:
@@ -266,7 +186,7 @@ def write_folder(
             "lm_weight": weight.lm_weight,
             "word_penalty": weight.word_penalty,
         }
-        write_certificate(str(folder.path / "mdi"), content, time.monotonic() - started)
+        write_certificate(str(folder.path / "mdi"), content, time.monotonic() - args.started)
     if beam is not None and beam != source.lattice_beam:
         say(f"{out}: lattice beam {beam:g} instead of {source.lattice_beam or 'the default'}")
     if weight:

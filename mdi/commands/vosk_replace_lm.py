@@ -9,8 +9,6 @@ otherwise n-grams of LM with such words are dropped.
 from __future__ import annotations
 
 import argparse
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.commands import vosk_folders as folders
@@ -39,26 +37,20 @@ out OUT_DIR  the new directory
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.speech.vosk.folder import check_new_folder, find_vosk_folder
+    from mdi.fst.formats import read_lm
+    from mdi.speech.vosk.models import lacking_words, refuse_new_words
 
-    started = time.monotonic()
-    folders.check_options(args)
     if args.lm is None and not args.delta:
         raise MdiError("expected MODEL_DIR LM OUT_DIR, or --delta A.delta MODEL_DIR OUT_DIR")
-    source = find_vosk_folder(args.model, args.lattice_beam)
-    folders.weight_for(args, source)
-    vosk_weight.check(args, source)
-    check_new_folder(Path(args.out), source)
-    plan = adapted, unchanged = folders.plan_of(source, args.large, args.first_pass)
+    exchange = folders.begin(args)
+    source, adapted = exchange.source, exchange.adapted
     if args.lm is None:
-        models = folders.own_adapted(args, source, plan)
+        models = exchange.adapted_by(args.delta)
     else:
-        models = dict.fromkeys(adapted, _with_delta(args, folders.read_for(args.lm, source)))
-        for place, path in unchanged.items():
-            models[place] = models[str(path)] if str(path) in models else folders.read_for(str(path), source)
-    lms = [] if args.lm is None else [args.lm]
-    content = {"lm": lms, "deltas": args.delta}
-    lacking = folders.lacking_words(source, models)
+        lm = _with_delta(args, read_lm(args.lm, str(source.words)))
+        models = exchange.completed(dict.fromkeys(adapted, lm))
+    content = {"lm": [] if args.lm is None else [args.lm], "deltas": args.delta}
+    lacking = lacking_words(source, models)
     new_words = None
     if args.new_words == "add" or (args.new_words is None and args.delta):
         if lacking:
@@ -67,8 +59,8 @@ def run(args: argparse.Namespace) -> None:
             for place, path in adapted.items():  # a model that rescores must know them too
                 models.setdefault(place, source.read(path))
     elif args.delta:
-        folders.refuse_new_words(source, lacking)
-    folders.write_folder(args, "replace-lm", source, models, content, started, new_words)
+        refuse_new_words(source, lacking)
+    folders.write_folder(args, "replace-lm", source, models, content, new_words)
     if args.dev_recordings:
         vosk_weight.choose_weight(args)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mdi.errors import MdiError, examples
@@ -37,6 +37,9 @@ class Lexicon(Mapping[str, list[Pronunciation]]):
     def __len__(self) -> int:
         return len(self.pronunciations)
 
+    def items(self) -> ItemsView[str, list[Pronunciation]]:
+        return self.pronunciations.items()
+
     def __repr__(self) -> str:
         return f"<Lexicon of {len(self):,} words, {sum(map(len, self.pronunciations.values())):,} pronunciations>"
 
@@ -63,6 +66,15 @@ def text_lines(path: str) -> Iterator[tuple[int, str]]:
             raise MdiError(f"{path}:{number}: a NUL byte; expected a word and how it is said")
         if text.strip() and not text.lstrip().startswith("# "):
             yield number, text
+
+
+def listed_words(path: str) -> dict[str, int]:
+    """Words of a list, one on each line, with the counts that may follow them."""
+    counts: dict[str, int] = {}
+    for _, text in text_lines(path):
+        word, *count = text.split()
+        counts[word] = counts.get(word, 0) + (int(count[0]) if count and count[0].isdecimal() else 1)
+    return counts
 
 
 def read_lexicon(path: str) -> Lexicon:
