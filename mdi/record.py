@@ -1,7 +1,8 @@
 """What work was begun with, its inputs and settings, as JSON beside what it has made so far.
 
 Whoever would go on with that asks here first. One form for all: a job's folder (mdi/lm/shards.py), a decoding
-(mdi/commands/vosk_decode.py), recordings that are adapted to (mdi/commands/adapt_recordings.py).
+(mdi/commands/vosk_decode.py), recordings that are adapted to (mdi/commands/adapt_recordings.py). utils/up_to_date.sh
+keeps the same of what the recipe's steps make, command and inputs, without a Python for each of a hundred files.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import pytest
 from mdi.adaptation.adapter import adapt
 from mdi.cli import main
 from mdi.errors import MdiError
+from mdi.files import read_bytes
 from mdi.fst.formats import read_lm, write_lm
 from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.lm.perplexity import perplexity
@@ -700,6 +701,16 @@ def test_it_goes_on_with_the_second_decoding(dynamic, tmp_path, capfd):
     assert "paired permutation test" in said
     # what was decoded with another model is no good
     assert main([*command, "--sigma2", "2", str(out)]) == 1
+    assert (out / CERTIFICATE).stat().st_mtime_ns > when
+    # a text under the same name that has changed is noticed
+    text = tmp_path / "text"
+    text.write_bytes(read_bytes(TEXT))
+    assert main([*command, str(text), str(out)]) == 1
+    when = (out / CERTIFICATE).stat().st_mtime_ns
+    assert main([*command, str(text), str(out)]) == 1
+    assert (out / CERTIFICATE).stat().st_mtime_ns == when
+    text.write_bytes(2 * read_bytes(TEXT))
+    assert main([*command, str(text), str(out)]) == 1
     assert (out / CERTIFICATE).stat().st_mtime_ns > when
     assert main([*command, "--dev", DEV, str(out)]) == 1
     assert "--recordings and --dev; expected either" in capfd.readouterr().err

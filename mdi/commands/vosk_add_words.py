@@ -33,6 +33,7 @@ out OUT_DIR  the new directory
 def run(args: argparse.Namespace) -> None:
     from mdi.lm.new_words import may_be_added, with_words
     from mdi.lm.normalise import scaled_to_one
+    from mdi.speech.vosk.adapt import learned
 
     if not 0.0 < args.probability < 1.0:
         raise OptionError("probability", args.probability, "a probability, between 0 and 1")
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
         say(f"{args.list}: {len(there):,} of {len(words):,} words are known already, such as {examples(there)}")
     wanted = {word: 0 for word in words if word not in known and may_be_added(word)}
     owns = {place: scaled_to_one(str(path), exchange.read(path)) for place, path in exchange.adapted.items()}
-    new_words = folders.learned(source, wanted, args.lexicon, True, next(iter(owns.values())))
+    new_words = learned(source, wanted, args.lexicon, True, next(iter(owns.values())))
     added = list(new_words.added)
     if wanted and not added:
         raise MdiError(f"{args.list}: none of its words can be said; expected some that can. Say how: --lexicon")

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdi.errors import MdiError, OptionError, check_positive, examples
+from mdi.errors import MdiError, OptionError, check_positive
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -91,47 +91,6 @@ def weight_for(args: argparse.Namespace, source: VoskFolder) -> GraphWeight:
             f"--word-penalty are for directories with Gr.fst"
         )
     return weight
-
-
-def learned(
-    source: VoskFolder, count: dict[str, int], lexicon: str | None, required: bool, own: NgramModel
-) -> NewWordsOfFolder:
-    """How the words are said, and the graph with them. A graph to which none can be added is an error only where they
-    are `required`. `own`: the folder's model, which tells frequent words from rare ones."""
-    from mdi.speech.vosk.new_words import learn_words, not_added
-
-    if not count:
-        return not_added(source, {}, "")
-    try:
-        probability = dict(zip(own.vocab.words, own.p[1].tolist(), strict=True))
-        found = learn_words(source, count, lexicon, probability)
-    except MdiError as error:
-        if required:
-            raise
-        say(f"{error}. New words are left out")
-        return not_added(source, count, "not added: the graph cannot take words")
-    listed = ", ".join(
-        f"{one.word} {count[one.word]} ({one.sounds_like[0] or ' '.join(one.pronunciations[0])}"
-        f"{'?' if one in found.uncertain else ''})"
-        for one in found.said[:20]
-        if one.pronunciations
-    )
-    say(
-        f"{len(found.added):,} new words, with their counts and what they sound like: {listed}"
-        f"{' ...' if len(found.added) > 20 else ''}"
-    )
-    if found.uncertain:
-        say(
-            f"{len(found.uncertain):,} of them are uncertain (?), such as "
-            f"{examples([one.word for one in found.uncertain])}: correct them in new_words.tsv, and give it back with "
-            f"--lexicon"
-        )
-    if found.not_said:
-        say(
-            f"{len(found.not_said):,} words are left out, such as "
-            f"{', '.join(f'{one.word} ({one.how})' for one in found.not_said[:3])}"
-        )
-    return found
 
 
 def check_options(args: argparse.Namespace) -> None:

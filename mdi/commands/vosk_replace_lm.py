@@ -38,6 +38,7 @@ out OUT_DIR  the new directory
 
 def run(args: argparse.Namespace) -> None:
     from mdi.fst.formats import read_lm
+    from mdi.speech.vosk.adapt import learned
     from mdi.speech.vosk.models import lacking_words, refuse_new_words
 
     if args.lm is None and not args.delta:
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
     if args.new_words == "add" or (args.new_words is None and args.delta):
         if lacking:
             own = next(iter(models.values()))
-            new_words = folders.learned(source, dict.fromkeys(lacking, 0), args.lexicon, True, own)
+            new_words = learned(source, dict.fromkeys(lacking, 0), args.lexicon, True, own)
             for place, path in adapted.items():  # a model that rescores must know them too
                 models.setdefault(place, source.read(path))
     elif args.delta:
