@@ -22,7 +22,7 @@ find_problems() {
     lacking=$(lacking_packages "$(needed_extra)" | xargs)
     [[ -z $lacking ]] \
       || echo "$script_name: to be installed from a package registry, into ${MDI_VENV:-$mdi_root/.venv}: $lacking" >&2
-    command -v flock > /dev/null || echo "$script_name: no program flock: do not start two runs in one folder" >&2
+    command -v flock > /dev/null || echo "$script_name: no program flock: do not start two runs in one directory" >&2
   fi
 }
 

@@ -411,9 +411,9 @@ def _brief(path: Path) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", metavar="EXP", nargs="+", help="folder of a finished recipe")
-    parser.add_argument("out", metavar="DIR", help="folder of the report; made if need be")
-    parser.add_argument("--corpus", default="", help="ami, swbd or wsj: the paper's figures too (the folder's name)")
+    parser.add_argument("parts", metavar="EXP", nargs="+", help="directory of a finished recipe")
+    parser.add_argument("out", metavar="DIR", help="directory of the report; made if need be")
+    parser.add_argument("--corpus", default="", help="ami, swbd or wsj: the paper's figures too (the directory's name)")
     parser.add_argument(
         "--synthetic", type=boolean, default=False, metavar="true|false", help="the speech is synthetic (false)"
     )
