@@ -43,7 +43,7 @@ def write_record(record: Path, about: dict[str, Any]) -> None:
 def go_on(record: Path, about: dict[str, Any], holds: str) -> None:
     """Refuses to go on with work that was begun otherwise, and keeps the record of what begins now."""
     if record.exists() and not is_same(record, about):
-        raise MdiError(f"{record.parent}: holds {holds}; remove the folder or name another one")
+        raise MdiError(f"{record.parent}: holds {holds}; remove the directory or name another one")
     write_record(record, about)
 
 

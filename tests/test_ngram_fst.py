@@ -102,7 +102,7 @@ def test_openfst_reads_pruned_models_too(tmp_path: Path) -> None:
         assert cost == pytest.approx(-whole.log_prob([*words, "</s>"], ["<s>"]), rel=1e-5)
 
 
-@pytest.mark.skipif(not MODEL, reason="MDI_VOSK_MODEL names no folder of Vosk's small English model")
+@pytest.mark.skipif(not MODEL, reason="MDI_VOSK_MODEL names no directory of Vosk's small English model")
 class TestVosk:
     """Vosk's small English model, https://alphacephei.com/vosk/models: 1,999,275 n-grams as its Gr.fst counts them."""
 

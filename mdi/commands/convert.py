@@ -1,18 +1,18 @@
-"""Turns a back-off model into another form: ARPA, Kaldi's G.fst and G.carpa, Vosk's Gr.fst, OpenGrm's FSTs.
+"""Converts a back-off model to another format: ARPA, Kaldi's G.fst and G.carpa, Vosk's Gr.fst, OpenGrm's FSTs.
 
     mdi convert [--words words.txt] IN OUT
 
-IN is recognised by its content, whatever its name, plain or gzipped. OUT gets the form that its name says: *.carpa,
-Gr.fst or *.ngram.fst (OpenFst's ngram FST, as Vosk has it), *.fst (Kaldi's G.fst), *.mod or *.opengrm.fst, and ARPA
-otherwise; or the one of --format. Words get the numbers of --words, which may also be an FST that holds its table (such
-as the Gr.fst that OUT shall replace), or else those of IN if it has such a table. n-grams with a word outside it are
-dropped, counted and reported; a model that loses too many is refused.
+IN is recognised by its content, whatever its name, plain or gzipped. The name of OUT decides its format: *.carpa,
+Gr.fst or *.ngram.fst (OpenFst's ngram FST, as Vosk has it), *.fst (Kaldi's G.fst), *.mod or *.opengrm.fst (OpenGrm),
+and otherwise ARPA. --format overrides it. Words get their word IDs from --words, which may also be an FST that holds a
+table (such as the Gr.fst that OUT will replace), or else from IN, if it has such a table. n-grams with a word outside
+the table are dropped, counted and reported; if too many would be lost, the model is refused.
 
-G.fst is what `arpa2fst --disambig-symbol=#0 --read-symbol-table=words.txt` makes; where pynini is installed, OpenFst
-itself reads what was written and counts its states and arcs. k2 is the text that kaldilm makes for k2 and icefall:
-k2.Fsa.from_openfst(open("G.fst.txt").read(), acceptor=False). --max-order N leaves longer n-grams out, and what is
-written is a model still: kaldilm, which keeps the back-off weights of the longest ones that it reads, makes something
-that does not sum to one.
+G.fst is what `arpa2fst --disambig-symbol=#0 --read-symbol-table=words.txt` makes. If pynini is installed, OpenFst
+itself reads the file back and counts its states and arcs. k2 is the text that kaldilm makes for k2 and icefall:
+k2.Fsa.from_openfst(open("G.fst.txt").read(), acceptor=False). --max-order N leaves longer n-grams out, and the result
+still sums to one; kaldilm, which keeps the back-off weights of the longest n-grams that it reads, makes a model that
+does not.
 """
 
 from __future__ import annotations

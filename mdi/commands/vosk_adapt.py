@@ -1,22 +1,22 @@
-"""Adapts the language models of a Vosk model's folder to text, or to what it recognises itself.
+"""Adapts the language models of a Vosk model's directory to text, or to what it recognises itself.
 
-A model with a dynamic graph (graph/Gr.fst) gets another Gr.fst, and what it has in rescore/ is adapted too. A static
-graph (HCLG.fst) cannot be changed: rescore/G.carpa is adapted, or made if --first-pass gives the model that the graph
-was made with. With --dev thresholds, prior and mixture weights are searched as by mdi tune; without it they are
---min-counts 1 --sigma2 1. OUT_DIR has a certificate, mdi.json. Of MODEL_DIR it has what libvosk reads: large files as
-links, small ones as copies.
+A model with a dynamic graph (graph/Gr.fst) gets a new Gr.fst, and its model in rescore/ is adapted too. A static graph
+(HCLG.fst) cannot be changed: rescore/G.carpa is adapted instead, or made if --first-pass names the model that the graph
+was made with. With --dev, thresholds, prior and mixture weights are searched as by mdi tune; without it they are
+--min-counts 1 --sigma2 1. OUT_DIR has a certificate, mdi.json, and those files of MODEL_DIR that libvosk reads: large
+ones as links, small ones as copies.
 
-Words of the text that a model with a dynamic graph does not know are added to it, to its graph and its language models
-(--new-words). How they are said is worked out from the model's own lexicon and is in OUT_DIR/new_words.tsv: edit that,
-and give it back as --lexicon, where it is wrong.
+Words of the text that a model with a dynamic graph does not know are added to its graph and its language models
+(--new-words). Their pronunciations are worked out from the model's own lexicon and listed in OUT_DIR/new_words.tsv. To
+correct them, edit that file and pass it with --lexicon.
 
---recordings: no transcripts are needed. DATA_DIR is decoded, the model is adapted to expected counts of what was
-recognised (words with their confidences, or --n-best), beside TEXT if there is some, and DATA_DIR is decoded again.
-OUT_DIR.decoded/ has both decodings, before/ and after/; where DATA_DIR has references, they are scored and compared.
+--recordings needs no transcripts. DATA_DIR is decoded, the model is adapted to expected counts of what was recognised
+(words with their confidences, or --n-best) and to TEXT if there is some, and DATA_DIR is decoded again.
+OUT_DIR.decoded/ has both decodings, before/ and after/; if DATA_DIR has references, they are scored and compared.
 
---lm-weight and --word-penalty go into the graph's costs, for libvosk, whose LM weight cannot be chosen.
---dev-recordings chooses both on recordings with transcripts: by n-best lists, then by decoding at what they ask for and
-half-way to it.
+--lm-weight and --word-penalty go into the costs of the graph, because libvosk's LM weight cannot be changed.
+--dev-recordings chooses both on recordings with transcripts: from n-best lists first, then by decoding with the weight
+that these suggest and with one half-way to it.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 CHOICES = "min_counts sigma2 max_settings count_weight n_best normalise language new_words lexicon"
 
 OPTIONS = f"""
-model MODEL_DIR  folder of a Vosk model
+model MODEL_DIR  directory of a Vosk model
 texts TEXT*  text of the domain, plain or gzipped
-out OUT_DIR  the new folder
+out OUT_DIR  the new directory
 --dev TEXT  development text: search for the best model on it, as mdi tune does
---max-settings N = 32  end that search after so many settings
---recordings DATA_DIR  adapt to what is recognised of this Kaldi data folder
---count-weight W = 1  factor of counts of what was recognised
+--max-settings N = 32  stop that search after this many settings
+--recordings DATA_DIR  adapt to what is recognised in this Kaldi data directory
+--count-weight W = 1  multiply the counts of recognised words by this
 --min-counts N-N-N  without --dev: constrain n-grams seen so often (1; with --recordings 0.5)
 --sigma2 V[-V-V] = 1  without --dev: variance of the prior, or none
 {options.text("auto")}

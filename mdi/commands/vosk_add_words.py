@@ -1,8 +1,8 @@
-"""Adds words to a Vosk model, without any text of the domain: to its graph and its language models.
+"""Adds words to the graph and the language models of a Vosk model, without any text of the domain.
 
-LIST has a word on each line. How they are said is worked out from the model's own lexicon, or given with --lexicon;
-OUT_DIR/new_words.tsv says how, and can be edited and given back as --lexicon. With text in which the words occur, use
-mdi vosk adapt: it knows how likely they are, and after which words.
+LIST has one word per line. Pronunciations are worked out from the model's own lexicon, or given with --lexicon.
+OUT_DIR/new_words.tsv lists them; to correct them, edit that file and pass it with --lexicon. If you have text in which
+the words occur, use mdi vosk adapt instead: it learns how likely they are, and after which words.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ PROBABILITY, MOST = 1e-4, 0.1
 
 
 OPTIONS = f"""
-model MODEL_DIR  folder of a Vosk model with a dynamic graph (HCLr.fst)
+model MODEL_DIR  directory of a Vosk model with a dynamic graph (HCLr.fst)
 list LIST  the words, one on each line, or an edited new_words.tsv
-out OUT_DIR  the new folder
---probability P = {PROBABILITY:g}  of each word, wherever it comes; together they get at most {MOST:g}
+out OUT_DIR  the new directory
+--probability P = {PROBABILITY:g}  probability of each word after any other; together they get at most {MOST:g}
 {folders.MODELS}
 [new words]
 {folders.LEXICON}

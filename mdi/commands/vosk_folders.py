@@ -1,4 +1,4 @@
-"""Not a verb: what those of Vosk folders share, options, checks, new words, and the folder that is written."""
+"""Not a verb: what those of Vosk directories share, options, checks, new words, and the directory that is written."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ WEIGHT = """
 --word-penalty P  cost of a word beside them (MODEL_DIR's, usually 0)
 []
 """
-DEV_RECORDINGS = "--dev-recordings DATA_DIR  choose LM weight and penalty on this Kaldi data folder with transcripts"
-DELTA = "--delta A.delta*  adapt a model of the folder, or LM, with this file; may be repeated"
-BEAM = "--lattice-beam B  of the lattices (the model's; at least 6 where a folder rescores them)"
+DEV_RECORDINGS = "--dev-recordings DATA_DIR  choose LM weight and penalty on this Kaldi data directory with transcripts"
+DELTA = "--delta A.delta*  adapt a model of the directory, or LM, with this file; may be repeated"
+BEAM = "--lattice-beam B  of the lattices (the model's; at least 6 where a directory rescores them)"
 DECODING = """
 [decoding]
 --nj N = 1  threads
@@ -66,7 +66,7 @@ def begin(args: argparse.Namespace) -> Exchange:
         if not source.dynamic:
             raise MdiError(
                 f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --dev-recordings "
-                f"is for folders with Gr.fst"
+                f"is for directories with Gr.fst"
             )
         data = DataFolder(Path(args.dev_recordings))
         for name in ("wav.scp", "text"):
@@ -88,7 +88,7 @@ def weight_for(args: argparse.Namespace, source: VoskFolder) -> GraphWeight:
     if weight and not source.dynamic:
         raise MdiError(
             f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --lm-weight and "
-            f"--word-penalty are for folders with Gr.fst"
+            f"--word-penalty are for directories with Gr.fst"
         )
     return weight
 

@@ -202,7 +202,7 @@ class DataFolder:
         """As the first of text, utt2spk, segments and wav.scp that is there lists them."""
         names = [name for name in ("text", "utt2spk", "segments", "wav.scp") if self.has(name)]
         if not names:
-            raise MdiError(f"{self.path}: no text, utt2spk, segments or wav.scp; expected a Kaldi data folder")
+            raise MdiError(f"{self.path}: no text, utt2spk, segments or wav.scp; expected a Kaldi data directory")
         return list(read_rows(self.path / names[0]))
 
     def speakers(self) -> dict[str, str]:

@@ -252,6 +252,6 @@ def archives(path: str) -> list[str]:
         check_regular(str(file))  # a pipe would wait
     if not found:
         raise MdiError(
-            f"{path}: no lat.1.gz; expected a decoding folder with lattices, as mdi vosk decode --n-best makes them"
+            f"{path}: no lat.1.gz; expected a decoding directory with lattices, as mdi vosk decode --n-best makes them"
         )
     return [str(f) for f in sorted(found, key=lambda f: int(f.name[4:-3]))]

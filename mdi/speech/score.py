@@ -243,7 +243,7 @@ def best_point(folder: str) -> Point:
         return int(weight), penalty
     except (OSError, ValueError) as error:
         raise MdiError(
-            f"{details}: no lmwt and wip; expected the folder of a scored development set. Run mdi score on it"
+            f"{details}: no lmwt and wip; expected the directory of a scored development set. Run mdi score on it"
         ) from error
 
 
