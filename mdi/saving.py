@@ -134,7 +134,7 @@ def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
     from mdi.adaptation.table import certificate
 
     for reason, number in adapted.problem.dropped.reasons.items():
-        logger.info(f"{out}: dropped {number:,} constraints, {reason}")
+        logger.info(f"{out}: left out {number:,} constraints, {reason}")
     fields = certificate(adapted)
     if not fields["rounding_error"] <= MAX_ROUNDING:
         raise MdiError(

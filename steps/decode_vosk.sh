@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# First-pass decoding of a data folder by libvosk: its words, and lattices of its best sequences.
+# First-pass decoding of a data directory by libvosk: its words, and lattices of its best sequences.
 # Usage: steps/decode_vosk.sh [options] MODEL DATA DIR
 # MODEL is a Vosk model's folder. A decoding that was stopped goes on where it was, unless the model or an option has
 # changed since; an utterance whose recording has changed is decoded again.

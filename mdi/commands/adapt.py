@@ -7,17 +7,17 @@
 
 Among all models that have the in-domain marginals of the chosen n-grams, the result is the closest to the background.
 It is written with a certificate, OUT.json. Without options all n-grams of the text are constraints, under a Gaussian
-prior: what we recommend where there is no development text (with some, see mdi tune). A sweep over several thresholds
-is one job: with --min-counts 2-2-2,5-3-2,6-4-3 the output's name must contain {}, which becomes the thresholds; the
-background is read once, and each set starts from the last solution. --lattices takes what mdi counts does, also n-best
-lists, ctm and Vosk's JSON: the model adapts to what a recogniser believes, beside TEXT or without any.
+prior; we recommend this if you have no development text (if you have some, see mdi tune). One job can sweep over
+several thresholds: with --min-counts 2-2-2,5-3-2,6-4-3 the name of the output must contain {}, which becomes the
+thresholds. The background is then read once, and each set starts from the last solution. --lattices takes whatever mdi
+counts takes (lattices, n-best lists, ctm, Vosk's JSON): the model adapts to what a recogniser believes, with or without
+TEXT.
 
-With --cluster, or --memory alone, the background's arrays are in files, of which a process has in memory what it works
-on, a shard at a time; the result is the same, byte for byte. After a failure the same command goes on with what has
-been read.
+With --cluster, or --memory alone, the arrays of the background lie in files, and a process works on one shard of them
+at a time; the result is the same, byte for byte. After a failure the same command continues with what has been read.
 
-With --delta there is no OUT: only what changes is written, a small file that mdi apply makes the same model from, and
-that mdi ppl, rescore, fst and mix take beside the background. --start goes on from such a file with more text.
+With --delta there is no OUT. Only the changes are written, to a small file. mdi apply makes the same model from it, and
+mdi ppl, rescore, fst and mix take it beside the background. --start continues from such a file with more text.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 
 OPTIONS = f"""
 files FILE+  background, in-domain text(s), output
---min-counts N-N-N[,...] = 1  constrain n-grams seen so often, by order: 5-3-2; the last repeats; several: a sweep
+--min-counts N-N-N[,...] = 1  constrain n-grams seen at least so often, by order; the last number holds for all longer
+  n-grams; several sets make a sweep
 {options.TARGETS}
 --targets-lm LM  marginals of this model instead
---lattices IN*  adapt to expected counts of these; may be repeated
---count-weight W = 1  factor of the counts of --counts and --lattices, before thresholds; below 1: trust less
---sigma2 V[-V-V]|none = 1  variance of a Gaussian prior on lambda, for all orders or by order; none: no prior. Whatever
-  the thresholds it is 1: no default depends on another option, and a prior has helped with all of them. The paper's
-  sweep is --min-counts 2-2-2,5-3-2,6-4-3 --sigma2 none
+--lattices IN*  adapt to expected counts over these; may be repeated
+--count-weight W = 1  multiply the counts of --counts and --lattices by this before thresholds apply
+--sigma2 V[-V-V]|none = 1  variance of a Gaussian prior on lambda, for all orders or by order; none: no prior. The
+  paper's sweep is --min-counts 2-2-2,5-3-2,6-4-3 --sigma2 none
 --init TSV  start from the lambdas of an earlier --constraints-out
---delta OUT.delta  write the adaptation as a small file, and no model
+--delta OUT.delta  write the adaptation to a small file instead of a model
 --start A.delta  start from an earlier adaptation of the same background
 --constraints-out TSV  write n-gram, order, count, target, marginals, lambda
 --ppl TEXT*  print the perplexity of this text; may be repeated

@@ -1,17 +1,17 @@
-"""Adapts a model to each recording's own first pass, without transcripts, and rescores its lattices with that.
+"""Adapts a model to each recording's own first pass, without transcripts, and rescores its lattices.
 
     mdi adapt-recordings --words words.txt --data DATA [options] LM LATTICES OUT
 
-For every recording (of DATA/segments; without these for every speaker of DATA/utt2spk; or for every group of --groups):
-expected counts over its lattices, beside --text if there is in-domain text, the adaptation of LM to these, and its
-lattices with the adapted scores. LM is read once and never copied to disk; lattices are read in one pass. OUT is a
-decoding folder like LATTICES, with one lat.N.gz per recording, in the order of the file that names them, and
-deltas/RECORDING.delta (see mdi adapt --delta, mdi list-deltas). A run that was stopped goes on with the recordings that
-are missing. --old-lm is the model whose scores are in the lattices, LM itself unless told otherwise.
+For every recording of DATA/segments (or else every speaker of DATA/utt2spk, or every group of --groups), LM is adapted
+to the expected counts over its lattices, and to --text if there is some; its lattices then get the adapted scores. LM
+is read once and never copied to disk, and lattices are read in one pass. OUT is a decoding directory like LATTICES,
+with one lat.N.gz per recording, in the order of the file that names them, and deltas/RECORDING.delta (see mdi adapt
+--delta, mdi list-deltas). A run that was stopped continues with the recordings that are missing. --old-lm is the model
+whose scores are in the lattices, by default LM itself.
 
-An utterance that has a say in its own model confirms its own errors: unless --leave-out is false, its lattice gets the
-scores of a model that is adapted to all others of the recording. That is one adaptation per utterance, a fraction of a
-second each; the delta is that of the whole recording.
+An utterance that contributes to its own model confirms its own errors. So, unless --leave-out is false, its lattice
+gets the scores of a model that is adapted to all other utterances of the recording. That takes one adaptation per
+utterance, a fraction of a second each. The delta is that of the whole recording.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 OPTIONS = f"""
 lm LM  the model that is adapted to each recording, in any form
-source LATTICES  folder of lat.N.gz, or one archive
-out OUT  folder
---data DATA  Kaldi data folder: segments or utt2spk
---groups recording|speaker|FILE  what is adapted to together; FILE: utterance and group per line (recording, or speaker)
+source LATTICES  directory of lat.N.gz, or one archive
+out OUT  directory
+--data DATA  Kaldi data directory: segments or utt2spk
+--groups recording|speaker|FILE  what makes a group; FILE: an utterance and its group per line (recording, or speaker)
 --text TEXT*  in-domain text as well; may be repeated
 --count-weight W = 1  factor of the expected counts
 --min-counts N-N-N = 0.5  constrain n-grams expected so often, by order
@@ -138,12 +138,11 @@ class _Work:
 def run(args: argparse.Namespace) -> int:
     from mdi.adaptation.adapter import Adapter
     from mdi.files import make_folder, writing
-    from mdi.fst.symbols import read_symbols
+    from mdi.fst.symbols import read_symbols, words_of
     from mdi.lm.counts import count_text
     from mdi.lm.identity import identity
     from mdi.lm.normalise import check_normalised
     from mdi.speech.data import DataFolder
-    from mdi.speech.expected_counts import words_of
     from mdi.speech.lattice_files import archives, read_lattices
     from mdi.speech.recordings import file_names, grouped, utterance_groups
     from mdi.speech.rescore import lattice_model

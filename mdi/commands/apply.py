@@ -1,10 +1,9 @@
-"""Makes the model that an adaptation gives from its background and its delta, byte for byte what adapt would have
-written.
+"""Makes an adapted model from its background and a delta: byte for byte what mdi adapt would have written.
 
     mdi adapt --delta A.delta BACKGROUND TEXT
     mdi apply BACKGROUND A.delta OUT
 
-Another background than that of the delta is refused. OUT.json has the delta's certificate.
+A background other than the delta's own is refused. OUT.json has the delta's certificate.
 """
 
 from __future__ import annotations

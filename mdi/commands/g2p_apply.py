@@ -1,8 +1,10 @@
-"""Says the words of a list. OUT is a lexicon as Kaldi reads it, or a table with certainty and words that sound alike
-if it is named *.tsv, which can be edited and given as a lexicon.
+"""Finds pronunciations for a list of words.
 
-With --lexicon, known words are said as it says, and what is made of them (dog's, well-known) from their parts; without
-it every word is said by its letters. WORDS has a word per line; a count may follow, as in a list of new words."""
+OUT is a lexicon as Kaldi reads it. If its name ends in .tsv it is a table with certainties and words that sound alike,
+which can be edited and used as a lexicon.
+
+With --lexicon, known words are pronounced as there, and words made of them (dog's, well-known) from their parts; all
+others are spelt out. WORDS has one word per line, which a count may follow, as in a list of new words."""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ model MODEL  of mdi g2p train
 words WORDS  a word per line, - for standard input
 out OUT? = -  lexicon, or table if it is named *.tsv
 --lexicon FILE  known words: Kaldi's lexicon.txt or lexiconp.txt
---given FILE  words that you know better: 'word phone ...' or 'word = known words'
---n-best N = 3  at most so many pronunciations by letters
+--given FILE  pronunciations that you know: 'word phone ...' or 'word = known words'
+--n-best N = 3  at most this many pronunciations from spelling
 """
 
 

@@ -1,6 +1,8 @@
-"""Learns from a lexicon how its language is said: letters and phones are aligned by expectation-maximisation, and
-n-gram models of units of both are estimated, in both directions. LEXICON is Kaldi's lexicon.txt or lexiconp.txt; words
-such as <unk> or !SIL are left out. MODEL is a text, gzipped if it is named *.gz."""
+"""Learns from a lexicon how words of its language are pronounced.
+
+Letters and phones are aligned by expectation maximisation, and n-gram models of units of both are estimated, in both
+directions. LEXICON is Kaldi's lexicon.txt or lexiconp.txt; words such as <unk> or !SIL are left out. MODEL is a text
+file, gzipped if its name ends in .gz."""
 
 from __future__ import annotations
 

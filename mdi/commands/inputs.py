@@ -81,7 +81,7 @@ def _report_in_domain(counts: Counts, vocab: Vocabulary, oov: str | None, listed
             f"{stats.oov + tokens:,} of {stats.words:,} in-domain words are outside the vocabulary, such as "
             f"{examples([*added, *stats.oov_examples][:5])}; expected most of them in it. {why_unknown(stats, added)}"
         )
-    note = f"; {len(added):,} new words, {tokens:,} tokens, are added: {examples(added)}" if added else ""
+    note = f"; adds {len(added):,} new words ({tokens:,} tokens): {examples(added)}" if added else ""
     if stats.oov:
         done = "left out with the n-grams around them" if oov == "drop" or vocab.unk < 0 else "mapped to <unk>"
         note += f"; {stats.oov:,} words outside the vocabulary, such as {examples(stats.oov_examples)}: {done}"
@@ -115,7 +115,7 @@ def read_lattices(
 def why_unknown(stats: TextStats, more: list[str] | None = None) -> str:
     """A question about text of which hardly a word is known, or its answer. `more` words of it are unknown, too."""
     if any(0xDC80 <= ord(letter) <= 0xDCFF for word in (*stats.oov_examples, *(more or [])) for letter in word):
-        return "The text is not UTF-8; convert it: iconv -f latin1 -t utf-8"
+        return "The text is not UTF-8; convert it: iconv -f latin1 -t utf-8 TEXT > TEXT.utf8"
     return "Are text and model in the same letter case, and are there no utterance names in the text?"
 
 
@@ -134,7 +134,8 @@ def warn_of_unknown(name: str, oov: int, words: int) -> None:
         say(
             f"WARNING: {name}: {100 * oov / words:.1f}% of the words are outside the vocabulary. <unk> is easy to "
             f"predict, so perplexities look better than they are; do not compare them with those over another "
-            f"vocabulary. Make one that has these words (mdi vocab) and build the models over it (mdi train --vocab)"
+            f"vocabulary. Add these words (mdi adapt --new-words add), or build models over a vocabulary that has "
+            f"them (mdi vocab, mdi train --vocab)"
         )
 
 

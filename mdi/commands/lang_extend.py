@@ -1,9 +1,11 @@
-"""Makes a lang directory with more words, as Kaldi's utils/lang/extend_lang.sh does: words.txt with new words after the
-old ones, L.fst, L_disambig.fst and what belongs to them. Kaldi is not needed. G.fst is not copied: make it again.
+"""Makes a lang directory with more words, as Kaldi's utils/lang/extend_lang.sh does.
+
+It has a words.txt with the new words after the old ones, L.fst, L_disambig.fst and the files that belong to them. Kaldi
+is not needed. G.fst is not copied: make it again.
 
 LEXICON is Kaldi's lexicon.txt or lexiconp.txt, a file with lines `word = known words that it sounds like`, or
-new_words.tsv. It need only have the new words; words of LANG that it has are said as it says, the others as before.
-With --words, words of that list that neither has are said by letters (G2P), learnt from the words of LANG."""
+new_words.tsv. It need only have the new words. If it has words of LANG, it overrides their pronunciations. With
+--words, words of that list that neither has are spelt out (G2P, learnt from the words of LANG)."""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 OPTIONS = """
 lang LANG  lang directory of Kaldi's utils/prepare_lang.sh
 lexicon LEXICON?  the new words; with --words it may be left out
-out OUT  the new lang directory; with --words OUT.new_words.tsv says how they are said
---words FILE  a list of words, a word and maybe a count per line: those that are new
+out OUT  the new lang directory; with --words OUT.new_words.tsv lists pronunciations
+--words FILE  words to add if they are new, one per line, which a count may follow
 """
 
 

@@ -1,6 +1,6 @@
-"""A table of deltas, the small files of mdi adapt --delta: what each was made from and how, tab-separated.
+"""Prints a table of deltas, the small files of mdi adapt --delta: what each was made from and how, tab-separated.
 
-KL is to the background, in nats per word; deltas with the same background id fit the same model.
+KL is the divergence from the background, in nats per word. Deltas with the same background id fit the same model.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 COLUMNS = "delta bytes constraints min_counts sigma2 words KL converged background id text"
 
 
-OPTIONS = "sources DIR|DELTA+  deltas, or folders of *.delta"
+OPTIONS = "sources DIR|DELTA+  deltas, or directories of *.delta"
 
 
 def run(args: argparse.Namespace) -> None:
@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> None:
     for source in args.sources:
         found = sorted(map(str, Path(source).glob("*.delta"))) if Path(source).is_dir() else [source]
         if not found:
-            raise MdiError(f"{source}: no *.delta in this folder; expected files of mdi adapt --delta")
+            raise MdiError(f"{source}: no *.delta in this directory; expected files of mdi adapt --delta")
         paths += found
     print(*COLUMNS.split(), sep="\t")
     for path in paths:

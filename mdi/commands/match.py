@@ -2,8 +2,8 @@
 
     mdi match [options] SMALL.arpa[.gz] LARGE.arpa[.gz] TEXT[.gz]... OUT.arpa[.gz]
 
-The constraints are all n-grams of the small model, the targets their marginals in the large one over the histories of
-the in-domain text. The output has exactly the n-grams of the small model.
+The constraints are all n-grams of the small model; their targets are their marginals in the large one over the
+histories of the in-domain text. The output has exactly the n-grams of the small model.
 """
 
 from __future__ import annotations

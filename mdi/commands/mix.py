@@ -1,8 +1,9 @@
-"""Interpolates models linearly (SRILM's ngram -mix-lm): the n-grams of all, p = sum of weight x p, normalised.
+"""Interpolates models linearly, as SRILM's ngram -mix-lm does.
 
---tune finds the weights under which development text is most likely, by expectation maximisation over its tokens
-(SRILM's compute-best-mix). Models may differ in order (the lower ones back off) and in words (a word has probability 0
-where it is not known).
+The result has the n-grams of all models, with probabilities that are weighted sums of theirs, and is normalised. --tune
+finds the weights under which development text is most likely, by expectation maximisation over its tokens, as SRILM's
+compute-best-mix does. Models may differ in order (shorter ones back off) and in words (a word that a model lacks has
+probability 0 there).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Drops the n-grams that matter least: relative-entropy pruning, as SRILM's ngram -prune.
+"""Drops the n-grams that matter least, by relative entropy, as SRILM's ngram -prune does.
 
-An n-gram goes if the model's perplexity rises by less than the threshold, relatively, without it, and if no longer
-n-gram that stays begins with it. Back-off weights are computed again, so every history still sums to one.
+An n-gram is dropped if the perplexity of the model rises by less than the threshold (relatively) without it, and if no
+longer n-gram that is kept begins with it. Back-off weights are recomputed, so every history still sums to one.
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
     mdi train [options] TEXT[.gz]... OUT
     mdi train [options] --counts COUNTS[.gz] OUT
 
-kn is SRILM's -kndiscount (modified Kneser-Ney, back-off form); kn-interpolated its -kndiscount -interpolate, and with
---min-counts 1 and no --vocab the model of lmplz; wb is -wbdiscount. Every history of the model sums to one; a
-certificate, OUT.json, says what was done.
+kn is SRILM's -kndiscount (modified Kneser-Ney, back-off form). kn-interpolated is its -kndiscount -interpolate; with
+--min-counts 1 and no --vocab it is the model of lmplz. wb is -wbdiscount. The model sums to one over every history. A
+certificate, OUT.json, records what was done.
 
-With --cluster the text is counted in blocks by workers of --memory each, and they check and write the model; the result
-is the same, byte for byte. A packed file is unpacked into the folder of shards first. After a failure the same command
-goes on with what has been counted.
+With --cluster, workers of --memory each count blocks of the text, check the model and write it; the result is the same,
+byte for byte. A gzipped file is first unpacked into the directory of shards. After a failure the same command continues
+with what has been counted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ out OUT  model to write (.gz by suffix; - is standard output)
 --min-counts N-N-N  keep n-grams seen so often, by order; the last repeats (1-1-2)
 --memory SIZE = 2G  for counting, such as 500M; what does not fit goes to disk. The counts of the orders below the
   highest, and the model itself, take what they take
---tmp DIR  folder for that (the system's)
+--tmp DIR  directory for that (the system's)
 --counts FILE  SRILM count file, instead of text
 --counts-out FILE  write the counts too, in SRILM's format
 {options.WORDS}

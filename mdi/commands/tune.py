@@ -2,15 +2,15 @@
 
     mdi tune [options] BACKGROUND TEXT[.gz] DEV[.gz] OUT
 
-The background is adapted (mdi adapt) with thresholds and variances of the prior, both by order, that are searched on
-the development text; for each choice the adapted model is mixed with the in-domain model and the background by EM's
-weights. Plain interpolation, the in-domain model alone and the sets of --sets, with and without a prior, are among the
-choices, so OUT is never worse on the development text. OUT is the static mixture of the best. OUT.search.tsv and
-OUT.search.svg show what was tried.
+The background is adapted (mdi adapt) with various thresholds and variances of the prior, both by order. For each choice
+the adapted model is mixed with the in-domain model and the background, with weights tuned by EM on the development
+text. Plain interpolation, the in-domain model alone and the sets of --sets, with and without a prior, are among the
+choices, so OUT is never worse than these on the development text. OUT is the static mixture of the best choice.
+OUT.search.tsv and OUT.search.svg show what was tried.
 
---dev-lattices: word errors decide in place of the perplexity, those expected in the 100 best sequences of lattices of
-development recordings at the LM weight that suits them best; the weights of the mixture too. The certificate has the
-weight. On game dialogue this was no better than perplexity (RESULTS.md).
+With --dev-lattices, word errors decide instead of perplexity, also about the weights of the mixture. They are the
+errors expected in the 100 best sequences of lattices of development recordings, at the best LM weight, which the
+certificate records. On game dialogue this was no better than perplexity (RESULTS.md).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 OPTIONS = f"""
 files FILE+  background, in-domain text, development text, output
 --mix-with LM*  in-domain model(s) to mix with (an interpolated Kneser-Ney model of the in-domain text)
---max-order N  of that model, if a longer one predicts better (one above the background's)
---min-counts N-N-N[,...]  try just these thresholds (search)
---sigma2 V[,...]  try just these variances of the prior, such as 0.5,2-1-1,none (search)
+--max-order N  longest n-grams of that model, if they predict better (one above the background's)
+--min-counts N-N-N[,...]  try only these thresholds (search)
+--sigma2 V[,...]  try only these variances of the prior, such as 0.5,2-1-1,none (search)
 --sets N-N-N[,...] = 2-2-2,5-3-2,6-4-3  thresholds that the search tries in any case, with and without a prior
 {options.TARGETS}
 --dev-lattices DIR  choose by word errors: lat.N.gz of development recordings (mdi vosk decode --n-best 100)
---dev-recordings DATA  their Kaldi data folder, or its text: the transcripts
+--dev-recordings DATA  their Kaldi data directory, or its text: the transcripts
 --old-lm LM  the model whose scores are in the lattices (the background)
---max-settings N = 32  end the search after so many settings
+--max-settings N = 32  stop the search after this many settings
 {options.text("none")}
 {options.WORDS}
 {options.FORMAT}

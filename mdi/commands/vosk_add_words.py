@@ -1,8 +1,8 @@
-"""Adds words to a Vosk model, without any text of the domain: to its graph and its language models.
+"""Adds words to the graph and the language models of a Vosk model, without any text of the domain.
 
-LIST has a word on each line. How they are said is worked out from the model's own lexicon, or given with --lexicon;
-OUT_DIR/new_words.tsv says how, and can be edited and given back as --lexicon. With text in which the words occur, use
-mdi vosk adapt: it knows how likely they are, and after which words.
+LIST has one word per line. Pronunciations are worked out from the model's own lexicon, or given with --lexicon.
+OUT_DIR/new_words.tsv lists them; to correct them, edit that file and pass it with --lexicon. If you have text in which
+the words occur, use mdi vosk adapt instead: it learns how likely they are, and after which words.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ PROBABILITY, MOST = 1e-4, 0.1
 
 
 OPTIONS = f"""
-model MODEL_DIR  folder of a Vosk model with a dynamic graph (HCLr.fst)
+model MODEL_DIR  directory of a Vosk model with a dynamic graph (HCLr.fst)
 list LIST  the words, one on each line, or an edited new_words.tsv
-out OUT_DIR  the new folder
---probability P = {PROBABILITY:g}  of each word, wherever it comes; together they get at most {MOST:g}
+out OUT_DIR  the new directory
+--probability P = {PROBABILITY:g}  probability of each word after any other; together they get at most {MOST:g}
 {folders.MODELS}
 [new words]
 {folders.LEXICON}
@@ -33,6 +33,7 @@ out OUT_DIR  the new folder
 def run(args: argparse.Namespace) -> None:
     from mdi.lm.new_words import may_be_added, with_words
     from mdi.lm.normalise import scaled_to_one
+    from mdi.speech.vosk.adapt import learned
 
     if not 0.0 < args.probability < 1.0:
         raise OptionError("probability", args.probability, "a probability, between 0 and 1")
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
         say(f"{args.list}: {len(there):,} of {len(words):,} words are known already, such as {examples(there)}")
     wanted = {word: 0 for word in words if word not in known and may_be_added(word)}
     owns = {place: scaled_to_one(str(path), exchange.read(path)) for place, path in exchange.adapted.items()}
-    new_words = folders.learned(source, wanted, args.lexicon, True, next(iter(owns.values())))
+    new_words = learned(source, wanted, args.lexicon, True, next(iter(owns.values())))
     added = list(new_words.added)
     if wanted and not added:
         raise MdiError(f"{args.list}: none of its words can be said; expected some that can. Say how: --lexicon")

@@ -1,4 +1,4 @@
-"""Not a verb: what those of Vosk folders share, options, checks, new words, and the folder that is written."""
+"""Not a verb: what those of Vosk directories share, options, checks, new words, and the directory that is written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdi.errors import MdiError, OptionError, check_positive, examples
+from mdi.errors import MdiError, OptionError, check_positive
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ WEIGHT = """
 --word-penalty P  cost of a word beside them (MODEL_DIR's, usually 0)
 []
 """
-DEV_RECORDINGS = "--dev-recordings DATA_DIR  choose LM weight and penalty on this Kaldi data folder with transcripts"
-DELTA = "--delta A.delta*  adapt a model of the folder, or LM, with this file; may be repeated"
-BEAM = "--lattice-beam B  of the lattices (the model's; at least 6 where a folder rescores them)"
+DEV_RECORDINGS = "--dev-recordings DATA_DIR  choose LM weight and penalty on this Kaldi data directory with transcripts"
+DELTA = "--delta A.delta*  adapt a model of the directory, or LM, with this file; may be repeated"
+BEAM = "--lattice-beam B  of the lattices (the model's; at least 6 where a directory rescores them)"
 DECODING = """
 [decoding]
 --nj N = 1  threads
@@ -66,7 +66,7 @@ def begin(args: argparse.Namespace) -> Exchange:
         if not source.dynamic:
             raise MdiError(
                 f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --dev-recordings "
-                f"is for folders with Gr.fst"
+                f"is for directories with Gr.fst"
             )
         data = DataFolder(Path(args.dev_recordings))
         for name in ("wav.scp", "text"):
@@ -88,50 +88,9 @@ def weight_for(args: argparse.Namespace, source: VoskFolder) -> GraphWeight:
     if weight and not source.dynamic:
         raise MdiError(
             f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --lm-weight and "
-            f"--word-penalty are for folders with Gr.fst"
+            f"--word-penalty are for directories with Gr.fst"
         )
     return weight
-
-
-def learned(
-    source: VoskFolder, count: dict[str, int], lexicon: str | None, required: bool, own: NgramModel
-) -> NewWordsOfFolder:
-    """How the words are said, and the graph with them. A graph to which none can be added is an error only where they
-    are `required`. `own`: the folder's model, which tells frequent words from rare ones."""
-    from mdi.speech.vosk.new_words import learn_words, not_added
-
-    if not count:
-        return not_added(source, {}, "")
-    try:
-        probability = dict(zip(own.vocab.words, own.p[1].tolist(), strict=True))
-        found = learn_words(source, count, lexicon, probability)
-    except MdiError as error:
-        if required:
-            raise
-        say(f"{error}. New words are left out")
-        return not_added(source, count, "not added: the graph cannot take words")
-    listed = ", ".join(
-        f"{one.word} {count[one.word]} ({one.sounds_like[0] or ' '.join(one.pronunciations[0])}"
-        f"{'?' if one in found.uncertain else ''})"
-        for one in found.said[:20]
-        if one.pronunciations
-    )
-    say(
-        f"{len(found.added):,} new words, with their counts and what they sound like: {listed}"
-        f"{' ...' if len(found.added) > 20 else ''}"
-    )
-    if found.uncertain:
-        say(
-            f"{len(found.uncertain):,} of them are uncertain (?), such as "
-            f"{examples([one.word for one in found.uncertain])}: correct them in new_words.tsv, and give it back with "
-            f"--lexicon"
-        )
-    if found.not_said:
-        say(
-            f"{len(found.not_said):,} words are left out, such as "
-            f"{', '.join(f'{one.word} ({one.how})' for one in found.not_said[:3])}"
-        )
-    return found
 
 
 def check_options(args: argparse.Namespace) -> None:

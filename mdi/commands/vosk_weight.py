@@ -1,4 +1,4 @@
-"""Not a verb: the LM weight and the word penalty that suit a Vosk folder, chosen on recordings with transcripts."""
+"""Not a verb: the LM weight and the word penalty that suit a Vosk directory, chosen on recordings with transcripts."""
 
 from __future__ import annotations
 

@@ -51,5 +51,5 @@ def make_folder(path: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise MdiError(f"{path}: cannot make this folder: {error.strerror}") from error
+        raise MdiError(f"{path}: cannot make this directory: {error.strerror}") from error
     return folder

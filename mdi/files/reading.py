@@ -123,7 +123,7 @@ def check_regular(path: str) -> None:
         what = f"a link to '{os.readlink(path)[:80]}', which leads nowhere" if os.path.islink(path) else error.strerror
         raise MdiError(f"{path}: {what}; expected a file") from error
     if not stat.S_ISREG(mode):
-        what = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "no regular file"
+        what = "a directory" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "no regular file"
         raise MdiError(f"{path}: is {what}; expected a file")
 
 

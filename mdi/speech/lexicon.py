@@ -117,22 +117,16 @@ def joined(words: Sequence[str], lexicon: Mapping[str, Sequence[Pronunciation]],
     """The pronunciations of known words one after the other, at most MOST_JOINED, first ones first."""
     found = [known_form(word, lexicon) for word in words]
     if missing := [word for word, known in zip(words, found, strict=True) if known is None]:
-        near = difflib.get_close_matches(missing[0], _like_in_length(missing[0], lexicon), 3, 0.7)
+        lost = missing[0]  # few enough words to look through them letter by letter
+        alike = [w for w in lexicon if w[:1] == lost[:1] and abs(len(w) - len(lost)) < 3][:20_000]
+        near = difflib.get_close_matches(lost, alike, 3, 0.7)
         hint = f"; expected known words, such as {examples(near)}" if near else "; expected known words"
         raise MdiError(f"{where}: sounds like {examples(missing)}, which the model does not know itself{hint}")
     parts = [lexicon[known][:MOST_JOINED] for known in found if known is not None]
-    ways = sorted(itertools.islice(_choices(parts), 64), key=lambda way: sum(way))[:MOST_JOINED]
+    choices = itertools.product(*(range(len(part)) for part in parts))
+    ways = sorted(itertools.islice(choices, 64), key=lambda way: sum(way))[:MOST_JOINED]
     said = [tuple(itertools.chain.from_iterable(part[i] for part, i in zip(parts, way, strict=True))) for way in ways]
     return list(dict.fromkeys(said))
-
-
-def _choices(parts: Sequence[Sequence[Pronunciation]]) -> Iterator[tuple[int, ...]]:
-    return itertools.product(*(range(len(part)) for part in parts))
-
-
-def _like_in_length(word: str, lexicon: Mapping[str, Sequence[Pronunciation]]) -> list[str]:
-    """Few enough words to look through them letter by letter."""
-    return [w for w in lexicon if w[:1] == word[:1] and abs(len(w) - len(word)) < 3][:20_000]
 
 
 def known_form(word: str, lexicon: Mapping[str, object]) -> str | None:
