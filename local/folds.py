@@ -164,7 +164,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("out", metavar="DIR")
-    add("--vosk-model", metavar="DIR", help="folder of a Vosk model (downloaded)")
+    add("--vosk-model", metavar="DIR", help="directory of a Vosk model (downloaded)")
     add("--game", metavar="FILE", help="queen.1c, or Debian's package of it (downloaded with apt-get)")
     add("--downloads", default="data/downloads", metavar="DIR", help="what was downloaded, kept (data/downloads)")
     add("--folds", type=int, default=5, metavar="N", help="(5)")

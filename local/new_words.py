@@ -94,7 +94,7 @@ def summary(folder: Path, n_folds: int, known: set[str]) -> None:
     print("|---|---|---|---|---|---|")
     errors = {}
     for name, found in heard.items():
-        right = may = total = output = 0
+        right = may = total = output = forms = 0
         for u, words in references.items():
             said = Counter(word for word in words if word not in known)
             got = Counter(word for word in found.get(u, []) if word not in known)
@@ -102,6 +102,7 @@ def summary(folder: Path, n_folds: int, known: set[str]) -> None:
             may += sum(n for word, n in said.items() if word in in_text[u])
             right += sum((said & got).values())
             output += sum(got.values())
+            forms += other_forms(said, got)
         rates = []
         for wanted in (True, False):
             part = {u: w for u, w in references.items() if has_new[u] is wanted}
@@ -111,12 +112,24 @@ def summary(folder: Path, n_folds: int, known: set[str]) -> None:
             rates.append(f"{errors[name, wanted].rate:.2f} ({low:.1f}-{high:.1f})")
         print(
             f"| {name} | {right} of {may} ({100 * right / max(1, may):.1f}%) | {100 * right / max(1, total):.1f}% of "
-            f"{total} | {output - right} of {output} ({100 * (output - right) / max(1, output):.1f}%) | "
+            f"{total} | {output - right} of {output} ({100 * (output - right) / max(1, output):.1f}%), "
+            f"{forms} of them another form of the word | "
             f"{' | '.join(rates)} |"
         )
     for wanted in (True, False):
         p = sign_flip_p(errors["new", wanted], errors["old", wanted])
         print(f"{'with' if wanted else 'without'} new words: p = {p:.4f}")
+
+
+def other_forms(said: Counter[str], got: Counter[str]) -> int:
+    """Words that are false only in their ending: x where x's was said, or the other way round."""
+    stems = Counter[str]()
+    for word, n in (said - got).items():
+        stems[word.split("'")[0]] += n
+    false = Counter[str]()
+    for word, n in (got - said).items():
+        false[word.split("'")[0]] += n
+    return sum((stems & false).values())
 
 
 class write_rows:
@@ -150,7 +163,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("out", metavar="DIR")
-    add("--vosk-model", metavar="DIR", help="folder of a Vosk model (downloaded)")
+    add("--vosk-model", metavar="DIR", help="directory of a Vosk model (downloaded)")
     add("--game", metavar="FILE", help="queen.1c, or Debian's package of it (downloaded with apt-get)")
     add("--downloads", default="data/downloads", metavar="DIR", help="what was downloaded, kept (data/downloads)")
     add("--folds", type=int, default=5, metavar="N", help="(5)")

@@ -169,7 +169,7 @@ def prepare_background(args: argparse.Namespace, folder: Path) -> None:
         say(f"background: {total:,} words, {args.case} case")
     else:
         if Path(args.background_text).is_dir():
-            raise MdiError(f"{args.background_text}: is a folder; expected a file, or with --case a folder of texts")
+            raise MdiError(f"{args.background_text}: is a directory; expected a file, or give --case for a directory")
         copy_text(args.background_text, text)
 
 
@@ -219,7 +219,7 @@ def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path) 
     target = folder / "speech" / name
     target.mkdir(parents=True, exist_ok=True)
     if not (source / "text").exists():
-        raise MdiError(f"{source}/text: missing; expected a Kaldi data folder")
+        raise MdiError(f"{source}/text: missing; expected a Kaldi data directory")
     link(source / "text", target / "text")
     for file in ("utt2spk", "spk2utt", "segments", "feats.scp", "cmvn.scp", "stm", "glm", "reco2file_and_channel"):
         if (source / file).exists():
@@ -244,7 +244,7 @@ def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path) 
                 raise MdiError(f"{archive}: missing, but {jobs} says {number} archives; decode again")
             link(archive, folder / "lattices" / name / archive.name)
         if not number:
-            raise MdiError(f"{lattices}: no lat.N.gz; expected a decoding folder of Kaldi's")
+            raise MdiError(f"{lattices}: no lat.N.gz; expected a decoding directory of Kaldi's")
         write_lines(folder / "lattices" / name / "num_jobs", [str(number)])
 
 
@@ -324,8 +324,8 @@ def main(argv: list[str] | None = None) -> int:
     add = parser.add_argument
     add("out", metavar="DIR")
     add("--in-text", metavar="TEXT", help="in-domain text, one sentence per line")
-    add("--in-data", metavar="DIR", help="in-domain text of a Kaldi data folder, instead")
-    add("--background-text", metavar="TEXT", help="with --case also a folder of texts")
+    add("--in-data", metavar="DIR", help="in-domain text of a Kaldi data directory, instead")
+    add("--background-text", metavar="TEXT", help="with --case also a directory of texts")
     add("--background-lm", metavar="ARPA")
     add(
         "--case",
@@ -333,8 +333,8 @@ def main(argv: list[str] | None = None) -> int:
         help="normalise the background text: numbers in words, no punctuation, this case",
     )
     add("--text", metavar="SET=TEXT", action="append", default=[], help="a test set; the development set first")
-    add("--speech", metavar="SET=DIR", action="append", default=[], help="Kaldi data folder of a test set")
-    add("--lattices", metavar="SET=DIR", action="append", default=[], help="lat.N.gz of that data folder")
+    add("--speech", metavar="SET=DIR", action="append", default=[], help="Kaldi data directory of a test set")
+    add("--lattices", metavar="SET=DIR", action="append", default=[], help="lat.N.gz of that data directory")
     add("--vocab", metavar="WORDS", help="one word per line, or words.txt")
     add(
         "--vocab-size",
@@ -346,7 +346,7 @@ def main(argv: list[str] | None = None) -> int:
     add("--words", metavar="words.txt", help="symbol table of the lattices")
     add("--vosk", type=boolean, default=False, metavar="true|false", help="a Vosk model decodes the speech (false)")
     add("--decodes", type=boolean, default=False, metavar="true|false", help="a recipe will be decoded (false)")
-    add("--vosk-model", metavar="DIR", help="its folder (downloaded)")
+    add("--vosk-model", metavar="DIR", help="its directory (downloaded)")
     add("--downloads", default="data/downloads", metavar="DIR", help="where that is kept (data/downloads)")
     add("--default-lm", metavar="ARPA", help="first-pass model")
     add_new_word_arguments(parser)

@@ -13,19 +13,19 @@ set -euo pipefail
 dry_run=false  # make nothing: name everything that is missing, and end with exit code 1 if there is something
 nj=1  # processes
 backend=mdi  # vosk: a Vosk model decodes the speech; with --demo true espeak-ng makes it
-vosk_model=""  # folder of that model (Vosk's small English one, downloaded)
+vosk_model=""  # directory of that model (Vosk's small English one, downloaded)
 # Corpora of its own:
 tiny=false  # the very small one, local/tiny
 demo=false  # texts of package registries
 recorded=""  # recorded speech: dialogue of a game, or prompts of a telephone exchange
 game=""  # dialogue: the game's queen.1c, or Debian's package (downloaded)
-prompts=""  # prompts: folder with Debian's packages (downloaded)
+prompts=""  # prompts: directory with Debian's packages (downloaded)
 language=en  # prompts: en, fr or ru
 only_downloads=false  # nothing but the downloads that this needs
 utterances=0  # of the evaluation set, to be recognised, and half as many of the development set (0: all)
 # A corpus as files, one sentence per line, plain or gzipped:
 in_text=""  # in-domain training text
-background_text=""  # general text; with --case also a folder of texts
+background_text=""  # general text; with --case also a directory of texts
 background_lm=""  # or a ready model of it
 dev_text=""  # development text
 eval_text=""  # evaluation text
@@ -33,20 +33,20 @@ vocab=""  # one word per line, or words.txt (words of the texts, or of the backg
 vocab_size=100000  # most words to take from the background text
 case=""  # upper or lower: normalise the background text: numbers in words, no punctuation, this letter case
 # and with speech:
-data_dir=""  # Kaldi data folders of development and evaluation set, separated by a comma
-lattice_dir=""  # lattices lat.N.gz of these data folders, by another system
+data_dir=""  # Kaldi data directories of development and evaluation set, separated by a comma
+lattice_dir=""  # lattices lat.N.gz of these data directories, by another system
 words=""  # symbol table of these lattices
 default_lm=""  # the model that they were made with
 new_words=map  # words of the in-domain text that the recogniser lacks: map to <unk>, or add to it and to the vocabulary
 lexicon=""  # how they are said, 'word phone ...' or 'word = known words' (by their letters)
 # A Kaldi recipe, instead of in-text, dev-text, data-dir and lattice-dir; paths are relative to it:
-egs_dir=""  # its folder
-train_data=""  # data folder with the in-domain text
-set_data=""  # data folders of the test sets, 'dev=data/dev eval=data/eval', the development set first
-lang=""  # lang folder with words.txt
+egs_dir=""  # its directory
+train_data=""  # data directory with the in-domain text
+set_data=""  # data directories of the test sets, 'dev=data/dev eval=data/eval', the development set first
+lang=""  # lang directory with words.txt
 decode_dirs=""  # lattices of the test sets, 'dev=exp/.../decode_dev ...'
 decodes=false  # where there are none: its acoustic model will decode the test sets
-lang_from=run.sh  # its script that makes the lang folder
+lang_from=run.sh  # its script that makes the lang directory
 data_from=run.sh  # that makes the data
 model_from=run.sh  # that makes the lattices
 parse_options "$@"
@@ -66,7 +66,7 @@ if [[ $tiny == true ]]; then
   data_dir=$here/dev,$here/eval lattice_dir=$data_dir words=$here/words.txt default_lm=$here/default.arpa.gz
 fi
 options=(--nj "$nj")
-[[ -z $vosk_model || -d $vosk_model ]] || lacks "$vosk_model: no such folder"
+[[ -z $vosk_model || -d $vosk_model ]] || lacks "$vosk_model: no such directory"
 lacks_file "$lexicon"
 [[ $demo == false || $new_words == map ]] || lacks "--new-words $new_words: the texts of the demo have no new words"
 if [[ $demo == true ]]; then
@@ -98,7 +98,7 @@ else
     [[ -z ${!name} ]] || options+=("--${name//_/-}" "${!name}")
   done
   [[ -n $background_text$background_lm || $vosk == true ]] \
-    || lacks "no background: give --background-text (such as the folder of One Billion Word) or --background-lm"
+    || lacks "no background: give --background-text (such as the directory of One Billion Word) or --background-lm"
   for name in in_text background_text background_lm dev_text eval_text vocab words; do
     lacks_file "${!name}"
   done
@@ -132,7 +132,7 @@ else
     [[ -n $in_text ]] || lacks "no --in-text, and no local/conf file of a corpus of that name; see ./run.sh --help"
     [[ -n $dev_text$data_dir ]] || lacks "no development set: give --dev-text or --data-dir"
     [[ -z $lattice_dir || -n $data_dir ]] \
-      || lacks "--lattice-dir without --data-dir, the Kaldi data folders of these lattices"
+      || lacks "--lattice-dir without --data-dir, the Kaldi data directories of these lattices"
     [[ -z $lattice_dir || -n $words ]] || lacks "--lattice-dir without --words, the symbol table of the lattices"
     [[ -z $lattice_dir || -n $default_lm ]] \
       || lacks "--lattice-dir without --default-lm, the model that the lattices were made with"
@@ -145,7 +145,7 @@ else
     IFS=, read -ra folders <<< "$data_dir"
     IFS=, read -ra decoded <<< "$lattice_dir"
     [[ ${#folders[@]} -le 2 && (${#decoded[@]} -eq 0 || ${#decoded[@]} -eq ${#folders[@]}) ]] \
-      || lacks "--data-dir $data_dir --lattice-dir $lattice_dir; expected one or two data folders, lattices with each"
+      || lacks "--data-dir $data_dir --lattice-dir $lattice_dir; expected one or two data directories, lattices with each"
     for i in "${!folders[@]}"; do
       options+=(--speech "${names[i]:-more}=${folders[i]}")
       lacks_file "${folders[i]}/text"

@@ -184,7 +184,7 @@ def main(argv: list[str] | None = None) -> int:
         metavar="true|false",
         help="speak the test sets, with espeak-ng (false)",
     )
-    parser.add_argument("--vosk-model", metavar="DIR", help="folder of a Vosk model, for these (downloaded)")
+    parser.add_argument("--vosk-model", metavar="DIR", help="directory of a Vosk model, for these (downloaded)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
     parser.add_argument("--nj", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (all cores)")
     args = parser.parse_args(argv)

@@ -52,11 +52,11 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("out", metavar="DIR")
-    add("--vosk-model", metavar="DIR", help="folder of a Vosk model (downloaded)")
+    add("--vosk-model", metavar="DIR", help="directory of a Vosk model (downloaded)")
     add("--source", choices=("dialogue", "prompts"), default="dialogue", help="(dialogue)")
     add("--language", choices=telephone_prompts.RELEASES, default="en", help="of the prompts (en)")
     add("--game", metavar="FILE", help="queen.1c, or Debian's package of it (downloaded with apt-get)")
-    add("--prompts", metavar="DIR", help="folder with Debian's packages of them (downloaded with apt-get)")
+    add("--prompts", metavar="DIR", help="directory with Debian's packages of them (downloaded with apt-get)")
     add("--downloads", default="data/downloads", metavar="DIR", help="what was downloaded, kept (data/downloads)")
     add("--only-downloads", type=boolean, default=False, metavar="true|false", help="and nothing else (false)")
     add("--spoken", type=int, default=0, metavar="N", help="utterances of the evaluation set (0: all; half of dev)")

@@ -63,9 +63,9 @@ def find_prompts(given: str | None, downloads: Path, release: Release) -> Path:
     if made.is_dir():
         return made
     if given and not Path(given).is_dir():
-        raise MdiError(f"{given}: no such folder; expected one with Debian's packages {' and '.join(packages)}")
+        raise MdiError(f"{given}: no such directory; expected one with Debian's packages {' and '.join(packages)}")
     downloads.mkdir(parents=True, exist_ok=True)
-    by_hand = f"give a folder with Debian's packages {' and '.join(packages)}: --prompts DIR"
+    by_hand = f"give a directory with Debian's packages {' and '.join(packages)}: --prompts DIR"
     with tempfile.TemporaryDirectory(dir=downloads, prefix=".deb.") as scratch:
         found = []
         for package, expected in packages.items():

@@ -70,7 +70,7 @@ def find_model(given: str | None, downloads: Path, language: str = "en") -> Path
         except MdiError as error:
             failures.append(str(error))
     raise MdiError(
-        f"{name}: {'; '.join(failures)}; or download it from Vosk's page of models and give its folder with "
+        f"{name}: {'; '.join(failures)}; or download it from Vosk's page of models and give its directory with "
         f"--vosk-model"
     )
 

@@ -10,6 +10,7 @@ import importlib
 import os
 import signal
 import sys
+import time
 import warnings
 from types import ModuleType
 
@@ -21,27 +22,27 @@ from mdi.progress import messages_shown
 
 # One module of mdi.commands per verb, imported when its verb is called: `mdi --help` is instant.
 VERBS = {
-    "demo": "a minute from nothing: two small texts, an adapted model, perplexity before and after",
+    "demo": "show an adaptation in a minute: two small texts, perplexity before and after",
     "vocab": "choose the words that models are built over",
-    "train": "count text and estimate a back-off model (Kneser-Ney, Witten-Bell)",
-    "counts": "expected counts of n-grams from lattices, n-best lists and hypotheses with confidences",
+    "train": "estimate a back-off model from text (Kneser-Ney, Witten-Bell)",
+    "counts": "write expected counts of n-grams from lattices, n-best lists and confidences",
     "adapt": "adapt a background model to in-domain text (MDI)",
     "apply": "make the model of an adaptation from its background and its delta",
-    "list-deltas": "a table of deltas: adaptations as small files",
+    "list-deltas": "print a table of deltas, which are adaptations as small files",
     "tune": "search thresholds, prior and mixture weights for the best model on development text",
     "match": "give a small model the marginals of a large one, at the same size",
     "mix": "interpolate models linearly, weights tuned on development text",
     "prune": "drop the n-grams that matter least (relative entropy)",
-    "ppl": "perplexity of texts under a model",
-    "convert": "turn a model into another form: ARPA, G.fst, Gr.fst (ngram FST), G.carpa, k2",
-    "fst": "G.fst from a model, as Kaldi's arpa2fst makes it: convert --format fst",
-    "rescore": "exchange the language model in lattices, exactly",
+    "ppl": "print the perplexity of texts under a model",
+    "convert": "convert a model to another format: ARPA, G.fst, Gr.fst (ngram FST), G.carpa, k2",
+    "fst": "make G.fst from a model, as Kaldi's arpa2fst does: convert --format fst",
+    "rescore": "replace the language model in lattices, exactly",
     "adapt-recordings": "adapt to each recording's own lattices, without transcripts, and rescore them",
-    "vosk": "adapt or replace the models in a Vosk folder, decode with libvosk",
-    "g2p": "letters to phones: how words are said that no lexicon has",
+    "vosk": "adapt or replace the models in a Vosk directory, decode with libvosk",
+    "g2p": "find pronunciations from spelling, for words that no lexicon has",
     "lang": "add words to a lang directory of Kaldi",
-    "score": "WER over LM weights and insertion penalties, confidence, significance, oracle",
-    "check": "look a model over: format, closure, sums, what Kaldi would stumble on",
+    "score": "compute WER over LM weights and insertion penalties, with significance",
+    "check": "check a model: format, closure, sums, what Kaldi would stumble on",
 }
 MOST_WANTED = ("adapt", "tune", "ppl", "vosk", "demo")
 # Their old names, for one release.
@@ -70,7 +71,7 @@ def _verb(prog: str, description: str | None, verbs: dict[str, str], old: dict[s
     if not argv:
         parser.print_help(sys.stderr)
         raise SystemExit(2)
-    verb = parser.parse_args(argv[:1]).verb
+    verb: str = parser.parse_args(argv[:1]).verb
     if verb in old:
         print(f"{prog} {verb}: is now {prog} {old[verb]}; the old name goes with the next release", file=sys.stderr)
     return old.get(verb, verb)
@@ -95,7 +96,7 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
         prog=f"mdi {verb}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     declare(parser, command.OPTIONS)
-    args = parser.parse_intermixed_args(argv)
+    args = parser.parse_intermixed_args(argv, argparse.Namespace(started=time.monotonic()))
     tame_allocator()
     if own_process:
         from mdi.kernels import start_lightly

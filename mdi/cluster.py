@@ -10,11 +10,12 @@ that is made for the job and that nobody else has, and show nothing by HTTP.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from mdi import room
 from mdi.errors import MdiError, OptionError
@@ -24,6 +25,9 @@ from mdi.progress import detail, say
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+# What is called for each shard, and one call: its arguments.
+Work: TypeAlias = Callable[..., Any]
+Call: TypeAlias = tuple[Any, ...]
 KINDS = "local:N, tcp://host:port, tls://host:port, slurm:CONF or sge:CONF"
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.%]+\]|[^\s/:@\[\]]+):([0-9]{1,5})")
 # How long a batch system may take to start the first worker, and how long nobody may be left to work.
@@ -40,7 +44,7 @@ class Runner(Protocol):
     workers: int
     exchanged: int
 
-    def each(self, function: Callable, calls: Sequence[tuple], folder: str, label: str = "") -> Iterator[Any]:
+    def each(self, function: Work, calls: Sequence[Call], folder: str, label: str = "") -> Iterator[Any]:
         """function(*call) for every call, in their order. Large arrays are in files of `folder`: see mdi/room.py."""
         ...
 
@@ -51,7 +55,7 @@ class ThisProcess:
     workers = 1
     exchanged = 0
 
-    def each(self, function: Callable, calls: Sequence[tuple], folder: str, label: str = "") -> Iterator[Any]:
+    def each(self, function: Work, calls: Sequence[Call], folder: str, label: str = "") -> Iterator[Any]:
         for call in calls:
             yield function(*call)
 
@@ -72,7 +76,7 @@ def work(data: bytes, folder: str) -> bytes:
 class _Sent:
     """A call that is under way, and for which worker it was meant."""
 
-    future: Future
+    future: Future[bytes]
     place: str
 
 
@@ -86,12 +90,12 @@ class OnDask:
             raise MdiError("the Dask cluster has no workers; start some first")
         self.workers, self.exchanged = len(self.addresses), 0
 
-    def each(self, function: Callable, calls: Sequence[tuple], folder: str, label: str = "") -> Iterator[Any]:
+    def each(self, function: Work, calls: Sequence[Call], folder: str, label: str = "") -> Iterator[Any]:
         from dask.config import set as configured
 
         if label:  # some may have died, or come late
             self.addresses = self._alive(label) or self.addresses
-        copies: dict = {}
+        copies: dict[int, tuple[room.Array, room.Array]] = {}
         sent = [(room.dumps((function, call), copies), folder) for call in calls]
         self.exchanged += sum(len(data) for data, _ in sent)
         with _explained(label), configured({"distributed.admin.large-graph-warning-threshold": "1GB"}):
@@ -107,7 +111,7 @@ class OnDask:
             with contextlib.suppress(Exception):  # of a scheduler that has gone
                 self.client.cancel([one.future for one in asked if not one.future.done()])
 
-    def _result(self, asked: list[_Sent], at: int, function: Callable, calls: Sequence[tuple], label: str) -> Any:
+    def _result(self, asked: list[_Sent], at: int, function: Work, calls: Sequence[Call], label: str) -> Any:
         """That of one call, unless any fails before; an error if nobody has been there to work for long. Dask may
         forget a call whose worker has died, or a result that was still there: these calls are made again."""
         from distributed import wait
@@ -134,7 +138,7 @@ class OnDask:
                     self.addresses = alive
                     self._again(asked, [i for i in left if asked[i].place not in alive], function, calls)
 
-    def _again(self, asked: list[_Sent], lost: list[int], function: Callable, calls: Sequence[tuple]) -> None:
+    def _again(self, asked: list[_Sent], lost: list[int], function: Work, calls: Sequence[Call]) -> None:
         self.client.cancel([asked[i].future for i in lost])
         for i in lost:
             asked[i] = self._submit(i, function, calls[i])
@@ -145,7 +149,7 @@ class OnDask:
         except (OSError, TimeoutError) as error:
             raise _gone(label, error) from error
 
-    def _submit(self, i: int, function: Callable, call: tuple) -> _Sent:
+    def _submit(self, i: int, function: Work, call: Call) -> _Sent:
         key, at = f"{function.__name__}-{i}-{os.urandom(6).hex()}", self.addresses[i % len(self.addresses)]
         return _Sent(self.client.submit(work, *call, key=key, pure=False, workers=[at], allow_other_workers=True), at)
 
@@ -159,7 +163,7 @@ def _gone(label: str, error: BaseException) -> MdiError:
 def _explained(label: str) -> Iterator[None]:
     """What may happen to a cluster, in our words."""
     from distributed import CancelledError
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker, NoValidWorkerError
 
     what = label or "a step"
@@ -245,7 +249,7 @@ def _check_scheduler(address: str) -> None:
     import asyncio
 
     from distributed import Security
-    from distributed.comm import connect
+    from distributed.comm.core import connect
 
     async def greet() -> None:
         comm = await connect(address, timeout=ANSWER, **security.get_connection_args("client"))
@@ -264,7 +268,7 @@ def _check_scheduler(address: str) -> None:
 
 
 # A dashboard would show everybody what is computed, and from which files.
-_NOTHING_BY_HTTP: dict[str, list] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+_NOTHING_BY_HTTP: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 
 
 @contextlib.contextmanager
@@ -289,6 +293,12 @@ def _local(workers: int, memory: int | None) -> Iterator[Any]:
         "distributed.worker.memory.target": False,
         "distributed.worker.memory.spill": False,
         "distributed.worker.memory.pause": False,
+        # nobody looks at how busy workers are, which Dask would find out a hundred times a second
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.system-monitor.gil.enabled": False,
+        "distributed.admin.system-monitor.interval": "10s",
+        "distributed.admin.tick.interval": "1s",
+        "distributed.scheduler.work-stealing": False,
     }
     # a folder of its own: Dask's would be in the folder for everybody's temporary files, under a name that is known
     with (
@@ -327,7 +337,8 @@ def _queue(kind: str, conf: str, shared: str) -> Iterator[Any]:
     """Workers that a batch system starts. The file has the settings of dask-jobqueue's SLURMCluster or SGECluster, and
     `workers`, how many jobs. The key of the job lies in `shared` while it runs, for its owner alone to read."""
     from dask.config import set as configured
-    from dask_jobqueue import SGECluster, SLURMCluster
+
+    queues: Any = importlib.import_module("dask_jobqueue")
 
     settings = queue_settings(conf, kind)
     workers = settings.pop("workers")
@@ -337,7 +348,7 @@ def _queue(kind: str, conf: str, shared: str) -> Iterator[Any]:
     with configured(_NOTHING_BY_HTTP), scratch_folder(".mdi-key-", shared) as keys:
         try:
             mine = {"security": True, "shared_temp_directory": keys}
-            cluster = (SLURMCluster if kind == "slurm" else SGECluster)(**mine | settings)
+            cluster = getattr(queues, f"{kind.upper()}Cluster")(**mine | settings)
         except (TypeError, ValueError) as error:
             raise MdiError(
                 f"{conf}: {error}; expected settings of dask-jobqueue, as in local/conf/{kind}.yaml"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def perplexity(
-    model: NgramModel | str | os.PathLike,
+    model: NgramModel | str | os.PathLike[str],
     text: TextLike,
     *,
     oov: str = "map",
@@ -52,7 +52,7 @@ def perplexity(
 
 
 def word_table(
-    model: NgramModel | str | os.PathLike | Mapping[str, NgramModel | str | os.PathLike],
+    model: NgramModel | str | os.PathLike[str] | Mapping[str, NgramModel | str | os.PathLike[str]],
     text: TextLike,
     *,
     oov: str = "map",
@@ -95,7 +95,7 @@ def _read_once(text: TextLike) -> TextLike:
 
 
 def as_spoken(
-    text: TextLike, known: NgramModel | str | os.PathLike | Iterable[str], *, language: str | None = None
+    text: TextLike, known: NgramModel | str | os.PathLike[str] | Iterable[str], *, language: str | None = None
 ) -> list[str]:
     """Written text as sentences in the words of a model, as `mdi vosk adapt` does it.
 
@@ -125,5 +125,5 @@ def _lines(text: str | Sentences) -> list[str]:
     return [line for line in to_str(data.removeprefix(b"\xef\xbb\xbf")).splitlines() if line.strip()]
 
 
-def _loaded(model: NgramModel | str | os.PathLike) -> NgramModel:
+def _loaded(model: NgramModel | str | os.PathLike[str]) -> NgramModel:
     return load(model) if isinstance(model, str | os.PathLike) else model

@@ -45,7 +45,7 @@ def let_go_of_compiler() -> None:
         for begin, end in parts:
             library.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _MADV_DONTNEED)
 
-    class Listener(event.Listener):
+    class Listener(event.Listener):  # type: ignore[misc, unused-ignore] # of a package without types
         def on_start(self, event: event.Event) -> None:
             pass
 

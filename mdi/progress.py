@@ -35,7 +35,7 @@ def get_logger(name: str) -> logging.Logger:
 logger = get_logger("mdi")
 _lock = threading.RLock()
 _names: dict[str, str] = {}  # of what is written under a temporary name: the name that it will have
-_bars: list = []  # tqdm's, those on the screen now
+_bars: list[Any] = []  # tqdm's, those on the screen now
 
 
 class _Lines(logging.Handler):

@@ -1,13 +1,16 @@
 """What work was begun with, its inputs and settings, as JSON beside what it has made so far.
 
 Whoever would go on with that asks here first. One form for all: a job's folder (mdi/lm/shards.py), a decoding
-(mdi/commands/vosk_decode.py), recordings that are adapted to (mdi/commands/adapt_recordings.py).
+(mdi/commands/vosk_decode.py), recordings that are adapted to (mdi/commands/adapt_recordings.py). utils/up_to_date.sh
+keeps the same of what the recipe's steps make, command and inputs, without a Python for each of a hundred files.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,5 +43,13 @@ def write_record(record: Path, about: dict[str, Any]) -> None:
 def go_on(record: Path, about: dict[str, Any], holds: str) -> None:
     """Refuses to go on with work that was begun otherwise, and keeps the record of what begins now."""
     if record.exists() and not is_same(record, about):
-        raise MdiError(f"{record.parent}: holds {holds}; remove the folder or name another one")
+        raise MdiError(f"{record.parent}: holds {holds}; remove the directory or name another one")
     write_record(record, about)
+
+
+def restart(record: Path, about: dict[str, Any], made: Iterable[str]) -> None:
+    """Removes what was made (patterns) by work that was begun otherwise, and its record."""
+    if record.exists() and not is_same(record, about):
+        for path in (path for pattern in made for path in record.parent.glob(pattern)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        record.unlink()

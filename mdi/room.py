@@ -35,7 +35,7 @@ _RESIDENT = "/proc/self/statm"
 _POPULATE_WRITE = 23  # Linux's MADV_POPULATE_WRITE, from 5.14 on
 
 
-_files: dict[int, tuple[weakref.ref, str, weakref.finalize]] = {}  # what is mapped, by where it begins in memory
+_files: dict[int, tuple[weakref.ref[mmap.mmap], str, Any]] = {}  # what is mapped, by where it begins in memory
 _opened: weakref.WeakValueDictionary[str, mmap.mmap] = weakref.WeakValueDictionary()
 _lock = threading.RLock()
 _folder: str | None = None
@@ -184,7 +184,7 @@ def loads(data: bytes) -> Any:
 
 def keep(path: Path, lists: dict[str, list[Array]]) -> None:
     """Leaves arrays for a later process, beside `path`, which says where. They must not change any more."""
-    told: dict[str, list] = {}
+    told: dict[str, list[Any]] = {}
     for name, arrays in lists.items():
         told[name] = []
         for i, array in enumerate(arrays):

@@ -33,10 +33,10 @@ Saved: TypeAlias = "NgramModel | Adapted | Tuned"
 
 def save(
     model: Saved,
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     *,
-    words: str | os.PathLike | None = None,
-    words_out: str | os.PathLike | None = None,
+    words: str | os.PathLike[str] | None = None,
+    words_out: str | os.PathLike[str] | None = None,
     format: str | None = None,
     about: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
@@ -134,7 +134,7 @@ def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
     from mdi.adaptation.table import certificate
 
     for reason, number in adapted.problem.dropped.reasons.items():
-        logger.info(f"{out}: dropped {number:,} constraints, {reason}")
+        logger.info(f"{out}: left out {number:,} constraints, {reason}")
     fields = certificate(adapted)
     if not fields["rounding_error"] <= MAX_ROUNDING:
         raise MdiError(

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Adaptation without transcripts: a model adapted to each recording's own first pass, and its lattices rescored with it.
 # Usage: steps/adapt_recordings.sh [options] --words words.txt --data DATA LM DIR OUT
-# DIR and OUT are folders with lat.1.gz, lat.2.gz ... and num_jobs. OUT gets one archive and one delta (OUT/deltas) per
+# DIR and OUT are directories with lat.1.gz, lat.2.gz ... and num_jobs. OUT gets one archive and one delta (OUT/deltas) per
 # recording; what a stopped run has finished is kept. If DATA has references (text), OUT/first_pass and OUT are scored,
 # and a paired test compares the two.
 set -euo pipefail
@@ -9,7 +9,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
 
 words=""  # symbol table of the lattices
-data=""  # Kaldi data folder
+data=""  # Kaldi data directory
 groups=""  # recording, speaker, or a file like utt2spk (recording if DATA has segments, otherwise speaker)
 text=""  # in-domain texts, separated by blanks, to adapt to as well
 old_lm=""  # the model whose scores are in the lattices (LM)
@@ -23,7 +23,7 @@ nj=2  # recordings at a time
 min_lmwt=7  # smallest LM weight
 max_lmwt=17  # largest LM weight
 word_ins_penalty=0.0,0.5,1.0  # penalties
-tuned_on=""  # score only the point that was best in this scored folder
+tuned_on=""  # score only the point that was best in this scored directory
 parse_options "$@"
 need_arguments 3
 if [[ -z $words || -z $data ]]; then wrong_usage; fi

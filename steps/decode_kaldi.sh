@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # First-pass decoding with a Kaldi recipe's own script, to lattices lat.1.gz, lat.2.gz ...
 # Usage: steps/decode_kaldi.sh [options] GRAPH DATA DIR
-# DIR lies in the acoustic model's folder, as Kaldi wants it.
+# DIR lies in the acoustic model's directory, as Kaldi wants it.
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
@@ -33,7 +33,7 @@ need_files "$egs_dir/$decode_script" "$data/feats.scp"
 read -ra options <<< "$decode_opts"
 in_egs "$decode_script" --nj "$nj" --cmd "$cmd" --beam "$beam" --lattice-beam "$lattice_beam" --acwt "$acwt" \
   --skip-scoring true ${options[@]+"${options[@]}"} "$graph" "$data" "$folder" >&2 || {
-  rm -f "$folder/num_jobs" # Kaldi writes it first; here it means that the folder is finished
+  rm -f "$folder/num_jobs" # Kaldi writes it first; here it means that the directory is finished
   fail "$decode_script failed; see $mdi_log and the other logs in $folder/log"
 }
 check_lattices "$folder" "$(whole_number "$folder/num_jobs")"

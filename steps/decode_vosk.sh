@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# First-pass decoding of a data folder by libvosk: its words, and lattices of its best sequences.
+# First-pass decoding of a data directory by libvosk: its words, and lattices of its best sequences.
 # Usage: steps/decode_vosk.sh [options] MODEL DATA DIR
-# MODEL is a Vosk model's folder. A decoding that was stopped goes on where it was, unless the model has changed since; an
-# utterance whose recording has changed is decoded again.
+# MODEL is a Vosk model's folder. A decoding that was stopped goes on where it was, unless the model or an option has
+# changed since; an utterance whose recording has changed is decoded again.
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
@@ -21,11 +21,6 @@ model=${arguments[0]} data=${arguments[1]} folder=${arguments[2]}
 need_files "$model" "$data/wav.scp"
 log_to "$folder/log/decode.log"
 need_mdi vosk
-began=$folder/decode.json
-# of another model, or by an older version, under which no two decodings were alike
-if [[ -e $began ]] && { [[ $model/mdi.json -nt $began ]] || grep -q '"utterances"' "$began"; }; then
-  rm -rf -- "$folder"/lat.* "$folder"/results.* "$folder"/num_jobs "$folder"/scoring_kaldi "$folder"/wer_* "$began"
-fi
-mdi vosk decode --nj "$nj" --n-best "$n_best" --lattice-beam "$lattice_beam" --allow-pipes "$allow_pipes" \
+mdi vosk decode --restart true --nj "$nj" --n-best "$n_best" --lattice-beam "$lattice_beam" --allow-pipes "$allow_pipes" \
   ${channel:+--channel "$channel"} --max-overshoot "$max_overshoot" "$model" "$data" "$folder"
 check_lattices "$folder" "$(whole_number "$folder/num_jobs")"

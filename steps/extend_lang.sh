@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A lang folder with the words of a text that it lacks, said as --lexicon says or else by their letters: what was made
+# A lang directory with the words of a text that it lacks, said as --lexicon says or else by their letters: what was made
 # of each word is in OUT.new_words.tsv, which may be edited and given as --lexicon.
 # Usage: steps/extend_lang.sh [options] LANG TEXT OUT
-# TEXT: of a Kaldi data folder, the name of an utterance first on each line.
+# TEXT: of a Kaldi data directory, the name of an utterance first on each line.
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Another system's lattices under our roof, where their scores will lie too.
 # Usage: steps/link_lattices.sh FROM TO
-# FROM and TO are folders with lat.1.gz, lat.2.gz ... and num_jobs.
+# FROM and TO are directories with lat.1.gz, lat.2.gz ... and num_jobs.
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"

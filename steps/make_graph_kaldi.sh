@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A decoding graph of Kaldi's from a language model: arpa2fst and utils/mkgraph.sh.
 # Usage: steps/make_graph_kaldi.sh [options] (--lang DIR --model DIR | --lookahead DIR) LM.arpa[.gz] GRAPH
-# GRAPH gets HCLG.fst and words.txt; GRAPH/lang is the lang folder with the new G.fst. With --lookahead it gets Gr.fst
+# GRAPH gets HCLG.fst and words.txt; GRAPH/lang is the lang directory with the new G.fst. With --lookahead it gets Gr.fst
 # beside links to the rest of that graph, which steps/nnet3/decode_lookahead.sh composes with it.
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
@@ -9,9 +9,9 @@ set -euo pipefail
 # shellcheck source=utils/kaldi.sh
 . "$mdi_root/utils/kaldi.sh"
 
-lang=""  # lang folder whose G.fst is to be exchanged
-model=""  # folder with final.mdl and tree
-lookahead=""  # folder with HCLr.fst, disambig_tid.int and the words.txt of its labels, as utils/mkgraph_lookahead.sh
+lang=""  # lang directory whose G.fst is to be exchanged
+model=""  # directory with final.mdl and tree
+lookahead=""  # directory with HCLr.fst, disambig_tid.int and the words.txt of its labels, as utils/mkgraph_lookahead.sh
               # makes them from an ARPA file, or as they are in a Vosk model
 mkgraph_opts=""  # such as "--self-loop-scale 1.0"
 cmd=run.pl  # run.pl, queue.pl, slurm.pl with options

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Another language model for lattices: the old one's scores out, the new one's in.
 # Usage: steps/rescore.sh [options] --words words.txt OLD.arpa[.gz] NEW.arpa[.gz] IN OUT
-# IN and OUT are folders with lat.1.gz, lat.2.gz ... and num_jobs.
+# IN and OUT are directories with lat.1.gz, lat.2.gz ... and num_jobs.
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
@@ -34,5 +34,5 @@ else
     || fail "a job failed; see $to/log/rescore.*.log"
 fi
 check_lattices "$to" "$jobs"
-# last: whoever finds it may take the folder for finished
+# last: whoever finds it may take the directory for finished
 cp "$from/num_jobs" "$to/num_jobs"

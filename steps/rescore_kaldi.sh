@@ -2,7 +2,7 @@
 # Another language model for lattices, with Kaldi: lattice-lmrescore takes the old G.fst out, lattice-lmrescore-const-arpa
 # puts the new model in. steps/rescore.sh gives the same best paths and costs.
 # Usage: steps/rescore_kaldi.sh [options] --words words.txt OLD.arpa[.gz] NEW.arpa[.gz] IN OUT
-# IN and OUT are folders with lat.1.gz, lat.2.gz ... and num_jobs. The old scores are those of decoding.
+# IN and OUT are directories with lat.1.gz, lat.2.gz ... and num_jobs. The old scores are those of decoding.
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
@@ -28,7 +28,7 @@ label() { awk -v w="$1" '$1 == w {print $2}' "$words"; }
 bos=$(label '<s>') eos=$(label '</s>') unk=$(label '<unk>')
 unk=${unk:-$(label '<UNK>')}
 [[ -n $bos && -n $eos ]] || fail "$words has no <s> or </s>; lattice-lmrescore-const-arpa needs both"
-# as two lang folders, of which only this is read
+# as two lang directories, of which only this is read
 mkdir -p "$to/old" "$to/new"
 cp "$words" "$to/old/words.txt"
 cp "$words" "$to/new/words.txt"
@@ -39,9 +39,9 @@ gzip -cdf -- "$new" | (cd "$egs_dir" && utils/map_arpa_lm.pl "$words") 2> "$to/l
     2> "$to/log/arpa-to-const-arpa.log"
 if [[ -n $rescore_script ]]; then
   need_files "$egs_dir/$rescore_script"
-  # the data folder is for scoring alone
+  # the data directory is for scoring alone
   in_egs "$rescore_script" --cmd "$cmd" --skip-scoring true "$to/old" "$to/new" - "$from" "$to" >&2 || {
-    rm -f "$to/num_jobs" # written first; here it means that the folder is finished
+    rm -f "$to/num_jobs" # written first; here it means that the directory is finished
     fail "$rescore_script failed; see $to/log"
   }
 else
@@ -63,5 +63,5 @@ for ((n = 1; n <= jobs; n++)); do
 done
 check_lattices "$to" "$jobs"
 rm -rf "$to/old" "$to/new" # as large as the models
-# last: whoever finds it may take the folder for finished
+# last: whoever finds it may take the directory for finished
 cp "$from/num_jobs" "$to/num_jobs"

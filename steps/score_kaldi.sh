@@ -13,12 +13,12 @@ words=""  # symbol table of the lattices
 min_lmwt=7  # smallest LM weight
 max_lmwt=17  # largest LM weight
 word_ins_penalty=0.0,0.5,1.0  # penalties
-tuned_on=""  # score only the point that was best in this scored folder
-compare_with=""  # DIR[,DIR]: scored folders of other systems on the same data: are the differences significant?
+tuned_on=""  # score only the point that was best in this scored directory
+compare_with=""  # DIR[,DIR]: scored directories of other systems on the same data: are the differences significant?
 score_script=""  # of the recipe, such as local/score.sh, which may use NIST's sclite; where it lacks something that it
                  # needs, score_kaldi_wer.sh scores instead
-lang=""  # what that script needs: lang folder (that of words.txt)
-model=""  # what that script needs: folder with final.mdl
+lang=""  # what that script needs: lang directory (that of words.txt)
+model=""  # what that script needs: directory with final.mdl
 cmd=run.pl  # run.pl, queue.pl, slurm.pl with options
 egs_dir=${egs_dir:-}  # the recipe (KALDI_ROOT/egs/wsj/s5)
 parse_options "$@"
@@ -63,7 +63,7 @@ with_recipe() {
     penalties=$word_ins_penalty
     options+=(--word-ins-penalty "$penalties")
   fi
-  # the model and its frame rate are looked for above the lattices: links, where these are not in the model's own folder
+  # the model and its frame rate are looked for above the lattices: links, where these are not in the model's own directory
   for file in final.mdl frame_shift frame_subsampling_factor; do
     if [[ -n $model && -e $model/$file && (-L $folder/../$file || ! -e $folder/../$file) ]]; then
       ln -sfn "$model/$file" "$folder/../$file"
@@ -148,7 +148,7 @@ compare_words() {
       [[ -z $score_script ]] \
         || echo "$script_name: steps/scoring/score_kaldi_wer.sh scores instead; once the other one works, remove \
 $folder/scoring_kaldi and score again" >&2
-      # it looks for words.txt in a folder
+      # it looks for words.txt in a directory
       mkdir -p "$folder/scoring_kaldi/lang"
       cp "$words" "$folder/scoring_kaldi/lang/words.txt"
       in_egs steps/scoring/score_kaldi_wer.sh --cmd "$cmd" --min-lmwt "$min_lmwt" --max-lmwt "$max_lmwt" \

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # WER of the words that libvosk has recognised, as they are, at its own LM weight.
 # Usage: steps/score_vosk.sh [options] DATA DECODED DIR
-# DECODED is a folder of steps/decode_vosk.sh. Leaves DIR/scoring_kaldi/best_wer and DIR/scoring_kaldi/wer_details/.
+# DECODED is a directory of steps/decode_vosk.sh. Leaves DIR/scoring_kaldi/best_wer and DIR/scoring_kaldi/wer_details/.
 set -euo pipefail
 # shellcheck source=utils/script_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../utils/script_common.sh"
 
-compare_with=""  # DIR[,DIR]: scored folders of other systems on the same data: are the differences significant?
+compare_with=""  # DIR[,DIR]: scored directories of other systems on the same data: are the differences significant?
 parse_options "$@"
 need_arguments 3
 data=${arguments[0]} decoded=${arguments[1]} folder=${arguments[2]}

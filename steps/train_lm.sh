@@ -20,7 +20,7 @@ texts=("${arguments[@]:0:${#arguments[@]}-1}")
 for file in "${texts[@]}" ${vocab:+"$vocab"}; do
   [[ -r $file && ! -d $file ]] || fail "$file: no such file, or it cannot be read"
 done
-[[ -d $(dirname "$out") ]] || fail "$out: its folder does not exist; make it first"
+[[ -d $(dirname "$out") ]] || fail "$out: its directory does not exist; make it first"
 name=$(basename "$out" .gz)
 log_to "$(dirname "$out")/log/${name%.arpa}.log"
 need_mdi

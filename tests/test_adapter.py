@@ -417,7 +417,7 @@ def test_an_output_that_is_a_link_to_a_folder(tmp_path, capsys):
     (tmp_path / "folder").mkdir()
     (tmp_path / "out.arpa").symlink_to("folder")
     assert main(["adapt", background, text, str(tmp_path / "out.arpa")]) == 1
-    assert f"is a link to the folder {tmp_path / 'folder'}; name a file in it" in capsys.readouterr().err
+    assert f"is a link to the directory {tmp_path / 'folder'}; name a file in it" in capsys.readouterr().err
     assert not any((tmp_path / "folder").iterdir())
 
 

@@ -86,7 +86,7 @@ def test_an_interrupt_that_a_callback_swallows_comes_again():
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 def test_any_locale_and_any_name(locale, tmp_path):
     if locale == "C" and not sys.prefix.isascii():
-        pytest.skip("Python loads no libraries from such a folder in this locale, if its own UTF-8 mode is off")
+        pytest.skip("Python loads no libraries from such a directory in this locale, if its own UTF-8 mode is off")
     folder = tmp_path / "Ordner mit Umlauten äöü und Blanks"
     folder.mkdir()
     text = folder / "tèxt (1).txt"

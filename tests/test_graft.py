@@ -190,7 +190,7 @@ def test_models_of_another_kind_are_refused_with_what_they_have(tmp_path):
         read_graph(VoskFolder(folder))
 
 
-@pytest.mark.skipif(not REAL, reason="MDI_VOSK_MODEL names no folder of a Vosk model")
+@pytest.mark.skipif(not REAL, reason="MDI_VOSK_MODEL names no directory of a Vosk model")
 def test_a_real_graph_with_more_words():
     """Every old arc is there, new words can be said from everywhere, on sampled paths with the costs of old ones."""
     graph = read_graph(VoskFolder(Path(REAL)))

@@ -51,11 +51,9 @@ def test_n_best_is_kaldis(name):
 
 
 def test_oracle_is_kaldis():
-    references, paths = table("refs.int"), table("oracle.int")
+    references = table("refs.int")
     for utterance, (errors,) in table("oracle.errors").items():
-        found, words = oracle(lattices("lats")[utterance], np.array(references[utterance], np.int32))
-        assert found == int(errors)
-        assert words.tolist() == [int(w) for w in paths[utterance]]
+        assert oracle(lattices("lats")[utterance], np.array(references[utterance], np.int32)) == int(errors)
 
 
 def small() -> Lattice:
@@ -78,8 +76,7 @@ def test_oracle_is_the_best_of_all_paths(reference):
     paths = n_best(lattice, 100, 1.0)
     assert len(paths) == 6
     least = min(kaldialign.edit_distance(reference, path.words.tolist())["total"] for path in paths)
-    errors, words = oracle(lattice, np.array(reference, np.int32))
-    assert errors == least == kaldialign.edit_distance(reference, words.tolist())["total"]
+    assert oracle(lattice, np.array(reference, np.int32)) == least
 
 
 @pytest.mark.parametrize("text", [True, False])
@@ -202,11 +199,11 @@ def test_a_plain_lattice_has_frames_only_where_it_reads_them(tmp_path):
     """What a decoder hands over; there was room for more frames, with anything in it."""
     import struct
 
-    from mdi.fst.openfst import fst_header
+    from mdi.fst.openfst import Header
 
     arcs = b"".join(struct.pack("<iiffi", 0, 1, 1.0, 2.0, 1) for _ in range(1000))
     body = struct.pack("<ffq", np.inf, np.inf, 1000) + arcs + struct.pack("<ffq", 0.0, 0.0, 0)
-    data = fst_header("lattice4", 0, 2, 1000) + body
+    data = Header("lattice4", 0, 2, 1000).to_bytes() + body
     np.full(4000, -1, np.int32)  # memory that is handed out again
     (tmp_path / "lat").write_bytes(b"u " + data)
     (lattice,) = read_lattices(str(tmp_path / "lat"))

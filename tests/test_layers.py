@@ -16,7 +16,7 @@ ALLOWED = {
     "spoken": {"lm", "kernels"},
     "fst": {"lm", "kernels"},
     "adaptation": {"fst", "lm", "kernels"},  # a background may be a file of any form
-    "speech": {"spoken", "fst", "lm", "kernels"},
+    "speech": {"adaptation", "spoken", "fst", "lm", "kernels"},
     "commands": {"speech", "spoken", "saving", "from_files", "fst", "adaptation", "lm", "kernels", "cli"},
 }
 

@@ -118,7 +118,7 @@ def test_damaged_files_are_refused_with_a_line(change, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.skipif(not REAL, reason="MDI_VOSK_MODEL names no folder of a Vosk model")
+@pytest.mark.skipif(not REAL, reason="MDI_VOSK_MODEL names no directory of a Vosk model")
 def test_vosk_own_file():
     path = Path(REAL) / "graph" / "HCLr.fst"
     fst = read_lookahead(str(path))

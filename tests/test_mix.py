@@ -232,7 +232,7 @@ def test_pruned_models_keep_their_own_ngrams(tmp_path: Path) -> None:
         (["--weights", "0.5,0.5", "A", "B", "A"], "is also an input"),
         (["--tune", "B", "A", "A", "B"], "is also an input"),
         (["--weights", "0.5,0.5", "A", "B.json", "B"], "B.json: is also an input"),
-        (["--weights", "0.5,0.5", "A", "B", "nowhere/OUT"], "the folder nowhere does not exist"),
+        (["--weights", "0.5,0.5", "A", "B", "nowhere/OUT"], "the directory nowhere does not exist"),
         (["--weights", "0.5,0.5", "A", "missing", "OUT"], "missing: No such file"),
         (["--tune", "STRANGE", "A", "B", "OUT"], "none of its 3 words is in a model ('X', 'Y')"),
         (["--tune", "EMPTY", "A", "B", "OUT"], "no text"),

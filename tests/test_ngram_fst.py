@@ -16,11 +16,11 @@ from test_formats import assert_same
 
 from mdi.errors import MdiError
 from mdi.files import read_bytes
-from mdi.fst.backoff_fst import backoff_fst
 from mdi.fst.formats import read_lm, write_lm
 from mdi.fst.ngram_fst import write_ngram_fst
 from mdi.fst.openfst import read_whole_header
 from mdi.fst.symbols import by_label, read_symbols
+from mdi.fst.vector_fst import history_tree
 from mdi.lm.arpa import read_arpa
 from mdi.lm.model import with_suffixes
 from mdi.lm.normalise import worst_sum
@@ -69,7 +69,7 @@ def test_openfsts_files_are_read(name: str) -> None:
 def test_with_and_without_a_table_inside(tmp_path: Path) -> None:
     model, symbols = golden_model("bg.kn", closed=False), read_symbols(WORDS)
     labelled = by_label(model, symbols.labels_of(model.vocab), markers_first=True)
-    write_ngram_fst(backoff_fst(*labelled), str(tmp_path / "Gr.fst"), None)
+    write_ngram_fst(history_tree(*labelled), str(tmp_path / "Gr.fst"), None)
     assert_same(read_lm(str(tmp_path / "Gr.fst"), WORDS, closed=False), model)
     with pytest.raises(MdiError, match="holds no table of words"):
         read_lm(str(tmp_path / "Gr.fst"))
@@ -102,7 +102,7 @@ def test_openfst_reads_pruned_models_too(tmp_path: Path) -> None:
         assert cost == pytest.approx(-whole.log_prob([*words, "</s>"], ["<s>"]), rel=1e-5)
 
 
-@pytest.mark.skipif(not MODEL, reason="MDI_VOSK_MODEL names no folder of Vosk's small English model")
+@pytest.mark.skipif(not MODEL, reason="MDI_VOSK_MODEL names no directory of Vosk's small English model")
 class TestVosk:
     """Vosk's small English model, https://alphacephei.com/vosk/models: 1,999,275 n-grams as its Gr.fst counts them."""
 

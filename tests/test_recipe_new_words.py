@@ -95,7 +95,7 @@ def test_the_demo_has_no_new_words(tmp_path):
     assert "--new-words add: the texts of the demo have no new words" in done.stderr
 
 
-@pytest.mark.skipif(not REAL, reason="MDI_VOSK_MODEL names no folder of a Vosk model")
+@pytest.mark.skipif(not REAL, reason="MDI_VOSK_MODEL names no directory of a Vosk model")
 @pytest.mark.parametrize("new_words", ["map", "add"])
 def test_a_vosk_model(tmp_path, new_words):
     """One more model beside the others, which knows the words; or all of them do."""

@@ -125,7 +125,7 @@ def test_a_stopped_run_goes_on(decoded: Path, tmp_path: Path, capsys: pytest.Cap
     again = {path: path.stat().st_mtime_ns for path in out.glob("lat.*.gz")}
     assert {path.name for path in before if before[path] != again[path]} == {"lat.2.gz"}
     assert main(arguments(decoded, out, "--sigma2", "2")) == 1
-    assert "with other options; remove the folder" in capsys.readouterr().err
+    assert "with other options; remove the directory" in capsys.readouterr().err
 
 
 def test_what_is_missing(decoded: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

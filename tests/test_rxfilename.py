@@ -101,7 +101,7 @@ def test_a_command_is_read_from(tmp_path):
 
 def test_pipes_and_folders_are_no_recordings(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
-    for name, what in (("pipe", "is a pipe"), (".", "is a folder"), ("none.wav", "No such file")):
+    for name, what in (("pipe", "is a pipe"), (".", "is a directory"), ("none.wav", "No such file")):
         with pytest.raises(MdiError, match=what):
             open_source(Source(str(tmp_path / name)), False)
 

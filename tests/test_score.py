@@ -224,7 +224,7 @@ def test_a_ctm_is_scored_as_its_text(heard, recordings):
 def test_words_that_cannot_be_scored(heard, capsys):
     data, one = str(heard / "data"), heard / "one"
     for line, message in (
-        ("u1 1 0.1 a", "one/ctm:1: 'u1 1 0.1 a'; expected name"),
+        ("u1 1 0.1 a", "one/ctm:1: 'u1 1 0.1 a'; expected utterance"),
         ("u9 1 0 1 a", "u9 is no utterance"),
     ):
         (one / "ctm").write_text(line + "\n")

@@ -289,7 +289,7 @@ def test_training_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch) -
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("all my work")
-    with pytest.raises(MdiError, match="there is something in this folder"), job_folder(str(tmp_path / "mine"), {}):
+    with pytest.raises(MdiError, match="there is something in this directory"), job_folder(str(tmp_path / "mine"), {}):
         pass
     assert (tmp_path / "mine" / "thesis.tex").exists()
 

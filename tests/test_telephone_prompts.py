@@ -137,9 +137,9 @@ def test_french_words(text, known, expected):
 
 
 def test_what_is_missing_is_said(tmp_path, monkeypatch):
-    with pytest.raises(MdiError, match="no such folder; expected one with Debian's packages"):
+    with pytest.raises(MdiError, match="no such directory; expected one with Debian's packages"):
         prompts.find_prompts(str(tmp_path / "gone"), tmp_path / "down", prompts.RELEASES["fr"])
-    with pytest.raises(MdiError, match=r"no asterisk-core-sounds-fr_\*\.deb; give a folder"):
+    with pytest.raises(MdiError, match=r"no asterisk-core-sounds-fr_\*\.deb; give a directory"):
         prompts.find_prompts(str(tmp_path), tmp_path / "down", prompts.RELEASES["fr"])
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MdiError, match=r"no program apt-get.*--prompts DIR"):

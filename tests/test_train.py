@@ -183,7 +183,7 @@ GOOD = "a b c\nb c a\n"
         ({"text": GOOD}, ["--min-counts", "1-x", "text"], "--min-counts 1-x; expected"),
         ({"text": GOOD}, ["--memory", "10", "text"], "--memory 10; expected"),
         ({"text": GOOD}, ["--memory", "2Q", "text"], "--memory 2Q; expected"),
-        ({"text": GOOD}, ["--counts-out", "no/where", "text"], "no/where: the folder no does not exist"),
+        ({"text": GOOD}, ["--counts-out", "no/where", "text"], "no/where: the directory no does not exist"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_written(tmp_path, monkeypatch, capsys, files, args, message):
@@ -223,7 +223,7 @@ def test_step_script(tmp_path):
     assert data_of(tmp_path / "x.arpa.gz") == data_of(tmp_path / "y.arpa.gz")
     for args, message in (
         (["nothing", "x.arpa"], "nothing: no such file"),
-        ([IN, "no/x.arpa"], "its folder does not exist"),
+        ([IN, "no/x.arpa"], "its directory does not exist"),
     ):
         failed = step(*args)
         assert failed.returncode == 1

@@ -17,6 +17,7 @@ import pytest
 from mdi.adaptation.adapter import adapt
 from mdi.cli import main
 from mdi.errors import MdiError
+from mdi.files import read_bytes
 from mdi.fst.formats import read_lm, write_lm
 from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.lm.perplexity import perplexity
@@ -35,7 +36,7 @@ DATA = Path(__file__).parent / "data"
 WORDS = DATA / "kaldi" / "words.txt"
 TEXT, DEV = str(DATA / "text" / "in.txt.gz"), str(DATA / "text" / "dev.txt")
 REAL = os.environ.get("MDI_VOSK_MODEL", "")
-with_real_model = pytest.mark.skipif(not REAL, reason="MDI_VOSK_MODEL names no folder of a Vosk model")
+with_real_model = pytest.mark.skipif(not REAL, reason="MDI_VOSK_MODEL names no directory of a Vosk model")
 
 
 def unpack(source: Path, target: Path) -> None:
@@ -231,7 +232,7 @@ def test_what_is_no_model(dynamic, broken, message):
     (dynamic / broken).unlink()
     with pytest.raises(MdiError, match=message):
         find_vosk_folder(str(dynamic))
-    with pytest.raises(MdiError, match="no such folder"):
+    with pytest.raises(MdiError, match="no such directory"):
         find_vosk_folder(str(dynamic / "nothing"))
 
 
@@ -701,6 +702,16 @@ def test_it_goes_on_with_the_second_decoding(dynamic, tmp_path, capfd):
     # what was decoded with another model is no good
     assert main([*command, "--sigma2", "2", str(out)]) == 1
     assert (out / CERTIFICATE).stat().st_mtime_ns > when
+    # a text under the same name that has changed is noticed
+    text = tmp_path / "text"
+    text.write_bytes(read_bytes(TEXT))
+    assert main([*command, str(text), str(out)]) == 1
+    when = (out / CERTIFICATE).stat().st_mtime_ns
+    assert main([*command, str(text), str(out)]) == 1
+    assert (out / CERTIFICATE).stat().st_mtime_ns == when
+    text.write_bytes(2 * read_bytes(TEXT))
+    assert main([*command, str(text), str(out)]) == 1
+    assert (out / CERTIFICATE).stat().st_mtime_ns > when
     assert main([*command, "--dev", DEV, str(out)]) == 1
     assert "--recordings and --dev; expected either" in capfd.readouterr().err
 
@@ -771,7 +782,7 @@ def test_links_within_the_folder_are_copied_and_links_out_of_it_refused(dynamic,
     for command in (["adapt", str(dynamic), TEXT], ["replace-lm", str(dynamic), str(DATA / "kaldi" / "bg.kn.arpa.gz")]):
         capsys.readouterr()
         assert main(["vosk", *command, str(tmp_path / "other")]) == 1
-        assert f"splice.conf: is a link out of the folder, to {secret}" in capsys.readouterr().err
+        assert f"splice.conf: is a link out of the directory, to {secret}" in capsys.readouterr().err
         assert not (tmp_path / "other").exists()
 
 
@@ -920,11 +931,11 @@ def test_every_option_of_a_decoding_reaches_it(dynamic, tmp_path, monkeypatch):
         "max_overshoot": "1.5",
     }
     assert options(vosk_decode) & options(vosk_adapt) == {*given, "help"}
-    assert options(vosk_decode) - options(vosk_adapt) == {"delta"}
+    assert options(vosk_decode) - options(vosk_adapt) == {"delta", "restart"}
     told = {}
 
     def apart(function, what, **arguments):
-        told.update(arguments, lattice_beam=VoskFolder(Path(arguments["folder"])).lattice_beam)
+        told.update(arguments | arguments["how"], lattice_beam=VoskFolder(Path(arguments["folder"])).lattice_beam)
         told["dither"] = (Path(arguments["folder"]) / "conf" / "mfcc.conf").read_text() != "--dither=0\n"
         raise MdiError("enough")
 
@@ -975,7 +986,7 @@ def test_modules_in_the_current_folder_are_not_imported(dynamic, tmp_path):
     [
         ("ctypes:string_at", {"ptr": 1}, "this: the process was ended by SIGSEGV"),  # reads where nothing is
         ("os:_exit", {"status": 3}, "ended with code 3"),
-        ("mdi.speech.vosk.folder:find_vosk_folder", {"path": "/nowhere"}, "/nowhere: no such folder"),
+        ("mdi.speech.vosk.folder:find_vosk_folder", {"path": "/nowhere"}, "/nowhere: no such directory"),
         ("no_such_module:f", {}, "the package no_such_module is not installed"),
     ],
 )

@@ -215,7 +215,7 @@ def test_deltas_bring_their_words(folder, text, tmp_path, capsys):
     assert "lacks 2 words of the delta" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(not REAL, reason="MDI_VOSK_MODEL names no folder of a Vosk model")
+@pytest.mark.skipif(not REAL, reason="MDI_VOSK_MODEL names no directory of a Vosk model")
 @pytest.mark.slow
 def test_libvosk_hears_added_words(tmp_path):
     """Words that are known under another name, and so are surely said: freely, with a grammar, and with times. Speech

@@ -142,8 +142,8 @@ def test_the_page_has_the_words_with_their_sound_and_pronunciations(recipe):
     assert "2 of 4 new words recognised, of those said in eval that the in-domain text has" in words
     assert "5 times somebody says a word that the recogniser did not know before, in 3 utterances" in words
     assert "recognises 2 , misses 3 , and hears 1 where nobody said them" in words
-    assert "azura 3 2 1 26 AH Z UH R AH AE Z UH R AH a zura as <ura>" in words
-    assert "floda 1 0 1 1 30 F L OW D AH flow duh uncertain" in words
+    assert "azura 3 2 1 26 a zura as <ura> AH Z UH R AH AE Z UH R AH" in words
+    assert "floda 1 0 1 1 30 flow duh F L OW D AH uncertain" in words
     assert "gurgle 1 0 1 not in it" in words
     # said and heard, each with its player: u1 recognised, u2 and u3 missed, u4 has a word that nobody said
     part = page[page.index("New words recognised and missed") : page.index("For specialists")]

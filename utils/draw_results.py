@@ -42,7 +42,7 @@ def draw(table: str, test_set: str, measure: str, out: str) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", metavar="TABLE.csv", help="of the folder report/")
+    parser.add_argument("table", metavar="TABLE.csv", help="of the directory report/")
     parser.add_argument("test_set", metavar="SET")
     parser.add_argument("out", metavar="OUT.svg")
     parser.add_argument("--measure", choices=("ppl", "wer"), default="ppl", help="(ppl)")

@@ -87,8 +87,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--in-text", required=True, metavar="TEXT", help="in-domain text")
-    add("--background", required=True, metavar="TEXT|ARPA", help="background: a text, a folder of texts or a model")
-    add("--speech", action="append", default=[], metavar="DIR", help="Kaldi data folder of a test set")
+    add("--background", required=True, metavar="TEXT|ARPA", help="background: a text, a directory of texts or a model")
+    add("--speech", action="append", default=[], metavar="DIR", help="Kaldi data directory of a test set")
     add("--lattices", choices=("true", "false"), default="false", help="lattices are there: no decoding (false)")
     add("--normalize", choices=("true", "false"), default="false", help="stage 0 normalises the background (false)")
     add("--thresholds", default="2-2-2,5-3-2,6-4-3", metavar="LIST", help="sets of the sweep (2-2-2,5-3-2,6-4-3)")

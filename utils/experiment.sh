@@ -15,7 +15,7 @@ at_stage() {
   echo "--- stage $1: $2 ($corpus${part:+/$part}, $(date '+%H:%M:%S'))" >&2
 }
 
-# stage_of FILE: the stage that makes it, if one does: not a file of a recipe, whatever its folder is called
+# stage_of FILE: the stage that makes it, if one does: not a file of a recipe, whatever its directory is called
 stage_of() {
   case $1 in
     data/*) echo 0 ;;
@@ -28,7 +28,7 @@ stage_of() {
   esac
 }
 
-# data_inputs: the files and folders that stage 0 reads, one per line
+# data_inputs: the files and directories that stage 0 reads, one per line
 data_inputs() {
   local name folder pair folders decoded
   for name in in_text background_text background_lm dev_text eval_text vocab words default_lm lexicon; do
@@ -232,7 +232,7 @@ score() {
   # of a model that is left out
   if [[ $1 != "$exp/decode/default" && ! -d $1 ]] && ! there "$1/$2/num_jobs"; then return; fi
   if [[ -n $recipe ]]; then mapfile -t options < <(scoring_options); fi
-  # its own data folder, where its script finds more than text
+  # its own data directory, where its script finds more than text
   if [[ -n $recipe && $backend == kaldi ]]; then of=$egs_dir/$(of_set "$2" "$set_data"); fi
   [[ $2 == "${sets[0]}" ]] || options+=(--tuned-on "$1/${sets[0]}")
   for baseline in "${@:3}"; do

@@ -4,10 +4,10 @@
 # utils/script_common.sh.
 # shellcheck disable=SC2154
 
-# of_set SET LIST: what a list, 'set=folder ...', names for the set
+# of_set SET LIST: what a list, 'set=directory ...', names for the set
 of_set() { tr ' ' '\n' <<< "$2" | sed -n "s/^$1=//p"; }
 
-# recipe_around: the recipe in the current folder, if it is one
+# recipe_around: the recipe in the current directory, if it is one
 recipe_around() { if [[ $PWD != "$mdi_root" && -d steps && -d utils && -d local ]]; then echo "$PWD"; fi; }
 
 # known_corpus FOLDER...: the corpus of egs/<corpus>/<recipe> or of a clone beside it, if we have settings for it
@@ -22,7 +22,7 @@ known_corpus() {
   done
 }
 
-# find_recipe: egs_dir, which must be a folder of the name that the settings are for
+# find_recipe: egs_dir, which must be a directory of the name that the settings are for
 find_recipe() {
   egs_dir=${egs_dir:-$(dirname "$mdi_root")/$recipe}
   [[ -d $egs_dir ]] \
@@ -33,7 +33,7 @@ find_recipe() {
 egs/$corpus/$recipe, or give --egs-dir. If yours is laid out in the same way: --recipe $(basename "$egs_dir")"
 }
 
-# choose_files: settings with a * become the one file or folder of the recipe that they match; default_lm: the model of
+# choose_files: settings with a * become the one file or directory of the recipe that they match; default_lm: the model of
 # its lattices, where there is one or the other
 choose_files() {
   local name pair
@@ -53,7 +53,7 @@ choose_one() {
   if [[ ${#found[@]} -eq 1 ]]; then printf -v "$1" '%s' "${found[0]}"; fi
 }
 
-# extend_lang: --new-words add: a lang folder beside the recipe's, with the words of the training text that it lacks,
+# extend_lang: --new-words add: a lang directory beside the recipe's, with the words of the training text that it lacks,
 # which all models and graphs are made with
 extend_lang() {
   need_files "$egs_dir/$lang/L.fst"
@@ -90,23 +90,23 @@ the first-pass models go into lattices, where there are some" >&2
 # graph_file: what a language model makes of a graph; with look-ahead it is composed with the rest while decoding
 graph_file() { if [[ -n $lookahead ]]; then echo Gr.fst; else echo HCLG.fst; fi; }
 
-# graph_in_recipe MODEL LM: in a folder of the acoustic model's
+# graph_in_recipe MODEL LM: in a directory of the acoustic model's
 graph_in_recipe() {
   local graph=$egs_dir/$model_dir/graph_mdi_$1 lm
   [[ -n $model_dir && -n $lang ]] \
     || fail "--backend kaldi decodes with an acoustic model: give --model-dir and --lang"
-  lm=$(absolute "$2") # the graph is another one if this is called in another folder
+  lm=$(absolute "$2") # the graph is another one if this is called in another directory
   make_once "$graph/$(graph_file)" from "$lm" by "$steps/make_graph_kaldi.sh" --cmd "$cmd" \
     --lang "$egs_dir/$lang" --model "$egs_dir/$model_dir" ${lookahead:+--lookahead "$egs_dir/$lookahead"} \
     --mkgraph-opts "$mkgraph_opts" "$lm" "$graph"
 }
 
-# decode_in_recipe MODEL SET: with the recipe's acoustic model and script, in a folder of that model's, as Kaldi wants
+# decode_in_recipe MODEL SET: with the recipe's acoustic model and script, in a directory of that model's, as Kaldi wants
 # it
 decode_in_recipe() {
   local graph=$egs_dir/$model_dir/graph_mdi_$1 decoded=$egs_dir/$model_dir/decode_mdi_$1_$2 hires name
   hires=$(of_set "$2" "$hires_data")
-  [[ -n $hires ]] || fail "--hires-data '$hires_data' names no data folder with features for the set $2"
+  [[ -n $hires ]] || fail "--hires-data '$hires_data' names no data directory with features for the set $2"
   name=$(basename "${hires%_hires}")
   local ivectors=${ivectors//SET/$name} problems=()
   [[ -z $ivectors ]] || choose_one ivectors

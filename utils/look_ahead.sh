@@ -22,7 +22,7 @@ find_problems() {
     lacking=$(lacking_packages "$(needed_extra)" | xargs)
     [[ -z $lacking ]] \
       || echo "$script_name: to be installed from a package registry, into ${MDI_VENV:-$mdi_root/.venv}: $lacking" >&2
-    command -v flock > /dev/null || echo "$script_name: no program flock: do not start two runs in one folder" >&2
+    command -v flock > /dev/null || echo "$script_name: no program flock: do not start two runs in one directory" >&2
   fi
 }
 
@@ -89,7 +89,7 @@ estimate_cost() {
       echo "time: about a minute on two cores" >&2
       return
     elif [[ -n $recorded ]]; then
-      echo "time: 10 to 25 minutes on two cores, after the downloads, with 400 utterances and 4 models; libvosk takes 0.1" \
+      echo "time: 10 to 25 minutes on two cores, after the downloads, with 400 utterances and 5 models; libvosk takes 0.1" \
         "to 0.4 of the time of the speech on a core, for each of ${#small[@]} models here" >&2
       return
     else

@@ -72,7 +72,7 @@ def normalize_files(paths: list[str], out: str, case: str = "lower", split: bool
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("texts", metavar="TEXT", nargs="+", help="plain or gzipped, or a folder of such files")
+    parser.add_argument("texts", metavar="TEXT", nargs="+", help="plain or gzipped, or a directory of such files")
     parser.add_argument("out", metavar="OUT")
     parser.add_argument(
         "--case", choices=("upper", "lower"), default="lower", help="as in the corpus to adapt to (lower)"

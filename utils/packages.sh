@@ -26,7 +26,7 @@ lacking_packages() {
   [[ $1 != *prompts* ]] || modules+=(G722)
   [[ $1 != *cluster* ]] || modules+=(distributed dask_jobqueue)
   command -v mdi > /dev/null || echo mdi
-  # in this package's own folder: Python looks for modules in the current one first, and what lies there is data
+  # in this package's own directory: Python looks for modules in the current one first, and what lies there is data
   (cd "$mdi_root" && python3 -c 'import sys
 from importlib.util import find_spec
 print(*(name for name in sys.argv[1:] if find_spec(name) is None))' "${modules[@]}" 2> /dev/null) || echo python3

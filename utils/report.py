@@ -55,6 +55,10 @@ from mdi.progress import say
 
 FILES = {"text": "table.txt", "csv": "table.csv", "markdown": "table.md", "latex": "table.tex"}
 SHOWN = 25  # n-grams in the table of what moved most
+SETTINGS = (
+    "Settings that were tried: how often a word or sequence, by its length, must be seen to be taken from the text; "
+    "and how freely its probability may move (sigma2: the larger, the more freely; no prior: all the way)."
+)
 # Words of the domain: so many times as likely as they were, and seen so often.
 FACTOR, SEEN = 5.0, 3
 BASELINES = {
@@ -139,8 +143,10 @@ def sizes(results: Results, part: Path, corpus: str) -> Iterator[tuple[str, str]
         if "words" in certificate:
             yield f"{prefix}{name}", f"{certificate['words']:,} words in {certificate['sentences']:,} sentences"
     rows = results.frame[results.frame.corpus == corpus]
-    for test_set, row in rows.groupby("test_set", sort=False).first().iterrows():
-        yield f"{prefix}{test_set}", f"{row.words:,} words, {row.oov / max(1, row.words):.2%} outside the vocabulary"
+    for number, (test_set, row) in enumerate(rows.groupby("test_set", sort=False).first().iterrows()):
+        use = "judges the models" if number else "development text, on which settings are chosen"
+        unknown = f"{row.oov / max(1, row.words):.2%} outside the vocabulary"
+        yield f"{prefix}{test_set}", f"{row.words:,} words, {unknown}; {use}"
 
 
 def relative(path: Path, out: Path) -> str:
@@ -349,7 +355,7 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
         sections = [
             ("Word error rate", "", model_charts(results, corpus, "WER")),
             ("Perplexity", "An arrow marks a value that is far off the others.", model_charts(results, corpus, "PPL")),
-            ("Thresholds, and the search for the best model", "", sweep_charts(results, part, corpus)),
+            ("Thresholds, and the search for the best model", SETTINGS, sweep_charts(results, part, corpus)),
         ]
         described.append(
             {
@@ -405,9 +411,9 @@ def _brief(path: Path) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", metavar="EXP", nargs="+", help="folder of a finished recipe")
-    parser.add_argument("out", metavar="DIR", help="folder of the report; made if need be")
-    parser.add_argument("--corpus", default="", help="ami, swbd or wsj: the paper's figures too (the folder's name)")
+    parser.add_argument("parts", metavar="EXP", nargs="+", help="directory of a finished recipe")
+    parser.add_argument("out", metavar="DIR", help="directory of the report; made if need be")
+    parser.add_argument("--corpus", default="", help="ami, swbd or wsj: the paper's figures too (the directory's name)")
     parser.add_argument(
         "--synthetic", type=boolean, default=False, metavar="true|false", help="the speech is synthetic (false)"
     )

@@ -82,8 +82,8 @@ def word_table(learnt: NewWords, found: Recall) -> str:
             "missed": str((found.said - found.right)[word] or ""),
             "false": str(found.false[word] or ""),
             "in the text": f"{row.count:,}" if row else "<i>not in it</i>",
-            "pronounced": _lines(row.pronunciations) if row else "",
             "sounds like": _lines(row.sounds_like) if row else "",
+            "in phones": f"<small>{_lines(row.pronunciations)}</small>" if row else "",
             "": "uncertain" if row and row.added and row.uncertain else "",
         }
     return html(pd.DataFrame.from_dict(rows, orient="index")) if rows else ""

@@ -557,8 +557,8 @@ FORMATS = {"text": as_text, "csv": as_csv, "markdown": as_markdown, "latex": as_
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", metavar="EXP", nargs="+", help="folder of a finished recipe")
-    parser.add_argument("--corpus", default="", help="ami, swbd or wsj: the paper's figures too (the folder's name)")
+    parser.add_argument("parts", metavar="EXP", nargs="+", help="directory of a finished recipe")
+    parser.add_argument("--corpus", default="", help="ami, swbd or wsj: the paper's figures too (the directory's name)")
     parser.add_argument("--format", choices=FORMATS, default="text", help="(text)")
     parser.add_argument(
         "--synthetic", type=boolean, default=False, metavar="true|false", help="the speech is synthetic (false)"

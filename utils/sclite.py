@@ -117,7 +117,7 @@ def best_report(folder: Path) -> Errors:
     where = best.read_text(errors="surrogateescape").split("] ", 1)[-1].strip() if best.exists() else ""
     if not where.endswith(".ctm.filt.sys"):
         raise MdiError(
-            f"{best}: not of sclite; to compare with it, remove {folder}/scoring_kaldi and score that folder again"
+            f"{best}: not of sclite; to compare with it, remove {folder}/scoring_kaldi and score that directory again"
         )
     return read_report(Path(where).with_suffix(".raw"))
 

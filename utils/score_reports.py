@@ -17,7 +17,7 @@ from mdi.errors import exit_code
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", metavar="NAME", help="name of the data folder that was scored")
+    parser.add_argument("name", metavar="NAME", help="name of the data directory that was scored")
     parser.add_argument("folder", metavar="DIR", type=Path)
     parser.add_argument("--points", required=True, metavar="LMWT:WIP,...", help="the points that were scored")
     parser.add_argument(
@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> int:
         type=Path,
         action="append",
         default=[],
-        help="folder of another system, scored in the same way; may be repeated",
+        help="directory of another system, scored in the same way; may be repeated",
     )
     args = parser.parse_args(argv)
 

@@ -3,7 +3,7 @@
 # pipefail`.
 
 mdi_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-script=${BASH_SOURCE[-1]} # with its folder as it was called, unless that is within this package
+script=${BASH_SOURCE[-1]} # with its directory as it was called, unless that is within this package
 script_name=$(cd "$(dirname "$script")" && pwd)/$(basename "$script")
 script_name=${script_name#"$mdi_root"/}
 command_line=("$@")

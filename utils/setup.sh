@@ -18,7 +18,7 @@ mdi_setup() {
   # an environment holds one clone of this package: another one would replace it for everybody who uses it
   if [[ -f $owner && $(< "$owner") != "$mdi_root" ]]; then
     echo "utils/setup.sh: $mdi_venv is the environment of $(< "$owner"), not of $mdi_root; set MDI_VENV to another \
-folder, unset it, or remove $mdi_venv if that clone is no more" >&2
+directory, unset it, or remove $mdi_venv if that clone is no more" >&2
     return 1
   fi
   for made in "$stamp" "$mdi_venv/.installed-test"; do # what the tests need is all there is
@@ -59,6 +59,6 @@ installed, no network is needed" >&2
   touch "$stamp"
 }
 
-# in this package's own folder: Python looks for modules in the current one first, and what lies there is data
+# in this package's own directory: Python looks for modules in the current one first, and what lies there is data
 (cd "$mdi_root" && mdi_setup) || return 1 2> /dev/null || exit 1
 export PATH="$mdi_venv/bin:$PATH"

@@ -8,8 +8,8 @@ declare -A to_be_made=()
 planned=() fresh=()
 
 # make_once OUT... from INPUT... by COMMAND...: runs the command, which makes every OUT, unless the same command has
-# made all of them from the same inputs (files, or folders with all that is in them). The record of that, .OUT.made,
-# appears when the command is through: after kill -9 it is run again. What it prints also goes into the folder log
+# made all of them from the same inputs (files, or directories with all that is in them). The record of that, .OUT.made,
+# appears when the command is through: after kill -9 it is run again. What it prints also goes into the directory log
 # beside OUT, and never to standard output.
 make_once() {
   local outs=() inputs=() out record state reason log
@@ -71,7 +71,7 @@ need() {
   for file in "${lacking[@]}"; do to_be_made[${file#* }]=yes; done
 }
 
-# show_plan FOLDER: what make_once was called for since the last time, without the folder that all of it is in
+# show_plan FOLDER: what make_once was called for since the last time, without the directory that all of it is in
 show_plan() {
   show_files "to be made:" "$1" ${planned[@]+"${planned[@]}"}
   show_files "up to date:" "$1" ${fresh[@]+"${fresh[@]}"}
@@ -82,7 +82,7 @@ show_files() {
   local files=("${@:3}")
   if [[ ${#files[@]} -eq 0 ]]; then return; fi
   files=("${files[@]#"$2"/}")
-  files=("${files[@]/\/num_jobs/}") # it stands for its folder
+  files=("${files[@]/\/num_jobs/}") # it stands for its directory
   echo "  $1 ${files[*]/\/scoring_kaldi\/best_wer/}" >&2
 }
 
@@ -135,7 +135,7 @@ log_of() {
 # have ended
 lock_folder() {
   local folder
-  mkdir -p "$1" 2> /dev/null || fail "cannot make $1 in $PWD; run this in a folder that you may write to"
+  mkdir -p "$1" 2> /dev/null || fail "cannot make $1 in $PWD; run this in a directory that you may write to"
   if ! command -v flock > /dev/null; then return; fi
   exec 9> "$1/.lock"
   if ! flock -n 9; then

@@ -130,7 +130,7 @@ def check(folder: Path) -> list[str]:
     """What is wrong with a data folder; nothing if nothing is."""
     wrong: list[str] = []
     if not folder.is_dir():
-        return [f"{folder}: no such folder; local/prepare_data.sh makes it (stage 0)"]
+        return [f"{folder}: no such directory; local/prepare_data.sh makes it (stage 0)"]
     for name in ("train.txt.gz", "vocab.txt", "sets"):
         if not (folder / name).exists():
             wrong.append(f"{folder / name}: missing; see utils/validate_data.sh --help")
@@ -173,7 +173,7 @@ def check(folder: Path) -> list[str]:
         lattices = folder / "lattices" / path.name
         if lattices.is_dir():
             if not (lattices / "num_jobs").exists() or not list(lattices.glob("lat.*.gz")):
-                wrong.append(f"{lattices}: no num_jobs or no lat.N.gz; expected a decoding folder of Kaldi's")
+                wrong.append(f"{lattices}: no num_jobs or no lat.N.gz; expected a decoding directory of Kaldi's")
             elif (path / "text").exists():
                 check_lattices(lattices, path / "text", wrong)
             if not (folder / "default.arpa.gz").exists():

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks a folder that local/prepare_data.sh has made: every file, every format, and what they must have in common.
+# Checks a directory that local/prepare_data.sh has made: every file, every format, and what they must have in common.
 # Usage: utils/validate_data.sh DIR
 # DIR must have
 #   train.txt.gz                in-domain text in UTF-8, one sentence per line, words between blanks, no <s> or </s>
@@ -9,7 +9,7 @@
 #   <set>.txt.gz                the text of each
 # and may have
 #   default.arpa.gz             a small model for the first pass (otherwise pruned from the in-domain one)
-#   speech/<set>/               Kaldi data folders: text, utt2spk, spk2utt and wav.scp. With them
+#   speech/<set>/               Kaldi data directories: text, utt2spk, spk2utt and wav.scp. With them
 #   words.txt, vosk-model/      Kaldi's symbol table and a Vosk model that it belongs to, to decode with libvosk;
 #                               default.arpa.gz is its own language model; or
 #   words.txt, lattices/<set>/  lat.N.gz and num_jobs of another system, made with default.arpa.gz

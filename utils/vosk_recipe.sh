@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A Kaldi recipe whose acoustic model is a Vosk model's, so that Kaldi's own programs decode with it.
 # Usage: utils/vosk_recipe.sh [options] DATA EGS
-# DATA is a folder that stage 0 of run.sh has filled with recorded speech and its recogniser, such as data/prompts.
-# EGS, whose name must be s5, becomes the recipe: features and i-vectors of the test sets, the lang folder, the acoustic
+# DATA is a directory that stage 0 of run.sh has filled with recorded speech and its recogniser, such as data/prompts.
+# EGS, whose name must be s5, becomes the recipe: features and i-vectors of the test sets, the lang directory, the acoustic
 # model with its graph, and mdi.conf, with which
 #   ./run.sh --corpus NAME --conf EGS/mdi.conf --egs-dir EGS --backend kaldi --cmd run.pl
 # decodes, rescores and scores. Nothing is built: KALDI_ROOT must name a built Kaldi. Dither is off, and every utterance
@@ -40,7 +40,7 @@ ln -sfn "$from/utils" "$egs/utils"
   echo 'export PATH=$PWD/utils:$(printf "%s:" "$KALDI_ROOT"/src/*bin)$KALDI_ROOT/tools/openfst/bin:$PATH LC_ALL=C'
 } > "$egs/path.sh"
 
-# what the model's folder has, under the names that Kaldi's scripts look for
+# what the model's directory has, under the names that Kaldi's scripts look for
 ln -sfn "$model/am/final.mdl" "$egs/exp/chain/final.mdl"
 for file in HCLr.fst disambig_tid.int phones; do ln -sfn "$model/graph/$file" "$egs/exp/chain/graph/$file"; done
 for file in final.ie final.dubm final.mat global_cmvn.stats online_cmvn.conf; do

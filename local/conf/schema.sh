@@ -3,32 +3,32 @@
 # in place of model_dir=DIR.
 
 # A Kaldi recipe (paths are relative to it, and a * must match one name):
-recipe=""  # name of its folder
-train_data=""  # data folder with the in-domain text
-set_data=""  # data folders of the test sets, 'dev=data/dev eval=data/eval', the development set first
+recipe=""  # name of its directory
+train_data=""  # data directory with the in-domain text
+set_data=""  # data directories of the test sets, 'dev=data/dev eval=data/eval', the development set first
 hires_data=""  # kaldi: those with features
-lang=""  # language folder
+lang=""  # language directory
 recipe_lm=""  # the model that its lattices were made with
 model_dir=""  # acoustic model
-decode_dirs=""  # lattices of the test sets, in which MODEL stands for the acoustic model's folder
-lookahead=""  # kaldi: folder with HCLr.fst, disambig_tid.int and words.txt, for decode_script=steps/nnet3/decode_lookahead.sh
+decode_dirs=""  # lattices of the test sets, in which MODEL stands for the acoustic model's directory
+lookahead=""  # kaldi: directory with HCLr.fst, disambig_tid.int and words.txt, for decode_script=steps/nnet3/decode_lookahead.sh
 mkgraph_opts=""  # kaldi: options of utils/mkgraph.sh
 decode_script=steps/nnet3/decode.sh  # kaldi: its script
 decode_opts=""  # kaldi: further options of that script
-ivectors=""  # kaldi: folder of i-vectors, in which SET stands for the data folder
+ivectors=""  # kaldi: directory of i-vectors, in which SET stands for the data directory
 acwt=0.1  # kaldi: acoustic scale of the search
 beam=12  # kaldi: search beam
 score_script=""  # kaldi: of the recipe; '' for compute-wer (local/score.sh in ami, swbd and wsj)
 rescore_script=""  # kaldi: of the recipe, steps/lmrescore_const_arpa.sh ('': its two programs, called with more checks)
-lang_from=run.sh  # its script that makes the language folder,
+lang_from=run.sh  # its script that makes the language directory,
 data_from=run.sh  # that makes the data,
 model_from=run.sh  # and that makes acoustic model and lattices
 
 # Any corpus:
-parts=""  # several corpora in one: their folders
+parts=""  # several corpora in one: their directories
 demo=false  # the texts of the demo
 recorded=""  # recorded speech: dialogue or prompts
-prompts=""  # folder with Debian's packages asterisk-core-sounds-LANGUAGE and -g722 (downloaded with apt-get)
+prompts=""  # directory with Debian's packages asterisk-core-sounds-LANGUAGE and -g722 (downloaded with apt-get)
 language=en  # of the prompts: en, fr or ru
 vocab_size=100000  # most words to take from the background text
 order=3  # length of the longest n-grams
@@ -45,7 +45,7 @@ new_words=map  # words of the training text that the recogniser lacks: map to <u
 lexicon=""  # how they are said, 'word phone ...' or 'word = known words' (by their letters)
 
 # A back end (local/conf/backends):
-decode_step=""  # script of steps/ that decodes a data folder; '' where lattices come with the data
+decode_step=""  # script of steps/ that decodes a data directory; '' where lattices come with the data
 rescore_step=rescore.sh  # that puts another language model into lattices
 score_step=score.sh  # that scores lattices
 words_step=""  # that scores what the decoder said, beside its lattices

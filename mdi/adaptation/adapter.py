@@ -298,7 +298,7 @@ def _job_of(client: Client | None, folder: str | os.PathLike[str] | None) -> Job
     if client is None:
         return None
     if folder is None:
-        raise MdiError("cluster without shards; expected a folder that all workers see: shards='/shared/job'")
+        raise MdiError("cluster without shards; expected a directory that all workers see: shards='/shared/job'")
     return Job(str(make_folder(os.fspath(folder)).resolve()), OnDask(client))
 
 

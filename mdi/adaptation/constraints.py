@@ -14,10 +14,10 @@ from mdi.lm.trie import NONE, Array, Trie, from_ngrams
 # Residual targets below this share of their constraint's target are zero up to rounding.
 ROUNDING = 1e-9
 
-IMPLIED = "implied by longer constraints (their targets use up its own)"
-NO_MASS_LEFT = "rarest words, given up so that words without a constraint keep some probability"
-IMPOSSIBLE = "without effect: longer constraints cover it, or the background gives it probability 0 (harmless)"
-NO_TARGET = "without a target: the model that gives the targets has no probability for it"
+IMPLIED = "which longer constraints imply: their targets add up to its own (this is harmless)"
+NO_MASS_LEFT = "those of the rarest words, so that words without a constraint keep some probability"
+IMPOSSIBLE = "which cannot change the model: longer n-grams cover them, or their probability is 0 (this is harmless)"
+NO_TARGET = "without a target: the model that gives the targets has no probability for them"
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@
 
 Among all models that have the in-domain marginals of the chosen n-grams, the result is the closest to the background.
 It is written with a certificate, OUT.json. Without options all n-grams of the text are constraints, under a Gaussian
-prior: what we recommend where there is no development text (with some, see mdi tune). A sweep over several thresholds
-is one job: with --min-counts 2-2-2,5-3-2,6-4-3 the output's name must contain {}, which becomes the thresholds; the
-background is read once, and each set starts from the last solution. --lattices takes what mdi counts does, also n-best
-lists, ctm and Vosk's JSON: the model adapts to what a recogniser believes, beside TEXT or without any.
+prior; we recommend this if you have no development text (if you have some, see mdi tune). One job can sweep over
+several thresholds: with --min-counts 2-2-2,5-3-2,6-4-3 the name of the output must contain {}, which becomes the
+thresholds. The background is then read once, and each set starts from the last solution. --lattices takes whatever mdi
+counts takes (lattices, n-best lists, ctm, Vosk's JSON): the model adapts to what a recogniser believes, with or without
+TEXT.
 
-With --cluster, or --memory alone, the background's arrays are in files, of which a process has in memory what it works
-on, a shard at a time; the result is the same, byte for byte. After a failure the same command goes on with what has
-been read.
+With --cluster, or --memory alone, the arrays of the background lie in files, and a process works on one shard of them
+at a time; the result is the same, byte for byte. After a failure the same command continues with what has been read.
 
-With --delta there is no OUT: only what changes is written, a small file that mdi apply makes the same model from, and
-that mdi ppl, rescore, fst and mix take beside the background. --start goes on from such a file with more text.
+With --delta there is no OUT. Only the changes are written, to a small file. mdi apply makes the same model from it, and
+mdi ppl, rescore, fst and mix take it beside the background. --start continues from such a file with more text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.certificate import certificate_of
@@ -38,22 +37,20 @@ from mdi.errors import MdiError, check_positive
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.delta import Delta
-    from mdi.lm.model import NgramModel
-    from mdi.lm.text import Sentences
 
 
 OPTIONS = f"""
 files FILE+  background, in-domain text(s), output
---min-counts N-N-N[,...] = 1  constrain n-grams seen so often, by order: 5-3-2; the last repeats; several: a sweep
+--min-counts N-N-N[,...] = 1  constrain n-grams seen at least so often, by order; the last number holds for all longer
+  n-grams; several sets make a sweep
 {options.TARGETS}
 --targets-lm LM  marginals of this model instead
---lattices IN*  adapt to expected counts of these; may be repeated
---count-weight W = 1  factor of the counts of --counts and --lattices, before thresholds; below 1: trust less
---sigma2 V[-V-V]|none = 1  variance of a Gaussian prior on lambda, for all orders or by order; none: no prior. Whatever
-  the thresholds it is 1: no default depends on another option, and a prior has helped with all of them. The paper's
-  sweep is --min-counts 2-2-2,5-3-2,6-4-3 --sigma2 none
+--lattices IN*  adapt to expected counts over these; may be repeated
+--count-weight W = 1  multiply the counts of --counts and --lattices by this before thresholds apply
+--sigma2 V[-V-V]|none = 1  variance of a Gaussian prior on lambda, for all orders or by order; none: no prior. The
+  paper's sweep is --min-counts 2-2-2,5-3-2,6-4-3 --sigma2 none
 --init TSV  start from the lambdas of an earlier --constraints-out
---delta OUT.delta  write the adaptation as a small file, and no model
+--delta OUT.delta  write the adaptation to a small file instead of a model
 --start A.delta  start from an earlier adaptation of the same background
 --constraints-out TSV  write n-gram, order, count, target, marginals, lambda
 --ppl TEXT*  print the perplexity of this text; may be repeated
@@ -68,7 +65,6 @@ files FILE+  background, in-domain text(s), output
 def run(args: argparse.Namespace) -> int:
     from mdi.fst.formats import check_form, words_for
 
-    started = time.monotonic()
     files = [*args.files, *filter(None, [args.delta])]
     background_path, *texts, out = files if len(files) > 1 else (*files, "")
     if not out or not (texts or args.counts or args.lattices) or (args.counts and args.lattices):
@@ -95,20 +91,20 @@ def run(args: argparse.Namespace) -> int:
 
     files = [background_path, *texts, *filter(None, [args.counts, args.targets_lm, args.init, args.start])]
     with sharding(args, out, [*files, *(args.lattices or [])], args.memory):
-        return _adapt(args, named, started)
+        return _adapt(args, named)
 
 
-def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started: float) -> int:
+def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
     """`named`: model and table for each set of thresholds."""
     from mdi import __version__
     from mdi.adaptation.adapter import Adapter, OneAdaptation
     from mdi.adaptation.delta import delta_of, read_delta, write_delta
-    from mdi.adaptation.settings import SolverSettings
     from mdi.adaptation.table import read_lambda, write_constraints
     from mdi.files import together
     from mdi.fst.formats import check_new_words, format_of, words_for
     from mdi.lm.identity import identity
     from mdi.lm.normalise import check_normalised
+    from mdi.lm.perplexity import perplexity
     from mdi.saving import checked_fields, sum_fields
 
     background_path, *texts = args.files if args.delta else args.files[:-1]
@@ -131,13 +127,10 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
     if args.delta:
         adapter, identified = adapter.on_part(), identity(background)
     check_normalised(background_path, adapter.background, args.allow_unnormalized)
-    inputs = {
-        "background": background_path,
-        "in_domain": [*texts, *filter(None, [args.counts]), *(args.lattices or [])],
-        **text_fields(counts),
-    }
+    in_domain = [*texts, *filter(None, [args.counts]), *(args.lattices or [])]
+    inputs = {"background": background_path, "in_domain": in_domain, **text_fields(counts.stats)}
     del counts
-    common = time.monotonic() - started  # what all models of a sweep share
+    common = time.monotonic() - args.started  # what all models of a sweep share
 
     def write(adapted: Adapted, seconds: float) -> str:
         """Writes a model and what belongs to it; returns the lines about its perplexities."""
@@ -152,14 +145,14 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
             about = {name: value for name, value in fields.items() if name not in ("steps", "ngrams", "new_words")}
             delta = delta_of(adapted, identified, about, made)
             model = delta.apply(background) if args.ppl else model
-        ppl = _perplexities(model, {text: said[text] for text in args.ppl})
+        ppl = {text: perplexity(model, said[text]).as_dict() for text in args.ppl}
         with together():
             if args.delta:
                 write_delta(delta, model_path)
             else:
                 chosen = {**options.options_of(args), "min_counts": thresholds}
-                about = {"command": "adapt", **inputs, "options": chosen}
-                save_model(adapted, model_path, args, [background_path], about, started, more={"perplexity": ppl})
+                about, more = {"command": "adapt", **inputs, "options": chosen}, {"perplexity": ppl}
+                save_model(adapted, model_path, args, [background_path], about, started=started, more=more)
             if table:
                 write_constraints(adapted, table)
         report_result(adapted, model_path, bool(args.delta))
@@ -167,8 +160,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
 
     converged = True
     # a model is written while the next one is solved
-    with ThreadPoolExecutor(1) as pool, watched(args) as report:
-        settings = SolverSettings(args.tolerance, args.max_iters, report)
+    with ThreadPoolExecutor(1) as pool, watched(args) as settings:
         if len(sets) > 1:
             results = adapter.sweep(sets, sigma2=sigma2, settings=settings)
         else:
@@ -182,11 +174,3 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]], started:
         for written in pending:
             print(written.result(), end="", flush=True)
     return 0 if converged else 1
-
-
-def _perplexities(model: NgramModel, texts: dict[str, Path | Sentences]) -> dict[str, dict]:
-    if not texts:
-        return {}
-    from mdi.lm.perplexity import perplexity
-
-    return {path: perplexity(model, text).as_dict() for path, text in texts.items()}

@@ -1,26 +1,24 @@
-"""Adapts a model to each recording's own first pass, without transcripts, and rescores its lattices with that.
+"""Adapts a model to each recording's own first pass, without transcripts, and rescores its lattices.
 
     mdi adapt-recordings --words words.txt --data DATA [options] LM LATTICES OUT
 
-For every recording (of DATA/segments; without these for every speaker of DATA/utt2spk; or for every group of --groups):
-expected counts over its lattices, beside --text if there is in-domain text, the adaptation of LM to these, and its
-lattices with the adapted scores. LM is read once and never copied to disk; lattices are read in one pass. OUT is a
-decoding folder like LATTICES, with one lat.N.gz per recording, in the order of the file that names them, and
-deltas/RECORDING.delta (see mdi adapt --delta, mdi list-deltas). A run that was stopped goes on with the recordings that
-are missing. --old-lm is the model whose scores are in the lattices, LM itself unless told otherwise.
+For every recording of DATA/segments (or else every speaker of DATA/utt2spk, or every group of --groups), LM is adapted
+to the expected counts over its lattices, and to --text if there is some; its lattices then get the adapted scores. LM
+is read once and never copied to disk, and lattices are read in one pass. OUT is a decoding directory like LATTICES,
+with one lat.N.gz per recording, in the order of the file that names them, and deltas/RECORDING.delta (see mdi adapt
+--delta, mdi list-deltas). A run that was stopped continues with the recordings that are missing. --old-lm is the model
+whose scores are in the lattices, by default LM itself.
 
-An utterance that has a say in its own model confirms its own errors: unless --leave-out is false, its lattice gets the
-scores of a model that is adapted to all others of the recording. That is one adaptation per utterance, a fraction of a
-second each; the delta is that of the whole recording.
+An utterance that contributes to its own model confirms its own errors. So, unless --leave-out is false, its lattice
+gets the scores of a model that is adapted to all other utterances of the recording. That takes one adaptation per
+utterance, a fraction of a second each. The delta is that of the whole recording.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -31,7 +29,8 @@ from mdi.commands.inputs import read_model
 from mdi.commands.outputs import check_outputs
 from mdi.errors import MdiError, check_positive
 from mdi.progress import Progress, say
-from mdi.record import go_on
+from mdi.record import go_on, source_of
+from mdi.threads import in_threads
 
 if TYPE_CHECKING:
     from mdi.adaptation.delta import Delta
@@ -44,10 +43,10 @@ if TYPE_CHECKING:
 
 OPTIONS = f"""
 lm LM  the model that is adapted to each recording, in any form
-source LATTICES  folder of lat.N.gz, or one archive
-out OUT  folder
---data DATA  Kaldi data folder: segments or utt2spk
---groups recording|speaker|FILE  what is adapted to together; FILE: utterance and group per line (recording, or speaker)
+source LATTICES  directory of lat.N.gz, or one archive
+out OUT  directory
+--data DATA  Kaldi data directory: segments or utt2spk
+--groups recording|speaker|FILE  what makes a group; FILE: an utterance and its group per line (recording, or speaker)
 --text TEXT*  in-domain text as well; may be repeated
 --count-weight W = 1  factor of the expected counts
 --min-counts N-N-N = 0.5  constrain n-grams expected so often, by order
@@ -125,15 +124,10 @@ class _Work:
         counts = self.expected(lattices)
         delta = self.adapted(counts, self.start) if lattices else None
         if delta is not None:
-            made = {
-                "recording": name,
-                "background": self.args.lm,
-                "in_domain": [*self.args.text, self.args.source],
-                "words": counts.stats.words,
-                "sentences": counts.stats.sentences,
-                "sigma2": self.args.sigma2,
-                "count_weight": self.args.count_weight,
-            }
+            args, stats = self.args, counts.stats
+            made = {"recording": name, "background": args.lm, "in_domain": [*args.text, args.source]}
+            made |= {"words": stats.words, "sentences": stats.sentences}
+            made |= {"sigma2": args.sigma2, "count_weight": args.count_weight}
             write_delta(replace(delta, made=made), self.out / "deltas" / f"{name}.delta")
         with lattice_writer(str(self.out / f"lat.{number}.gz")) as write:
             for lattice in self.rescored(lattices, counts, delta):
@@ -144,12 +138,11 @@ class _Work:
 def run(args: argparse.Namespace) -> int:
     from mdi.adaptation.adapter import Adapter
     from mdi.files import make_folder, writing
-    from mdi.fst.symbols import read_symbols
+    from mdi.fst.symbols import read_symbols, words_of
     from mdi.lm.counts import count_text
     from mdi.lm.identity import identity
     from mdi.lm.normalise import check_normalised
     from mdi.speech.data import DataFolder
-    from mdi.speech.expected_counts import words_of
     from mdi.speech.lattice_files import archives, read_lattices
     from mdi.speech.recordings import file_names, grouped, utterance_groups
     from mdi.speech.rescore import lattice_model
@@ -182,23 +175,18 @@ def run(args: argparse.Namespace) -> int:
     if done:
         say(f"{out}: {len(done):,} of {len(number_of):,} recordings are there already")
     lattices = chain.from_iterable(map(read_lattices, sources))
-    groups: Iterable[tuple[str, list[Lattice]]] = ()
-    if len(done) < len(number_of):
-        groups = (one for one in grouped(lattices, group_of) if one[0] not in done)
-    failed = 0
-    with Progress("adapting", len(number_of) - len(done), "recordings") as bar, ThreadPoolExecutor(args.nj) as pool:
-        pending: deque[Future[bool]] = deque()
-        finished = 0
-        for name, found in chain(groups, [("", [])]):
-            if name:
-                done.add(name)
-                pending.append(pool.submit(work.recording, name, number_of[name], found))
-            # no more lattices than are worked on are held, and all are done in the end
-            while len(pending) > (args.nj if name else 0):
-                failed += not pending.popleft().result()
-                finished += 1
-                bar.update(finished)
-    for name in set(number_of) - done:
+    groups = (one for one in grouped(lattices, group_of) if one[0] not in done) if set(number_of) - done else ()
+    failed, seen = 0, set(done)
+
+    def adapted(one: tuple[str, list[Lattice]]) -> bool:
+        seen.add(one[0])
+        return work.recording(one[0], number_of[one[0]], one[1])
+
+    with Progress("adapting", len(number_of) - len(done), "recordings") as bar:
+        for finished, converged in enumerate(in_threads(adapted, groups, args.nj), 1):
+            failed += not converged
+            bar.update(finished)
+    for name in set(number_of) - seen:
         say(f"WARNING: no lattices of {name}; its archive is empty")
         work.recording(name, number_of[name], [])
     with writing(str(out / "num_jobs")) as stream:  # last: whoever finds it may take the folder for finished
@@ -216,11 +204,11 @@ def _check_record(
     """Refuses to go on with what was begun with other inputs or options."""
     import zlib
 
-    options = {name: value for name, value in vars(args).items() if name not in ("nj", "out", "source", "lm", "data")}
+    free = ("started", "nj", "out", "source", "lm", "data")
     settings: dict[str, Any] = {
         "background": background,
-        "lattices": [[Path(one).name, Path(one).stat().st_size] for one in sources],
+        "inputs": [source_of(path) for path in (*sources, *args.text, args.words, *filter(None, [args.old_lm]))],
         "groups": zlib.crc32(json.dumps(group_of).encode()),
-        "options": options,
+        "options": {name: value for name, value in vars(args).items() if name not in free},
     }
     go_on(out / "recordings.json", settings, "adaptations of another model, to other lattices or with other options")

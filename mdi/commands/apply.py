@@ -1,25 +1,20 @@
-"""Makes the model that an adaptation gives from its background and its delta, byte for byte what adapt would have
-written.
+"""Makes an adapted model from its background and a delta: byte for byte what mdi adapt would have written.
 
     mdi adapt --delta A.delta BACKGROUND TEXT
     mdi apply BACKGROUND A.delta OUT
 
-Another background than that of the delta is refused. OUT.json has the delta's certificate.
+A background other than the delta's own is refused. OUT.json has the delta's certificate.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 
 from mdi.commands import options
 from mdi.commands.inputs import read_model
 from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, save_model
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
-
+from mdi.progress import say
 
 OPTIONS = f"""
 background BACKGROUND  the model that was adapted
@@ -32,24 +27,17 @@ out OUT  model (.gz by suffix, - for standard output)
 
 
 def run(args: argparse.Namespace) -> None:
-    started = time.monotonic()
-    check_model_output(args.out, args, [args.background])
-    with sharding(args, args.out, [args.background, args.delta], args.memory):
-        _apply(args, started)
-
-
-def _apply(args: argparse.Namespace, started: float) -> None:
     from mdi.adaptation.delta import read_delta
     from mdi.adaptation.table import new_word_fields
 
-    delta = read_delta(args.delta)
-    background = read_model(args.background, args)
-    delta.check(background, args.delta, args.background)
-    model = delta.apply(background)
-    made = {"ngrams": model.trie.counts, "min_counts": delta.min_counts, "made": delta.made}
-    about = {"command": "apply", "background": args.background, "delta": args.delta, **delta.certificate, **made}
-    about |= new_word_fields(delta.new_words)
-    save_model(model, args.out, args, [args.background], about, started, new_words=delta.new_words)
-    logger.info(
-        f"{args.delta}: {delta.constraints.total:,} constraints, {sum(model.trie.counts):,} n-grams -> {args.out}"
-    )
+    check_model_output(args.out, args, [args.background])
+    with sharding(args, args.out, [args.background, args.delta], args.memory):
+        delta = read_delta(args.delta)
+        background = read_model(args.background, args)
+        delta.check(background, args.delta, args.background)
+        model = delta.apply(background)
+        made = {"ngrams": model.trie.counts, "min_counts": delta.min_counts, "made": delta.made}
+        about = {"command": "apply", "background": args.background, "delta": args.delta, **delta.certificate, **made}
+        about |= new_word_fields(delta.new_words)
+        save_model(model, args.out, args, [args.background], about, new_words=delta.new_words)
+    say(f"{args.delta}: {delta.constraints.total:,} constraints, {sum(model.trie.counts):,} n-grams -> {args.out}")

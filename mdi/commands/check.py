@@ -1,6 +1,6 @@
-"""An ARPA doctor: reads a model, sums every history, and says what tools would stumble on.
+"""Checks a model: reads it, sums every history, and reports what other tools would stumble on.
 
-Exit code 0 if nothing is wrong (warnings allowed), 1 otherwise.
+The exit code is 0 if nothing is wrong (apart from warnings), and otherwise 1.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Turns a back-off model into another form: ARPA, Kaldi's G.fst and G.carpa, Vosk's Gr.fst, OpenGrm's FSTs.
+"""Converts a back-off model to another format: ARPA, Kaldi's G.fst and G.carpa, Vosk's Gr.fst, OpenGrm's FSTs.
 
     mdi convert [--words words.txt] IN OUT
 
-IN is recognised by its content, whatever its name, plain or gzipped. OUT gets the form that its name says: *.carpa,
-Gr.fst or *.ngram.fst (OpenFst's ngram FST, as Vosk has it), *.fst (Kaldi's G.fst), *.mod or *.opengrm.fst, and ARPA
-otherwise; or the one of --format. Words get the numbers of --words, which may also be an FST that holds its table (such
-as the Gr.fst that OUT shall replace), or else those of IN if it has such a table. n-grams with a word outside it are
-dropped, counted and reported; a model that loses too many is refused.
+IN is recognised by its content, whatever its name, plain or gzipped. The name of OUT decides its format: *.carpa,
+Gr.fst or *.ngram.fst (OpenFst's ngram FST, as Vosk has it), *.fst (Kaldi's G.fst), *.mod or *.opengrm.fst (OpenGrm),
+and otherwise ARPA. --format overrides it. Words get their word IDs from --words, which may also be an FST that holds a
+table (such as the Gr.fst that OUT will replace), or else from IN, if it has such a table. n-grams with a word outside
+the table are dropped, counted and reported; if too many would be lost, the model is refused.
 
-G.fst is what `arpa2fst --disambig-symbol=#0 --read-symbol-table=words.txt` makes; where pynini is installed, OpenFst
-itself reads what was written and counts its states and arcs. k2 is the text that kaldilm makes for k2 and icefall:
-k2.Fsa.from_openfst(open("G.fst.txt").read(), acceptor=False). --max-order N leaves longer n-grams out, and what is
-written is a model still: kaldilm, which keeps the back-off weights of the longest ones that it reads, makes something
-that does not sum to one.
+G.fst is what `arpa2fst --disambig-symbol=#0 --read-symbol-table=words.txt` makes. If pynini is installed, OpenFst
+itself reads the file back and counts its states and arcs. k2 is the text that kaldilm makes for k2 and icefall:
+k2.Fsa.from_openfst(open("G.fst.txt").read(), acceptor=False). --max-order N leaves longer n-grams out, and the result
+still sums to one; kaldilm, which keeps the back-off weights of the longest n-grams that it reads, makes a model that
+does not.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ import argparse
 from mdi.commands import options
 from mdi.commands.inputs import read_adapted
 from mdi.commands.outputs import check_outputs
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
+from mdi.progress import say
 
 
 def options_for(form: str | None) -> str:
@@ -48,8 +46,7 @@ OPTIONS = options_for(None)
 def run(args: argparse.Namespace) -> None:
     from mdi.adaptation.delta import read_delta
     from mdi.errors import MdiError
-    from mdi.fst.formats import ONLY_WRITTEN, check_form, words_for, write_lm
-    from mdi.fst.vector_fst import VectorFst
+    from mdi.fst.formats import check_form, format_of, words_for, write_lm
     from mdi.fst.verify import verify
     from mdi.lm.model import first_orders
 
@@ -72,6 +69,7 @@ def run(args: argparse.Namespace) -> None:
         new_words=new.words if new else (),
         words_out=args.words_out,
     )
-    logger.info(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams of order 1 to {model.order}")
-    if isinstance(written, VectorFst) and args.format != ONLY_WRITTEN and verify(args.out, written):
-        logger.info(f"{args.out}: OpenFst reads it, with as many states and arcs")
+    say(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams of order 1 to {model.order}")
+    vector = (args.format or format_of(args.out)) in ("fst", "opengrm")
+    if written and vector and verify(args.out, written):
+        say(f"{args.out}: OpenFst reads it, with as many states and arcs")

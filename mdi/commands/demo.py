@@ -1,4 +1,4 @@
-"""Shows in under a minute, without a network, what adaptation does: a model of speeches is adapted to a garden centre.
+"""Shows in a minute, without a network, what adaptation does: a model of speeches is adapted to calls to a shop.
 
 DIR gets the texts and the models. The commands are printed as they run; type them with files of your own.
 """
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             return code
     before, after = (perplexity(f"{name}.arpa.gz", "test.txt") for name in ("general", "adapted"))
     print(
-        f"\nPerplexity, the number of words that a model hesitates between on average, of test.txt:\n"
+        f"\nPerplexity of test.txt: among how many equally likely words the model would have to guess, on average:\n"
         f"  general.arpa.gz  {before.ppl:6.1f}   {before.oov} of {before.words} words unknown, scored as <unk>\n"
         f"  adapted.arpa.gz  {after.ppl:6.1f}   {after.oov} unknown\n\n"
         f"Next: look at {args.folder}/adapted.arpa.gz.json, the certificate. Then adapt a model of your own:\n"

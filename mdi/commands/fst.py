@@ -1,4 +1,4 @@
-"""G.fst from a model: the same as mdi convert --format fst, under another name."""
+"""Makes G.fst from a model: the same as mdi convert --format fst."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Letters to phones: how words are said that no lexicon has.
+"""Finds pronunciations from spelling, for words that no lexicon has.
 
-mdi g2p train LEXICON MODEL               learn from any lexicon.txt or lexiconp.txt
-mdi g2p apply [options] MODEL WORDS OUT   say the words of a list: a lexicon, or a table of what was found
+mdi g2p train LEXICON MODEL               learns from any lexicon.txt or lexiconp.txt
+mdi g2p apply [options] MODEL WORDS OUT   finds pronunciations for a list of words
 """
 
 # One module each, mdi/commands/g2p_ACTION.py.

@@ -1,25 +1,24 @@
-"""Says the words of a list. OUT is a lexicon as Kaldi reads it, or a table with certainty and words that sound alike
-if it is named *.tsv, which can be edited and given as a lexicon.
+"""Finds pronunciations for a list of words.
 
-With --lexicon, known words are said as it says, and what is made of them (dog's, well-known) from their parts; without
-it every word is said by its letters. WORDS has a word per line; a count may follow, as in a list of new words."""
+OUT is a lexicon as Kaldi reads it. If its name ends in .tsv it is a table with certainties and words that sound alike,
+which can be edited and used as a lexicon.
+
+With --lexicon, known words are pronounced as there, and words made of them (dog's, well-known) from their parts; all
+others are spelt out. WORDS has one word per line, which a count may follow, as in a list of new words."""
 
 from __future__ import annotations
 
 import argparse
 
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
-
+from mdi.progress import say
 
 OPTIONS = """
 model MODEL  of mdi g2p train
 words WORDS  a word per line, - for standard input
 out OUT? = -  lexicon, or table if it is named *.tsv
 --lexicon FILE  known words: Kaldi's lexicon.txt or lexiconp.txt
---given FILE  words that you know better: 'word phone ...' or 'word = known words'
---n-best N = 3  at most so many pronunciations by letters
+--given FILE  pronunciations that you know: 'word phone ...' or 'word = known words'
+--n-best N = 3  at most this many pronunciations from spelling
 """
 
 
@@ -28,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from mdi.errors import MdiError, OptionError, examples
     from mdi.speech.g2p import load_g2p
     from mdi.speech.given import read_given, write_new_words
-    from mdi.speech.lexicon import Lexicon, read_lexicon, text_lines, write_lexicon
+    from mdi.speech.lexicon import Lexicon, listed_words, read_lexicon, write_lexicon
     from mdi.speech.pronounce import Pronounced, pronounce
 
     if args.n_best < 1:
@@ -36,10 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if args.given and not args.lexicon:
         raise MdiError("--given without --lexicon; expected the lexicon that has the phones and the known words")
     check_outputs(args, args.out)
-    counts: dict[str, int] = {}
-    for _, text in text_lines(args.words):
-        word, *count = text.split()
-        counts[word] = counts.get(word, 0) + (int(count[0]) if count and count[0].isdecimal() else 1)
+    counts = listed_words(args.words)
     model = load_g2p(args.model)
     if args.lexicon:
         lexicon = read_lexicon(args.lexicon)
@@ -59,5 +55,5 @@ def run(args: argparse.Namespace) -> int:
         write_lexicon(Lexicon(found_ways), args.out)
     if silent:
         why = "" if not args.lexicon else f" ({silent[0].how})"
-        logger.info(f"{len(silent):,} words cannot be said, such as {examples([one.word for one in silent])}{why}")
+        say(f"{len(silent):,} words cannot be said, such as {examples([one.word for one in silent])}{why}")
     return 0

@@ -1,15 +1,14 @@
-"""Learns from a lexicon how its language is said: letters and phones are aligned by expectation-maximisation, and
-n-gram models of units of both are estimated, in both directions. LEXICON is Kaldi's lexicon.txt or lexiconp.txt; words
-such as <unk> or !SIL are left out. MODEL is a text, gzipped if it is named *.gz."""
+"""Learns from a lexicon how words of its language are pronounced.
+
+Letters and phones are aligned by expectation maximisation, and n-gram models of units of both are estimated, in both
+directions. LEXICON is Kaldi's lexicon.txt or lexiconp.txt; words such as <unk> or !SIL are left out. MODEL is a text
+file, gzipped if its name ends in .gz."""
 
 from __future__ import annotations
 
 import argparse
 
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
-
+from mdi.progress import say
 
 OPTIONS = """
 lexicon LEXICON  Kaldi's lexicon.txt or lexiconp.txt
@@ -27,7 +26,7 @@ def run(args: argparse.Namespace) -> None:
     model = train_g2p(lexicon)
     model.save(args.model)
     n, aligned = sum(map(len, lexicon.values())), len(model.begin) - 1
-    logger.info(
+    say(
         f"{aligned:,} of {n:,} pronunciations fit their words; {len(model.units):,} units of letters and phones "
         f"-> {args.model}"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.errors import MdiError, examples
-from mdi.progress import get_logger
+from mdi.progress import say
 
 if TYPE_CHECKING:
     from mdi.lm.counts import Counts
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from mdi.lm.text import Sentences, TextStats
     from mdi.lm.vocabulary import Vocabulary
 
-
-logger = get_logger(__name__)
 
 # A higher share of words outside the vocabulary than this makes perplexities look better than they are.
 MUCH_UNKNOWN = 0.05
@@ -43,7 +41,7 @@ def spoken_texts(args: argparse.Namespace, texts: list[str], model: NgramModel) 
     for text in dict.fromkeys(texts):
         spoken = spoken_text(text, speller)
         for line in spoken.report():
-            logger.info(line)
+            say(line)
         found[text] = Path(spoken.text) if isinstance(spoken.text, str) else spoken.text
     return found
 
@@ -83,11 +81,11 @@ def _report_in_domain(counts: Counts, vocab: Vocabulary, oov: str | None, listed
             f"{stats.oov + tokens:,} of {stats.words:,} in-domain words are outside the vocabulary, such as "
             f"{examples([*added, *stats.oov_examples][:5])}; expected most of them in it. {why_unknown(stats, added)}"
         )
-    note = f"; {len(added):,} new words, {tokens:,} tokens, are added: {examples(added)}" if added else ""
+    note = f"; adds {len(added):,} new words ({tokens:,} tokens): {examples(added)}" if added else ""
     if stats.oov:
         done = "left out with the n-grams around them" if oov == "drop" or vocab.unk < 0 else "mapped to <unk>"
         note += f"; {stats.oov:,} words outside the vocabulary, such as {examples(stats.oov_examples)}: {done}"
-    logger.info(f"in-domain: {stats.sentences:,} sentences, {stats.words:,} words{note}")
+    say(f"in-domain: {stats.sentences:,} sentences, {stats.words:,} words{note}")
     warn_of_unknown("in-domain", stats.oov, stats.words)
 
 
@@ -101,25 +99,23 @@ def _read_expected(args: argparse.Namespace, vocab: Vocabulary, order: int, oov:
         return read_counts(args.counts, vocab if oov else GrowingVocabulary(vocab), order, oov or "map")
     if not getattr(args, "lattices", None):
         return None
+    return read_lattices(args, args.lattices, vocab if oov else None, order, oov or "map")
+
+
+def read_lattices(
+    args: argparse.Namespace, sources: list[str], vocab: Vocabulary | None, order: int, oov: str
+) -> Counts:
+    """Expected counts over lattices and their like."""
     from mdi.speech.expected_counts import expected_counts
 
-    return expected_counts(
-        args.lattices,
-        vocab if oov else None,
-        order,
-        words=args.words,
-        kind=args.lattice_format,
-        oov=oov or "map",
-        acoustic_scale=args.acoustic_scale,
-        lm_scale=args.lm_scale,
-        penalty=args.word_penalty,
-    )
+    scales = {"acoustic_scale": args.acoustic_scale, "lm_scale": args.lm_scale, "penalty": args.word_penalty}
+    return expected_counts(sources, vocab, order, words=args.words, kind=args.lattice_format, oov=oov, **scales)
 
 
 def why_unknown(stats: TextStats, more: list[str] | None = None) -> str:
     """A question about text of which hardly a word is known, or its answer. `more` words of it are unknown, too."""
     if any(0xDC80 <= ord(letter) <= 0xDCFF for word in (*stats.oov_examples, *(more or [])) for letter in word):
-        return "The text is not UTF-8; convert it: iconv -f latin1 -t utf-8"
+        return "The text is not UTF-8; convert it: iconv -f latin1 -t utf-8 TEXT > TEXT.utf8"
     return "Are text and model in the same letter case, and are there no utterance names in the text?"
 
 
@@ -135,12 +131,13 @@ def read_adapted(path: str, args: argparse.Namespace, closed: bool = True) -> Ng
 def warn_of_unknown(name: str, oov: int, words: int) -> None:
     """<unk> is easy to predict: perplexities over vocabularies that leave much out are no good for comparisons."""
     if oov > MUCH_UNKNOWN * words:
-        logger.warning(
+        say(
             f"WARNING: {name}: {100 * oov / words:.1f}% of the words are outside the vocabulary. <unk> is easy to "
             f"predict, so perplexities look better than they are; do not compare them with those over another "
-            f"vocabulary. Make one that has these words (mdi vocab) and build the models over it (mdi train --vocab)"
+            f"vocabulary. Add these words (mdi adapt --new-words add), or build models over a vocabulary that has "
+            f"them (mdi vocab, mdi train --vocab)"
         )
 
 
-def text_fields(counts: Counts) -> dict[str, int]:
-    return {"sentences": counts.stats.sentences, "words": counts.stats.words, "oov": counts.stats.oov}
+def text_fields(stats: TextStats) -> dict[str, int]:
+    return {"sentences": stats.sentences, "words": stats.words, "oov": stats.oov}

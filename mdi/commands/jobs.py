@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 
 from mdi.commands import options
 from mdi.errors import MdiError, OptionError, check_positive
-from mdi.progress import get_logger
+from mdi.progress import detail
 
 if TYPE_CHECKING:
     from mdi.lm.shards import Job
-
-
-logger = get_logger(__name__)
 
 
 @contextmanager
@@ -39,18 +36,14 @@ def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str 
     about = {name: value for name, value in vars(args).items() if name not in _FREE}
     about["sources"] = [source_of(path) for path in inputs]
     name = out.replace("{}", "sweep")
-    with (
-        connected(
-            args.cluster, size, f"{name}.workers.log"
-        ) as runner,  # first: where it fails there is nothing to keep
-        job_folder(args.shards_dir or f"{name}.shards", about) as folder,
-    ):
-        job = Job(folder, runner, size, args.shards)
-        with at_work(job):
+    where, log = args.shards_dir or f"{name}.shards", f"{name}.workers.log"
+    # the cluster first: where it fails there is nothing to keep
+    with connected(args.cluster, size, log) as runner, job_folder(where, about) as folder:
+        with at_work(job := Job(folder, runner, size, args.shards)):
             yield job
         if runner.exchanged:
-            logger.debug(f"{runner.exchanged / 1e6:.1f} MB sent to workers and back")
+            detail(f"{runner.exchanged / 1e6:.1f} MB sent to workers and back")
 
 
 # Options that may change between tries.
-_FREE = ("cluster", "threads", "verbose", "memory", "shards_dir")
+_FREE = ("started", "cluster", "threads", "verbose", "memory", "shards_dir")

@@ -1,6 +1,6 @@
-"""Kaldi's lang directories.
+"""Works on Kaldi's lang directories.
 
-mdi lang extend LANG LEXICON OUT     a lang directory with more words
+mdi lang extend LANG LEXICON OUT     makes a lang directory with more words
 """
 
 # One module each, mdi/commands/lang_ACTION.py.

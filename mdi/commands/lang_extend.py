@@ -1,9 +1,11 @@
-"""Makes a lang directory with more words, as Kaldi's utils/lang/extend_lang.sh does: words.txt with new words after the
-old ones, L.fst, L_disambig.fst and what belongs to them. Kaldi is not needed. G.fst is not copied: make it again.
+"""Makes a lang directory with more words, as Kaldi's utils/lang/extend_lang.sh does.
+
+It has a words.txt with the new words after the old ones, L.fst, L_disambig.fst and the files that belong to them. Kaldi
+is not needed. G.fst is not copied: make it again.
 
 LEXICON is Kaldi's lexicon.txt or lexiconp.txt, a file with lines `word = known words that it sounds like`, or
-new_words.tsv. It need only have the new words; words of LANG that it has are said as it says, the others as before.
-With --words, words of that list that neither has are said by letters (G2P), learnt from the words of LANG."""
+new_words.tsv. It need only have the new words. If it has words of LANG, it overrides their pronunciations. With
+--words, words of that list that neither has are spelt out (G2P, learnt from the words of LANG)."""
 
 from __future__ import annotations
 
@@ -11,19 +13,17 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mdi.progress import get_logger
+from mdi.progress import say
 
 if TYPE_CHECKING:
     from mdi.speech.lexicon import Lexicon, Pronunciation
-
-logger = get_logger(__name__)
 
 
 OPTIONS = """
 lang LANG  lang directory of Kaldi's utils/prepare_lang.sh
 lexicon LEXICON?  the new words; with --words it may be left out
-out OUT  the new lang directory; with --words OUT.new_words.tsv says how they are said
---words FILE  a list of words, a word and maybe a count per line: those that are new
+out OUT  the new lang directory; with --words OUT.new_words.tsv lists pronunciations
+--words FILE  words to add if they are new, one per line, which a count may follow
 """
 
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
     if args.words:
         more = _with_guesses(args, known, more)
     new = extend_lang(lang, more, args.out)
-    logger.info(f"{len(new):,} new words, {len(more) - len(new):,} said in another way -> {args.out}")
+    say(f"{len(new):,} new words, {len(more) - len(new):,} said in another way -> {args.out}")
 
 
 def _lexicon(path: str, known: Lexicon, phones: set[str]) -> Mapping[str, Sequence[Pronunciation]]:
@@ -70,14 +70,10 @@ def _with_guesses(
     from mdi.errors import examples
     from mdi.speech.g2p import train_g2p
     from mdi.speech.given import write_new_words
-    from mdi.speech.lexicon import text_lines
+    from mdi.speech.lexicon import listed_words
     from mdi.speech.pronounce import UNCERTAIN, Pronounced, pronounce
 
-    counts: dict[str, int] = {}
-    for _, text in text_lines(args.words):
-        word, *count = text.split()
-        if word not in known:
-            counts[word] = counts.get(word, 0) + (int(count[0]) if count and count[0].isdecimal() else 1)
+    counts = {word: n for word, n in listed_words(args.words).items() if word not in known}
     lacking = [word for word in counts if word not in more]
     said = pronounce(lacking, known, train_g2p(known)) if lacking else []
     given = [Pronounced(word, tuple(more[word]), "given", 1.0) for word in counts if word in more]
@@ -85,10 +81,10 @@ def _with_guesses(
     write_new_words(f"{args.out}.new_words.tsv", [*said, *given], counts)
     unsure = [one.word for one in said if one.pronunciations and one.certainty < UNCERTAIN]
     silent = [one for one in said if not one.pronunciations]
-    logger.info(
+    say(
         f"{len(said) - len(silent):,} words said by rule or by letters, {len(unsure):,} of them uncertain: "
         f"see {args.out}.new_words.tsv"
     )
     if silent:
-        logger.info(f"{len(silent):,} words are left out: {examples([f'{one.word}: {one.how}' for one in silent])}")
+        say(f"{len(silent):,} words are left out: {examples([f'{one.word}: {one.how}' for one in silent])}")
     return {**more, **{one.word: list(one.pronunciations) for one in said if one.pronunciations}}

@@ -2,14 +2,13 @@
 
     mdi match [options] SMALL.arpa[.gz] LARGE.arpa[.gz] TEXT[.gz]... OUT.arpa[.gz]
 
-The constraints are all n-grams of the small model, the targets their marginals in the large one over the histories of
-the in-domain text. The output has exactly the n-grams of the small model.
+The constraints are all n-grams of the small model; their targets are their marginals in the large one over the
+histories of the in-domain text. The output has exactly the n-grams of the small model.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from pathlib import Path
 
 from mdi.commands import options
@@ -28,20 +27,17 @@ files FILE+  small model, large model, in-domain text(s), output
 
 
 def run(args: argparse.Namespace) -> int:
-    started = time.monotonic()
-    files = args.files
-    if len(files) < 3 or (len(files) == 3) != bool(args.counts):
+    if len(args.files) < 3 or (len(args.files) == 3) != bool(args.counts):
         raise MdiError("expected SMALL LARGE TEXT OUT, or --counts COUNTS SMALL LARGE OUT")
-    small_path, large_path, *_, out = files
+    small_path, large_path, *_, out = args.files
     options.check_options(args)
     check_model_output(out, args, [small_path, large_path])
-    with sharding(args, out, [*files[:-1], *filter(None, [args.counts])], args.memory):
-        return _match(args, started)
+    with sharding(args, out, [*args.files[:-1], *filter(None, [args.counts])], args.memory):
+        return _match(args)
 
 
-def _match(args: argparse.Namespace, started: float) -> int:
+def _match(args: argparse.Namespace) -> int:
     from mdi.adaptation.match import match
-    from mdi.adaptation.settings import SolverSettings
     from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import check_normalised
 
@@ -50,17 +46,10 @@ def _match(args: argparse.Namespace, started: float) -> int:
     check_normalised(small_path, with_suffixes(small), args.allow_unnormalized)
     large = read_model(large_path, args)
     counts = read_in_domain(args, list(map(Path, texts)), small.vocab, max(small.order, large.order))
-    with watched(args) as report:
-        adapted = match(
-            small,
-            large,
-            counts,
-            new_words=args.new_words,
-            history=read_history(args),
-            threads=args.threads,
-            settings=SolverSettings(args.tolerance, args.max_iters, report=report),
-        )
+    asked = {"new_words": args.new_words, "history": read_history(args), "threads": args.threads}
+    with watched(args) as settings:
+        adapted = match(small, large, counts, settings=settings, **asked)
     inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts}
-    about = {"command": "match", **inputs, **text_fields(counts), "options": options.options_of(args)}
-    save_model(adapted, out, args, [small_path, large_path], about, started)
+    about = {"command": "match", **inputs, **text_fields(counts.stats), "options": options.options_of(args)}
+    save_model(adapted, out, args, [small_path, large_path], about)
     return 0 if report_result(adapted, out) else 1

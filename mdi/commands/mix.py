@@ -1,14 +1,14 @@
-"""Interpolates models linearly (SRILM's ngram -mix-lm): the n-grams of all, p = sum of weight x p, normalised.
+"""Interpolates models linearly, as SRILM's ngram -mix-lm does.
 
---tune finds the weights under which development text is most likely, by expectation maximisation over its tokens
-(SRILM's compute-best-mix). Models may differ in order (the lower ones back off) and in words (a word has probability 0
-where it is not known).
+The result has the n-grams of all models, with probabilities that are weighted sums of theirs, and is normalised. --tune
+finds the weights under which development text is most likely, by expectation maximisation over its tokens, as SRILM's
+compute-best-mix does. Models may differ in order (shorter ones back off) and in words (a word that a model lacks has
+probability 0 there).
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,15 +17,14 @@ from mdi.commands import options
 from mdi.commands.inputs import read_model, warn_of_unknown
 from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, save_model
-from mdi.progress import get_logger
+from mdi.errors import MdiError, examples
+from mdi.progress import Progress, detail, say, set_verbose
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
     from mdi.lm.text import TextStats
     from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
-
-logger = get_logger(__name__)
 
 
 OPTIONS = f"""
@@ -46,11 +45,8 @@ out OUT  the mixture (.gz by suffix, - for standard output); OUT.json says how i
 def run(args: argparse.Namespace) -> None:
     import numpy as np
 
-    from mdi.errors import MdiError
     from mdi.lm.mix import check_weights
-    from mdi.progress import set_verbose
 
-    started = time.monotonic()
     set_verbose(args.verbose)
     names = [*args.lms, *(f"{args.lms[0]} + {delta}" for delta in args.delta)]
     if len(names) < 2:
@@ -60,10 +56,10 @@ def run(args: argparse.Namespace) -> None:
     check_model_output(args.out, args, args.lms)
     weights = np.zeros(0) if args.tune else check_weights(_numbers(args.weights), len(names))
     with sharding(args, args.out, [*args.lms, *args.delta, *args.tune], args.memory):
-        _mix(args, names, weights, started)
+        _mix(args, names, weights)
 
 
-def _mix(args: argparse.Namespace, names: list[str], weights: Array, started: float) -> None:
+def _mix(args: argparse.Namespace, names: list[str], weights: Array) -> None:
     """`weights`: none where development text is to choose them."""
     from mdi.adaptation.delta import apply_delta
     from mdi.lm.mix import mix_in_place, over_one_vocabulary
@@ -91,15 +87,13 @@ def _mix(args: argparse.Namespace, names: list[str], weights: Array, started: fl
     if args.tune:
         result = perplexity_of(with_suffixes(model), [ids], stats)
         about["development"] = result.as_dict()
-        logger.info(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
-    fields = save_model(model, args.out, args, args.lms, {**about, "weights": weights}, started)
+        say(f"perplexity of the mixture on the development text: {result.ppl:.7g}")
+    fields = save_model(model, args.out, args, args.lms, {**about, "weights": weights})
     parts = ", ".join(f"{weight:.6f} {path}" for weight, path in zip(weights, names, strict=True))
-    logger.info(f"{args.out}: {' / '.join(f'{n:,}' for n in fields['ngrams'])} n-grams = {parts}")
+    say(f"{args.out}: {' / '.join(f'{n:,}' for n in fields['ngrams'])} n-grams = {parts}")
 
 
 def _numbers(text: str) -> list[float]:
-    from mdi.errors import MdiError
-
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
@@ -108,24 +102,20 @@ def _numbers(text: str) -> list[float]:
 
 def _describe(paths: list[str], orders: list[int], vocabs: list[Vocabulary]) -> None:
     """Says what the models do not have in common."""
-    from mdi.errors import examples
-
     if len(set(orders)) > 1:
-        logger.info(
-            f"models of order {', '.join(map(str, orders))}: mixed at order {max(orders)}, the lower ones back off"
-        )
+        say(f"models of order {', '.join(map(str, orders))}: mixed at order {max(orders)}, the lower ones back off")
     names = [vocab.word(vocab.unk) if vocab.unk >= 0 else None for vocab in vocabs]
     first = next((name for name in names if name), None)
     for path, name in zip(paths, names, strict=True):
         if first and name is None:
-            logger.info(f"{path}: no unknown word; {first} has probability 0 in it")
+            say(f"{path}: no unknown word; {first} has probability 0 in it")
         elif name != first:
-            logger.info(f"{path}: its unknown word {name} is taken as {first}")
+            say(f"{path}: its unknown word {name} is taken as {first}")
     words = [set(vocab.words) - {name} for vocab, name in zip(vocabs, names, strict=True)]
     union = set().union(*words)
     for path, known in zip(paths, words, strict=True):
         if missing := sorted(union - known):
-            logger.warning(
+            say(
                 f"WARNING: {path}: lacks {len(missing):,} of {len(union):,} words, with probability 0 in it: "
                 f"{examples(missing)}. Build the models over one vocabulary (mdi vocab, mdi train --vocab)"
             )
@@ -135,7 +125,6 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
     """The tokens, and what there is to say about their words."""
     import numpy as np
 
-    from mdi.errors import MdiError, examples
     from mdi.lm.text import Text
 
     text = Text(list(map(Path, texts)), vocab)
@@ -148,7 +137,7 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
         )
     if stats.oov:
         how = "taken as the unknown word" if vocab.unk >= 0 else "passed over"
-        logger.info(
+        say(
             f"development text: {stats.oov:,} of {stats.words:,} words are in no model, {how}: "
             f"{examples(stats.oov_examples)}"
         )
@@ -158,17 +147,12 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
 
 def _tune(models: Sequence[NgramModel], ids: Array) -> tuple[Array, dict[str, float]]:
     """(weights, what the certificate says of them)"""
+    from mdi.lm.mix import em_steps, impossible_tokens, predicted_probs
 
-    from mdi.lm.mix import em_steps, impossible_tokens
-    from mdi.lm.model import with_suffixes
-    from mdi.lm.perplexity import token_probs
-    from mdi.progress import Progress
-
-    predicted = (ids >= 0) & (ids != models[0].vocab.bos)
-    probs = [token_probs(with_suffixes(model), ids)[0][predicted] for model in models]
-    tokens, impossible = int(predicted.sum()), impossible_tokens(models[0].vocab, ids, probs)
+    probs = predicted_probs(list(models), ids)
+    tokens, impossible = len(probs[0]), impossible_tokens(models[0].vocab, ids, probs)
     if impossible:
-        logger.info(
+        say(
             f"WARNING: {impossible:,} of {tokens:,} tokens of the development text have probability 0 in every model; "
             f"weights and perplexities are those of the rest"
         )
@@ -176,11 +160,7 @@ def _tune(models: Sequence[NgramModel], ids: Array) -> tuple[Array, dict[str, fl
         for iteration, (weights, ppl) in enumerate(em_steps(probs), 1):
             shown = f"weights {' '.join(f'{w:.6f}' for w in weights)}, ppl {ppl:.6g}"
             progress.update(iteration, shown)
-            logger.debug(f"iteration {iteration}, {shown}")
-    logger.info(f"tuned in {iteration} iterations: {shown}")
-    return weights, {
-        "iterations": iteration,
-        "tokens": tokens - impossible,
-        "zeroprobs": impossible,
-        "dynamic_ppl": ppl,
-    }
+            detail(f"iteration {iteration}, {shown}")
+    say(f"tuned in {iteration} iterations: {shown}")
+    counts = {"iterations": iteration, "tokens": tokens - impossible, "zeroprobs": impossible}
+    return weights, {**counts, "dynamic_ppl": ppl}

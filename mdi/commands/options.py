@@ -12,26 +12,26 @@ from mdi.errors import OptionError, check_positive
 # Of verbs that adapt.
 TARGETS = "--targets ml|smoothed = ml  marginals: relative frequencies or Kneser-Ney's"
 # Of verbs that read models, which may be in any form, and of those that write them.
-WORDS = "--words words.txt  Kaldi's table, or an FST with one inside, for models that have numbers"
-WORDS_OUT = "--words-out words.txt  write --words with the words that it lacks behind its own, such as new ones"
+WORDS = "--words words.txt  Kaldi's word table, or an FST with one inside, for models with word IDs"
+WORDS_OUT = "--words-out words.txt  write --words with the words that it lacks after its own, such as new ones"
 FORMAT = f"""
---format arpa|fst|opengrm|ngram|carpa  form of OUT (as its name says: *.carpa, Gr.fst, *.fst, otherwise ARPA)
+--format arpa|fst|opengrm|ngram|carpa  format of OUT (by its name: *.carpa, Gr.fst, *.fst, otherwise ARPA)
 {WORDS_OUT}
 """
 # Of verbs that can work in shards.
 CLUSTER = f"--cluster WHERE  share the work between Dask workers: {KINDS} (this process)"
 SHARDS = """
---shards N  cut into so many shards (as many as workers and memory demand)
---shards-dir DIR  folder for shards, which all workers see; removed when all is done, used again after a failure
+--shards N  cut into this many shards (as many as workers and memory demand)
+--shards-dir DIR  directory for shards, which all workers see; removed when all is done, used again after a failure
   (OUT.shards)
 """
 IN_SHARDS = f"""
 {CLUSTER}
---memory SIZE  of each process, such as 2G: cut the models into shards that fit (none)
+--memory SIZE  limit of each process, such as 2G: cut the models into shards that fit (none)
 {SHARDS}
 """
 # Of verbs that count over lattices.
-SYMBOLS = "--words words.txt  the symbol table of lattices, and of models with numbers for words"
+SYMBOLS = "--words words.txt  the symbol table of lattices, and of models with word IDs"
 SCALES = """
 --acoustic-scale A = 0.1  factor of acoustic costs: 1 / LM weight
 --lm-scale L = 1  factor of graph costs and n-best scores
@@ -39,7 +39,7 @@ SCALES = """
 """
 LATTICES = f"""
 {SYMBOLS}
---lattice-format lattice|nbest|ctm|vosk|text  of all inputs (by their names)
+--lattice-format lattice|nbest|ctm|vosk|text  format of all inputs (by their names)
 {SCALES}
 """
 
@@ -48,14 +48,14 @@ def adaptation(new_words: str = "add") -> str:
     """Of verbs that adapt; what they do with new words unless told otherwise."""
     return f"""
 --counts FILE  SRILM count file instead of text; fractional counts are fine
---new-words,--oov HOW = {new_words}  words that the model lacks: add, N (add those seen so often), LIST (add those of a
-  word list), map (to <unk>), drop (with the n-grams around them) or error
+--new-words,--oov HOW = {new_words}  words that the model lacks: add, N (add those seen at least N times), LIST (add
+  those of a word list), map (to <unk>), drop (with the n-grams around them) or error
 --history ml|LM = ml  history distribution: the text's, or a back-off model's
---tolerance L1 = 1e-3  L1 distance between targets and marginals to stop at
---max-iters N = 200
+--tolerance L1 = 1e-3  stop at this L1 distance between targets and marginals
+--max-iters N = 200  stop after this many iterations
 --allow-unnormalized,--renormalize true|false = false  accept a model that does not sum to one
 --threads N = 2  results do not depend on it
---verbose true|false = false  a line for every iteration
+--verbose true|false = false  print a line for every iteration
 """
 
 
@@ -63,9 +63,9 @@ def text(normalise: str) -> str:
     """Of verbs that adapt to text. Only text for a model that one got from others is normalised unless asked for: a
     corpus is prepared, and figures are compared over it."""
     return f"""
---normalise auto|none = {normalise}  auto: write the text as the model spells words, numbers in words, a sentence per
-  line, as far as it is not so already; none: take it as it is
---language CODE  that numbers are read out in, such as en (the vocabulary's)
+--normalise auto|none = {normalise}  auto: spell words as the model does, write numbers in words and put a sentence
+  on each line; none: take the text as it is
+--language CODE  language in which numbers are read out, such as en (the vocabulary's)
 """
 
 
@@ -105,6 +105,6 @@ def parse_variances(text: str | None) -> float | list[float] | None:
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """The options for the certificate; the number of threads changes nothing."""
-    free = ("files", "threads", "verbose", "cluster", "memory", "shards", "shards_dir")
+    free = ("started", "files", "threads", "verbose", "cluster", "memory", "shards", "shards_dir")
     old = {"allow_unnormalized": "renormalize"}
     return {old.get(name, name): value for name, value in vars(args).items() if name not in free}

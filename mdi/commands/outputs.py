@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdi.errors import MdiError
-from mdi.progress import Progress, get_logger, set_verbose
+from mdi.progress import Progress, detail, say, set_verbose
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
+    from mdi.adaptation.settings import SolverSettings
     from mdi.adaptation.solver import Step
     from mdi.lm.new_words import NewWords
     from mdi.lm.trie import Array
     from mdi.saving import Saved
-
-
-logger = get_logger(__name__)
 
 
 def check_outputs(args: argparse.Namespace, *named: str, beside: Iterable[str] = (), folder: str = "") -> None:
@@ -57,8 +55,8 @@ def save_model(
     args: argparse.Namespace,
     sources: list[str],
     about: dict[str, Any],
-    started: float,
     *,
+    started: float | None = None,
     more: dict[str, Any] | None = None,
     keep: list[Array] | None = None,
     new_words: NewWords | None = None,
@@ -77,33 +75,33 @@ def save_model(
         about=about,
         more=more,
         keep=keep,
-        started=started,
+        started=started or args.started,
         new_words=new_words,
     )
 
 
 @contextmanager
-def watched(args: argparse.Namespace) -> Iterator[Callable[[Step], None]]:
-    """What to call with every step of a solver: one line that follows it, or with --verbose a line for each."""
+def watched(args: argparse.Namespace) -> Iterator[SolverSettings]:
+    """Settings of a solver that is followed by one line, or with --verbose has a line for every step."""
+    from mdi.adaptation.settings import SolverSettings
+
     set_verbose(args.verbose)
     with Progress("solving", unit="iterations") as bar:
 
         def report(step: Step) -> None:
             bar.update(step.iteration, f"L1 {step.l1:.3g}")
-            logger.debug(f"iteration {step.iteration}: D {step.objective:.6f}, L1 {step.l1:.3g}, {step.seconds:.1f} s")
+            detail(f"iteration {step.iteration}: D {step.objective:.6f}, L1 {step.l1:.3g}, {step.seconds:.1f} s")
 
-        yield report
+        yield SolverSettings(args.tolerance, args.max_iters, report)
 
 
 def report_result(adapted: Adapted, out: str, delta: bool = False) -> bool:
     """A line about the model or the delta; whether it converged."""
     size = "" if delta else f", {sum(adapted.counts):,} n-grams"
-    logger.info(
+    say(
         f"{adapted.solution.message}; {adapted.problem.constraints.total:,} constraints, KL to the background "
         f"{adapted.kl:.4f} nats per word{size} -> {out}"
     )
     if not adapted.solution.converged:
-        logger.info(
-            f"{out}: the solver did not converge; the model is valid, but some marginals are off (see the certificate)"
-        )
+        say(f"{out}: the solver did not converge; the model is valid, but some marginals are off (see the certificate)")
     return adapted.solution.converged

@@ -1,10 +1,10 @@
-"""Perplexity of each text under a model, SRILM's and KenLM's ways of counting side by side.
+"""Prints the perplexity of each text under a model, as SRILM and KenLM count it.
 
-ppl counts </s>, ppl1 does not. Words outside the vocabulary are scored as <unk> where the model has one. Otherwise they
-are skipped, and only then does SRILM, whose two lines come first, call them OOVs, so here too. The third line says how
-many are scored as <unk>, with the perplexity of all the other tokens. Models can be compared if they are over the same
-words: where one has fewer, more of the text is <unk> to it, which is easy to predict. --of-words adds the perplexity of
-the words of a list, such as new ones, each after its own history.
+ppl counts </s>, ppl1 does not. Words outside the vocabulary are scored as <unk> if the model has it. Otherwise they are
+skipped; only then are they called OOVs, as in SRILM, whose two lines come first. The third line says how many words
+were scored as <unk>, and gives the perplexity of all other tokens. Compare only models over the same words: to a model
+with fewer words more of the text is <unk>, which is easy to predict. --of-words adds the perplexity of the words of a
+list, such as new ones, each after its own history.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from mdi.commands import options
 from mdi.commands.inputs import read_adapted, warn_of_unknown
 from mdi.commands.jobs import sharding
 from mdi.errors import examples
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
+from mdi.progress import say
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
@@ -32,8 +30,8 @@ if TYPE_CHECKING:
 OPTIONS = f"""
 lm LM  model in any form, plain or gzipped
 texts TEXT+  one sentence per line, plain or gzipped
---oov map|drop|error = map  words outside the vocabulary: as <unk> where the model has one, skipped, an error
---of-words LIST  also the perplexity of the words of this list alone
+--oov map|drop|error = map  words outside the vocabulary: score them as <unk> (if the model has it), skip them, or stop
+--of-words LIST  also print the perplexity of the words of this list alone
 --json true|false = false  one JSON object per text
 {options.WORDS}
 {options.delta("LM")}
@@ -61,7 +59,7 @@ def _score(args: argparse.Namespace, model: NgramModel) -> None:
 
     words = read_words(args.of_words) if args.of_words else None
     if lacking := [word for word in words or () if word not in model]:
-        logger.info(
+        say(
             f"{args.lm}: lacks {len(lacking):,} words of {args.of_words}, which are left out of their "
             f"perplexity: {examples(lacking)}"
         )

@@ -1,21 +1,17 @@
-"""Drops the n-grams that matter least: relative-entropy pruning, as SRILM's ngram -prune.
+"""Drops the n-grams that matter least, by relative entropy, as SRILM's ngram -prune does.
 
-An n-gram goes if the model's perplexity rises by less than the threshold, relatively, without it, and if no longer
-n-gram that stays begins with it. Back-off weights are computed again, so every history still sums to one.
+An n-gram is dropped if the perplexity of the model rises by less than the threshold (relatively) without it, and if no
+longer n-gram that is kept begins with it. Back-off weights are recomputed, so every history still sums to one.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 
 from mdi.commands import options
 from mdi.commands.inputs import read_model
 from mdi.commands.outputs import check_model_output, save_model
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
-
+from mdi.progress import say
 
 OPTIONS = f"""
 [at most one of]
@@ -33,7 +29,6 @@ def run(args: argparse.Namespace) -> None:
     from mdi.lm.normalise import checked_sum, warn_unless_normalised
     from mdi.lm.prune import mark_pruned, needs, threshold_for
 
-    started = time.monotonic()
     check_model_output(args.out, args, [args.lm])
     model = read_model(args.lm, args, closed=False)
     warn_unless_normalised(args.lm, model)
@@ -45,15 +40,10 @@ def run(args: argparse.Namespace) -> None:
     del model, need
     checked_sum(pruned)
     counts = [int(part.sum()) for part in keep[1:]]
-    about = {
-        "command": "prune",
-        "model": args.lm,
-        "threshold": threshold,
-        "max_ngrams": args.max_ngrams,
-        "ngrams_before": before,
-    }
-    save_model(pruned, args.out, args, [args.lm], about, started, keep=keep)
+    about = {"command": "prune", "model": args.lm, "threshold": threshold, "max_ngrams": args.max_ngrams}
+    about["ngrams_before"] = before
+    save_model(pruned, args.out, args, [args.lm], about, keep=keep)
     whole, left = (" / ".join(f"{n:,}" for n in numbers) for numbers in (before, counts))
-    logger.info(f"{args.out}: {left} n-grams of {whole}, threshold {threshold:.6g}")
+    say(f"{args.out}: {left} n-grams of {whole}, threshold {threshold:.6g}")
     if pruned.order < len(before):
-        logger.info(f"{args.out}: of order {pruned.order}, no longer n-gram is left")
+        say(f"{args.out}: of order {pruned.order}, no longer n-gram is left")

@@ -1,10 +1,11 @@
-"""Exchanges the language model in lattices: the old model's scores out, the new one's in, exact along every path.
+"""Replaces the language model scores in lattices: takes the old model's out and puts the new one's in, exactly.
 
-IN and OUT are archives (text or binary, plain or .gz) or folders with lat.1.gz, lat.2.gz and so on. --old-scores says
-how the old scores got in: 'cheapest' for lattices of a decoder, whose graph lets every n-gram be backed off from;
-'exact' for lattices that were rescored with the model itself. Without --old-lm the new scores are added to what is
-there. --mbr: minimum Bayes risk, as Kaldi's lattice-mbr-decode: for each utterance of OUT the words whose expected edit
-distance to all paths is least, paths weighed by exp(-(graph + P words + acoustic / W)).
+IN and OUT are archives (text or binary, plain or gzipped) or directories of lat.1.gz, lat.2.gz and so on. --old-scores
+says how the old scores were computed: 'cheapest' for lattices of a decoder, whose graph may back off from any n-gram;
+'exact' for lattices that were rescored with the model itself. Without --old-lm the new scores are added to the present
+ones. --mbr true also finds the words of least Bayes risk, as Kaldi's lattice-mbr-decode does: for each utterance of OUT
+those whose expected edit distance to all paths is smallest, where paths have the weight exp(-(graph + P words +
+acoustic / W)).
 """
 
 from __future__ import annotations
@@ -15,14 +16,11 @@ import os
 from mdi.commands import options
 from mdi.commands.inputs import read_adapted, read_model
 from mdi.commands.outputs import check_outputs
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
-
+from mdi.progress import say
 
 OPTIONS = f"""
-source IN  lattices, or a folder of lat.N.gz
-out OUT  file, or folder where IN is one
+source IN  lattices, or a directory of lat.N.gz
+out OUT  file, or directory where IN is one
 --words words.txt!  the symbol table of the lattices
 --old-lm LM  the model whose scores are in the lattices
 --new-lm LM  the model whose scores go in
@@ -66,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
         text=args.text,
         nj=args.nj,
     )
-    logger.info(
+    say(
         f"mdi rescore: {done.lattices:,} lattices, {done.arcs_before:,} arcs to {done.arcs_after:,}, "
         f"{1000 * done.seconds / done.lattices:.1f} ms per lattice"
     )
@@ -89,4 +87,4 @@ def _write_mbr(args: argparse.Namespace) -> None:
             found = minimum_risk(lattice, args.lmwt, args.word_ins_penalty)
             stream.write(to_bytes(f"{' '.join([lattice.utterance, *symbols.spell(found.words)])}\n"))
             risk, n = risk + found.risk, n + 1
-    logger.info(f"{args.mbr}: words of {n:,} utterances; {risk:.1f} errors expected")
+    say(f"{args.mbr}: words of {n:,} utterances; {risk:.1f} errors expected")

@@ -1,11 +1,11 @@
-"""Word error rate of lattices over LM weights and word-insertion penalties, or of words, in Kaldi's files.
+"""Computes word error rates, of lattices over LM weights and word-insertion penalties, or of words, as Kaldi does.
 
 Choose the point on the development set, and score the evaluation set at that point:
   mdi score --words words.txt data/dev exp/decode_dev
   mdi score --words words.txt --tuned-on exp/decode_dev data/eval exp/decode_eval
-Words that a recogniser gave, DIR/text or DIR/ctm, are scored as they are:
+The one-best words of a recogniser, DIR/text or DIR/ctm, are scored as they are:
   mdi score --hyp text data/eval exp/decode_eval
---compare-with names another scored folder and tells whether the difference is significant.
+--compare-with names another scored directory and tests whether the difference is significant.
 """
 
 from __future__ import annotations
@@ -13,26 +13,24 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from mdi.progress import get_logger
+from mdi.progress import say
 
 if TYPE_CHECKING:
     from mdi.speech.score import BestPaths
 
-logger = get_logger(__name__)
-
 
 OPTIONS = """
-data DATA  Kaldi data folder (text, utt2spk), or a text file
-folder DIR  decoding folder (lat.N.gz, text or ctm); the scores are written here
+data DATA  Kaldi data directory (text, utt2spk), or a text file
+folder DIR  decoding directory (lat.N.gz, text or ctm); the scores are written here
 --hyp lattices|text|ctm = lattices  what to score
 --words words.txt  the symbol table of the lattices
 --min-lmwt N = 7  smallest LM weight
 --max-lmwt N = 17  largest LM weight
---word-ins-penalty A,B,C = 0.0,0.5,1.0  penalties
---tuned-on DIR  score only the point that was best in this folder
---compare-with DIR*  scored folder of another system on the same data; may be repeated
---mode strict|present|all = strict  an utterance without a lattice: an error, left out, or all deleted
---mbr true|false = false  of lattices the words of least expected error, as Kaldi has them
+--word-ins-penalty A,B,C = 0.0,0.5,1.0  word-insertion penalties
+--tuned-on DIR  score only the point that was best in this directory
+--compare-with DIR*  scored directory of another system on the same data; may be repeated
+--mode strict|present|all = strict  an utterance without a lattice is an error, left out, or counted as deleted
+--mbr true|false = false  take the words of least expected error from lattices, as Kaldi's lattice-mbr-decode does
 --ref-filter PROGRAM  a recipe's local/wer_ref_filter
 --hyp-filter PROGRAM  a recipe's local/wer_hyp_filter
 """
@@ -48,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.speech.wer import confidence
 
     if not Path(args.folder).is_dir():
-        raise MdiError(f"{args.folder}: no such folder; expected one with lat.1.gz, text or ctm. Decode first")
+        raise MdiError(f"{args.folder}: no such directory; expected one with lat.1.gz, text or ctm. Decode first")
     kept = Path(args.folder) / "scoring_kaldi" / "test_filt.txt"  # the references as scored
     check_outputs(args, beside=[str(kept)] if kept.exists() else [], folder=args.folder)
     data = Path(args.data)
@@ -63,12 +61,10 @@ def run(args: argparse.Namespace) -> None:
     if found.utterances:
         limits = f"LM weight {weight}, penalty {penalty}, {limits}, oracle WER {found.oracle_rate:.2f}"
         limits += f", depth {found.depth:.1f}"
-    logger.info(f"mdi score: {limits}")
+    say(f"mdi score: {limits}")
     inner = {args.min_lmwt: weight + 1, args.max_lmwt: weight - 1}.get(weight, weight)
     if (inner, penalty) in result.by_point and result.by_point[inner, penalty].rate > result.errors.rate:
-        logger.info(
-            f"mdi score: the best LM weight, {weight}, is at the edge of the range; widen --min-lmwt or --max-lmwt"
-        )
+        say(f"mdi score: the best LM weight, {weight}, is at the edge of the range; widen --min-lmwt or --max-lmwt")
     if args.compare_with:
         print(compare(args.folder, args.compare_with, references, args.mode), end="")
 

@@ -3,36 +3,35 @@
     mdi train [options] TEXT[.gz]... OUT
     mdi train [options] --counts COUNTS[.gz] OUT
 
-kn is SRILM's -kndiscount (modified Kneser-Ney, back-off form); kn-interpolated its -kndiscount -interpolate, and with
---min-counts 1 and no --vocab the model of lmplz; wb is -wbdiscount. Every history of the model sums to one; a
-certificate, OUT.json, says what was done.
+kn is SRILM's -kndiscount (modified Kneser-Ney, back-off form). kn-interpolated is its -kndiscount -interpolate; with
+--min-counts 1 and no --vocab it is the model of lmplz. wb is -wbdiscount. The model sums to one over every history. A
+certificate, OUT.json, records what was done.
 
-With --cluster the text is counted in blocks by workers of --memory each, and they check and write the model; the result
-is the same, byte for byte. A packed file is unpacked into the folder of shards first. After a failure the same command
-goes on with what has been counted.
+With --cluster, workers of --memory each count blocks of the text, check the model and write it; the result is the same,
+byte for byte. A gzipped file is first unpacked into the directory of shards. After a failure the same command continues
+with what has been counted.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.commands import options
+from mdi.commands.inputs import text_fields
 from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, save_model
 from mdi.errors import MdiError, examples
-from mdi.progress import get_logger
+from mdi.progress import say
 
 if TYPE_CHECKING:
-    from mdi.lm.estimate import Discount, Estimated
+    from mdi.lm.estimate import Estimated
     from mdi.lm.shards import Job
     from mdi.lm.text import TextStats
     from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary
 
-logger = get_logger(__name__)
 
 # What Python, numba and the compiled kernels take before anything is counted.
 PROGRAM = 200 << 20
@@ -48,7 +47,7 @@ out OUT  model to write (.gz by suffix; - is standard output)
 --min-counts N-N-N  keep n-grams seen so often, by order; the last repeats (1-1-2)
 --memory SIZE = 2G  for counting, such as 500M; what does not fit goes to disk. The counts of the orders below the
   highest, and the model itself, take what they take
---tmp DIR  folder for that (the system's)
+--tmp DIR  directory for that (the system's)
 --counts FILE  SRILM count file, instead of text
 --counts-out FILE  write the counts too, in SRILM's format
 {options.WORDS}
@@ -65,7 +64,6 @@ def run(args: argparse.Namespace) -> None:
     from mdi.lm.trie import MAX_ORDER
     from mdi.lm.vocabulary import GrowingVocabulary, model_vocabulary, read_words
 
-    started = time.monotonic()
     if bool(args.texts) == bool(args.counts):
         raise MdiError("expected TEXT OUT, or --counts COUNTS OUT")
     if not 1 <= args.order <= MAX_ORDER:
@@ -79,24 +77,14 @@ def run(args: argparse.Namespace) -> None:
     vocab = model_vocabulary(read_words(args.vocab), args.oov != "drop") if args.vocab else GrowingVocabulary(SPECIAL)
     with sharding(args, args.out, [*args.texts, *filter(None, [args.vocab])]) as job:
         stats, found = _train(args, job, vocab, min_counts, memory)
-        about = {
-            "command": "train",
-            "inputs": args.texts or [args.counts],
-            "vocabulary": args.vocab,
-            "order": args.order,
-            "smoothing": args.smoothing,
-            "min_counts": min_counts,
-            "sentences": stats.sentences,
-            "words": stats.words,
-            "oov": stats.oov,
-            "oov_handling": args.oov if args.vocab else None,
-            "ngrams": found.model.trie.counts,
-            "discounts": [discount.as_dict() for discount in found.discounts],
-            "left_over": {"probability": found.left_over, "words": found.sharing},
-        }
-        fields = save_model(found.model, args.out, args, [], about, started)
+        about = {"command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab}
+        about |= {"order": args.order, "smoothing": args.smoothing, "min_counts": min_counts, **text_fields(stats)}
+        about |= {"oov_handling": args.oov if args.vocab else None, "ngrams": found.model.trie.counts}
+        about["discounts"] = [discount.as_dict() for discount in found.discounts]
+        about["left_over"] = {"probability": found.left_over, "words": found.sharing}
+        fields = save_model(found.model, args.out, args, [], about)
     counts = ", ".join(f"{n:,}" for n in fields["ngrams"])
-    logger.info(f"mdi train: {counts} n-grams; sums to one within {fields['worst_sum_gap']:.1g} -> {args.out}")
+    say(f"mdi train: {counts} n-grams; sums to one within {fields['worst_sum_gap']:.1g} -> {args.out}")
 
 
 def _train(
@@ -110,14 +98,13 @@ def _train(
     from mdi.lm.blocks import stream_blocks
     from mdi.lm.counts import read_counts, stream_text, writing_counts
     from mdi.lm.estimate import checked, estimate
-    from mdi.lm.normalise import worst_sum
+    from mdi.lm.normalise import TOLERANCE, worst_sum
 
     texts = list(map(Path, args.texts))
     with ExitStack() as stack:
         if args.counts:
-            counts = checked(
-                read_counts(args.counts, vocab, args.order, args.oov), args.counts, args.smoothing
-            ).stream()
+            whole = read_counts(args.counts, vocab, args.order, args.oov)
+            counts = checked(whole, args.counts, args.smoothing).stream()
         elif job is not None:
             counts = stack.enter_context(stream_blocks(texts, vocab, args.order, args.oov, memory, job))
         else:
@@ -126,19 +113,12 @@ def _train(
         if args.counts_out:
             counts = stack.enter_context(writing_counts(counts, args.counts_out))
         found = estimate(counts, args.smoothing, min_counts)
-    _check(found.discounts, worst_sum(found.model))
-    return counts.stats, found
-
-
-def _check(discounts: list[Discount], worst: tuple[float, str]) -> None:
-    """Says what the discounts are; an error instead of a model that is not one."""
-    from mdi.lm.normalise import TOLERANCE
-
-    for k, discount in enumerate(discounts, 1):
-        logger.info(f"mdi train: {discount.describe(k)}")
-    gap, where = worst
+    for k, discount in enumerate(found.discounts, 1):
+        say(f"mdi train: {discount.describe(k)}")
+    gap, where = worst_sum(found.model)
     if not gap <= TOLERANCE:
         raise MdiError(f"the model sums to one only within {gap:.2g} (after {where}); nothing was written")
+    return counts.stats, found
 
 
 def _say_text(stats: TextStats, vocabulary: int, args: argparse.Namespace) -> None:
@@ -146,4 +126,4 @@ def _say_text(stats: TextStats, vocabulary: int, args: argparse.Namespace) -> No
     if stats.oov:
         done = "mapped to <unk>" if args.oov == "map" else "left out with the n-grams around them"
         text += f"; {stats.oov:,} words outside it, such as {examples(stats.oov_examples)}: {done}"
-    logger.info(text)
+    say(text)

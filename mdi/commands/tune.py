@@ -2,51 +2,48 @@
 
     mdi tune [options] BACKGROUND TEXT[.gz] DEV[.gz] OUT
 
-The background is adapted (mdi adapt) with thresholds and variances of the prior, both by order, that are searched on
-the development text; for each choice the adapted model is mixed with the in-domain model and the background by EM's
-weights. Plain interpolation, the in-domain model alone and the sets of --sets, with and without a prior, are among the
-choices, so OUT is never worse on the development text. OUT is the static mixture of the best. OUT.search.tsv and
-OUT.search.svg show what was tried.
+The background is adapted (mdi adapt) with various thresholds and variances of the prior, both by order. For each choice
+the adapted model is mixed with the in-domain model and the background, with weights tuned by EM on the development
+text. Plain interpolation, the in-domain model alone and the sets of --sets, with and without a prior, are among the
+choices, so OUT is never worse than these on the development text. OUT is the static mixture of the best choice.
+OUT.search.tsv and OUT.search.svg show what was tried.
 
---dev-lattices: word errors decide in place of the perplexity, those expected in the 100 best sequences of lattices of
-development recordings at the LM weight that suits them best; the weights of the mixture too. The certificate has the
-weight. On game dialogue this was no better than perplexity (RESULTS.md).
+With --dev-lattices, word errors decide instead of perplexity, also about the weights of the mixture. They are the
+errors expected in the 100 best sequences of lattices of development recordings, at the best LM weight, which the
+certificate records. On game dialogue this was no better than perplexity (RESULTS.md).
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields, warn_of_unknown
 from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, check_outputs, report_result, save_model
 from mdi.errors import MdiError
-from mdi.progress import Progress, get_logger, set_verbose
+from mdi.progress import Progress, detail, say, set_verbose
 
 if TYPE_CHECKING:
     from mdi.adaptation.tune import Trial, Tuned
     from mdi.lm.model import NgramModel
     from mdi.lm.n_best import NBestLists
 
-logger = get_logger(__name__)
-
 
 OPTIONS = f"""
 files FILE+  background, in-domain text, development text, output
 --mix-with LM*  in-domain model(s) to mix with (an interpolated Kneser-Ney model of the in-domain text)
---max-order N  of that model, if a longer one predicts better (one above the background's)
---min-counts N-N-N[,...]  try just these thresholds (search)
---sigma2 V[,...]  try just these variances of the prior, such as 0.5,2-1-1,none (search)
+--max-order N  longest n-grams of that model, if they predict better (one above the background's)
+--min-counts N-N-N[,...]  try only these thresholds (search)
+--sigma2 V[,...]  try only these variances of the prior, such as 0.5,2-1-1,none (search)
 --sets N-N-N[,...] = 2-2-2,5-3-2,6-4-3  thresholds that the search tries in any case, with and without a prior
 {options.TARGETS}
 --dev-lattices DIR  choose by word errors: lat.N.gz of development recordings (mdi vosk decode --n-best 100)
---dev-recordings DATA  their Kaldi data folder, or its text: the transcripts
+--dev-recordings DATA  their Kaldi data directory, or its text: the transcripts
 --old-lm LM  the model whose scores are in the lattices (the background)
---max-settings N = 32  end the search after so many settings
+--max-settings N = 32  stop the search after this many settings
 {options.text("none")}
 {options.WORDS}
 {options.FORMAT}
@@ -56,7 +53,6 @@ files FILE+  background, in-domain text, development text, output
 
 
 def run(args: argparse.Namespace) -> int:
-    started = time.monotonic()
     set_verbose(args.verbose)
     if len(args.files) != (3 if args.counts else 4):
         raise MdiError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")
@@ -70,10 +66,10 @@ def run(args: argparse.Namespace) -> int:
     check_model_output(out, args, [background_path, *args.mix_with])
     check_outputs(args, out, beside=searched)
     with sharding(args, out, [*args.files[:-1], *args.mix_with, *filter(None, [args.counts])], args.memory):
-        return _tune(args, started)
+        return _tune(args)
 
 
-def _tune(args: argparse.Namespace, started: float) -> int:
+def _tune(args: argparse.Namespace) -> int:
     from mdi.adaptation.settings import SolverSettings
     from mdi.adaptation.tune import tune
     from mdi.files import together
@@ -90,7 +86,7 @@ def _tune(args: argparse.Namespace, started: float) -> int:
     def watch(trial: Trial) -> None:
         """One line that follows the search; a line for each setting that is better than all before, or with --verbose
         for every one."""
-        (logger.info if trial.value < best[0] else logger.debug)(_described(trial))
+        (say if trial.value < best[0] else detail)(_described(trial))
         best[0] = min(best[0], trial.value)
         bar.update(trial.number, f"best {best[0]:.2f}")
 
@@ -115,39 +111,28 @@ def _tune(args: argparse.Namespace, started: float) -> int:
     bar.close()
     checked_sum(tuned.model)
     ppl = tuned.development.ppl
-    choice = {
-        "min_counts": tuned.setting.min_counts,
-        "sigma2": tuned.setting.sigma2,
-        "mixed": list(tuned.weights),
-        "weights": list(tuned.weights.values()),
-        "development_ppl": ppl,
-        "interpolation_ppl": tuned.interpolation,
-        "in_domain_ppl": tuned.in_domain,
-        "why": f"lowest development perplexity of {len(tuned.trials)} settings",
-        "ended": tuned.ended,
-    }
-    if tuned.choice:
-        choice |= {
-            "lm_weight": tuned.choice.lm_weight,
-            "expected_errors": tuned.choice.expected,
-            "errors": tuned.choice.errors,
-            "why": f"fewest expected word errors of {len(tuned.trials)} settings",
-        }
-        logger.info(
-            f"development recordings: LM weight {tuned.choice.lm_weight:g} of the one that decoded, "
-            f"{tuned.choice.expected:.1f} errors expected, {tuned.choice.errors:,} made"
+    what = "fewest expected word errors" if tuned.choice else "lowest development perplexity"
+    choice: dict[str, Any] = {"min_counts": tuned.setting.min_counts, "sigma2": tuned.setting.sigma2}
+    choice |= {"mixed": list(tuned.weights), "weights": list(tuned.weights.values()), "development_ppl": ppl}
+    choice |= {"interpolation_ppl": tuned.interpolation, "in_domain_ppl": tuned.in_domain}
+    choice |= {"why": f"{what} of {len(tuned.trials)} settings", "ended": tuned.ended}
+    if found := tuned.choice:
+        choice |= {"lm_weight": found.lm_weight, "expected_errors": found.expected, "errors": found.errors}
+        say(
+            f"development recordings: LM weight {found.lm_weight:g} of the one that decoded, "
+            f"{found.expected:.1f} errors expected, {found.errors:,} made"
         )
     inputs = {"background": background_path, "in_domain": args.counts or texts, "development": development_path}
-    about = {"command": "tune", **inputs, **text_fields(counts), "choice": choice}
+    about = {"command": "tune", **inputs, **text_fields(counts.stats), "choice": choice}
     sources, more = [background_path, *args.mix_with], {"options": options.options_of(args)}
     with together():
-        save_model(tuned, out, args, sources, about, started, more=more)
+        save_model(tuned, out, args, sources, about, more=more)
         _write_search(tuned, out)
     parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
-    logger.info(f"search: {len(tuned.trials)} settings; ended: {tuned.ended.replace('max_settings', '--max-settings')}")
-    logger.info(f"chosen: {tuned.setting}; mixed: {parts}")
+    say(f"search: {len(tuned.trials)} settings; ended: {tuned.ended.replace('max_settings', '--max-settings')}")
+    say(f"chosen: {tuned.setting}; mixed: {parts}")
     alone = ", ".join(f"{value:.2f}" for value in tuned.in_domain.values())
-    logger.info(
+    say(
         f"development perplexity {ppl:.2f}; plain interpolation {tuned.interpolation:.2f} "
         f"({100 * (ppl / tuned.interpolation - 1):+.1f}%), in-domain model alone {alone}"
     )
@@ -187,6 +172,6 @@ def _write_search(tuned: Tuned, out: str) -> None:
     with writing(f"{out}.search.tsv") as stream:
         stream.write(table.to_csv(sep="\t", index=False, float_format="%.4f", lineterminator="\n").encode())
     if not charts.available():
-        logger.info(f"no picture of the search, since matplotlib is not installed; to have it: {charts.HOW_TO_GET}")
+        say(f"no picture of the search, since matplotlib is not installed; to have it: {charts.HOW_TO_GET}")
         return
     charts.write_svg(charts.search_chart(table, tuned.references()), f"{out}.search.svg")

@@ -2,19 +2,16 @@
 
     mdi vocab [options] IN_DOMAIN_TEXT[.gz]... OUT
 
-The first step of any comparison: models and perplexities are comparable over one vocabulary only, and words outside it
+This is the first step of any comparison: perplexities are comparable over one vocabulary only, and words outside it
 become <unk>, which is easy to predict. OUT has one word per line, or is Kaldi's words.txt (--format kaldi, or a name
-that ends in words.txt). Give it to mdi train --vocab.
+that ends in words.txt). Pass it to mdi train --vocab.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from mdi.progress import get_logger
-
-logger = get_logger(__name__)
-
+from mdi.progress import say
 
 OPTIONS = """
 texts TEXT+  in-domain text(s)
@@ -22,9 +19,9 @@ out OUT  word list to write; - is standard output
 --background TEXT*  general text to fill up from; may be repeated
 --base WORDS  words to begin with: a list, or a words.txt, whose numbers are kept
 --size N  words at most (all of the in-domain text, none of the background)
---min-count N = 1  of in-domain words
---dev TEXT*  say how much of this text is covered
---format list|kaldi  (by the name of OUT)
+--min-count N = 1  take in-domain words seen at least so often
+--dev TEXT*  print how much of this text is covered
+--format list|kaldi  format of OUT (by its name)
 """
 
 
@@ -49,14 +46,14 @@ def run(args: argparse.Namespace) -> None:
         rows = _numbered(words, args.base) if kaldi else words
         stream.write(to_bytes("".join(f"{row}\n" for row in rows)))
     known = vocabulary(words)
-    logger.info(f"{len(words):,} words -> {args.out}")
+    say(f"{len(words):,} words -> {args.out}")
     counted = {"in-domain": in_domain, "background": background}
     counted |= {path: count_words(Path(path)) for path in args.dev}
     for name, counts in counted.items():
         if counts is not None:
             found = coverage(counts, known)
             missing = f"; missing: {examples(found.missing)}" if found.missing else ""
-            logger.info(f"{name}: {found.words:,} words, {100 * found.share:.2f}% covered{missing}")
+            say(f"{name}: {found.words:,} words, {100 * found.share:.2f}% covered{missing}")
 
 
 def _numbered(words: list[str], base: str | None) -> list[str]:

@@ -1,28 +1,27 @@
-"""Adapts the language models of a Vosk model's folder to text, or to what it recognises itself.
+"""Adapts the language models of a Vosk model's directory to text, or to what it recognises itself.
 
-A model with a dynamic graph (graph/Gr.fst) gets another Gr.fst, and what it has in rescore/ is adapted too. A static
-graph (HCLG.fst) cannot be changed: rescore/G.carpa is adapted, or made if --first-pass gives the model that the graph
-was made with. With --dev thresholds, prior and mixture weights are searched as by mdi tune; without it they are
---min-counts 1 --sigma2 1. OUT_DIR has a certificate, mdi.json. Of MODEL_DIR it has what libvosk reads: large files as
-links, small ones as copies.
+A model with a dynamic graph (graph/Gr.fst) gets a new Gr.fst, and its model in rescore/ is adapted too. A static graph
+(HCLG.fst) cannot be changed: rescore/G.carpa is adapted instead, or made if --first-pass names the model that the graph
+was made with. With --dev, thresholds, prior and mixture weights are searched as by mdi tune; without it they are
+--min-counts 1 --sigma2 1. OUT_DIR has a certificate, mdi.json, and those files of MODEL_DIR that libvosk reads: large
+ones as links, small ones as copies.
 
-Words of the text that a model with a dynamic graph does not know are added to it, to its graph and its language models
-(--new-words). How they are said is worked out from the model's own lexicon and is in OUT_DIR/new_words.tsv: edit that,
-and give it back as --lexicon, where it is wrong.
+Words of the text that a model with a dynamic graph does not know are added to its graph and its language models
+(--new-words). Their pronunciations are worked out from the model's own lexicon and listed in OUT_DIR/new_words.tsv. To
+correct them, edit that file and pass it with --lexicon.
 
---recordings: no transcripts are needed. DATA_DIR is decoded, the model is adapted to expected counts of what was
-recognised (words with their confidences, or --n-best), beside TEXT if there is some, and DATA_DIR is decoded again.
-OUT_DIR.decoded/ has both decodings, before/ and after/; where DATA_DIR has references, they are scored and compared.
+--recordings needs no transcripts. DATA_DIR is decoded, the model is adapted to expected counts of what was recognised
+(words with their confidences, or --n-best) and to TEXT if there is some, and DATA_DIR is decoded again.
+OUT_DIR.decoded/ has both decodings, before/ and after/; if DATA_DIR has references, they are scored and compared.
 
---lm-weight and --word-penalty go into the graph's costs, for libvosk, whose LM weight cannot be chosen.
---dev-recordings chooses both on recordings with transcripts: by n-best lists, then by decoding at what they ask for and
-half-way to it.
+--lm-weight and --word-penalty go into the costs of the graph, because libvosk's LM weight cannot be changed.
+--dev-recordings chooses both on recordings with transcripts: from n-best lists first, then by decoding with the weight
+that these suggest and with one half-way to it.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,30 +29,32 @@ from mdi.commands import options, vosk_decode, vosk_weight
 from mdi.commands import vosk_folders as folders
 from mdi.commands.inputs import spoken_texts
 from mdi.commands.outputs import report_result
-from mdi.commands.vosk_folders import Plan
-from mdi.errors import MdiError, examples
-from mdi.progress import say, set_verbose
+from mdi.errors import MdiError
+from mdi.progress import say
+from mdi.record import source_of
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.lm.counts import Counts
     from mdi.lm.model import NgramModel
     from mdi.lm.text import Sentences
-    from mdi.speech.vosk.folder import VoskFolder
+    from mdi.speech.vosk.adapt import Texts
+    from mdi.speech.vosk.models import Exchange
     from mdi.speech.vosk.new_words import NewWordsOfFolder
     from mdi.speech.vosk.results import Recognised
 
-    Texts = list[Path | Sentences]
 
+# What the certificate says beside what was read.
+CHOICES = "min_counts sigma2 max_settings count_weight n_best normalise language new_words lexicon"
 
 OPTIONS = f"""
-model MODEL_DIR  folder of a Vosk model
+model MODEL_DIR  directory of a Vosk model
 texts TEXT*  text of the domain, plain or gzipped
-out OUT_DIR  the new folder
+out OUT_DIR  the new directory
 --dev TEXT  development text: search for the best model on it, as mdi tune does
---max-settings N = 32  end that search after so many settings
---recordings DATA_DIR  adapt to what is recognised of this Kaldi data folder
---count-weight W = 1  factor of counts of what was recognised
+--max-settings N = 32  stop that search after this many settings
+--recordings DATA_DIR  adapt to what is recognised in this Kaldi data directory
+--count-weight W = 1  multiply the counts of recognised words by this
 --min-counts N-N-N  without --dev: constrain n-grams seen so often (1; with --recordings 0.5)
 --sigma2 V[-V-V] = 1  without --dev: variance of the prior, or none
 {options.text("auto")}
@@ -72,126 +73,95 @@ out OUT_DIR  the new folder
 
 
 def run(args: argparse.Namespace) -> int:
-    from mdi.speech.vosk.folder import check_new_folder, find_vosk_folder
-
-    started = time.monotonic()
-    set_verbose(False)
-    folders.check_options(args)
     for name in ("dev", "dev_recordings"):
         if args.recordings and getattr(args, name):
             raise MdiError(f"--recordings and --{name.replace('_', '-')}; expected either")
-    texts = args.texts
-    if not texts and not args.recordings:
+    if not args.texts and not args.recordings:
         raise MdiError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
     args.min_counts = args.min_counts or ("0.5" if args.recordings else "1")
-    source = find_vosk_folder(args.model, args.lattice_beam)
-    folders.weight_for(args, source)
-    vosk_weight.check(args, source)
-    check_new_folder(Path(args.out), source)
-    for path in [*texts, *args.ppl, *([args.dev] if args.dev else [])]:
+    exchange = folders.begin(args)
+    for path in [*args.texts, *args.ppl, *filter(None, [args.dev])]:
         if path != "-" and not Path(path).is_file():
             raise MdiError(f"{path}: no such file; expected text, one sentence per line")
-    plan = folders.plan_of(source, args.large, args.first_pass)
-    options = {
-        name: getattr(args, name)
-        for name in (
-            "min_counts",
-            "sigma2",
-            "max_settings",
-            "count_weight",
-            "n_best",
-            "normalise",
-            "language",
-            "new_words",
-            "lexicon",
-        )
-    }
-    content = {"in_domain": texts, "development": args.dev, "recordings": args.recordings, "options": options}
-    if not args.recordings:
-        code = _adapt_folder(args, source, plan, texts, [], content, started)
-        if args.dev_recordings:
-            vosk_weight.choose_weight(args)
-        return code
-    _decoded(args, args.model, "before")
-    return _adapt_to_itself(args, source, plan, texts, content, started)
+    chosen = {name: getattr(args, name) for name in CHOICES.split()}
+    content = {"in_domain": args.texts, "development": args.dev, "recordings": args.recordings, "options": chosen}
+    if args.recordings:
+        _decoded(args, args.model, "before")
+        return _adapt_to_itself(args, exchange, content)
+    code = _adapt_folder(args, exchange, [], content)
+    if args.dev_recordings:
+        vosk_weight.choose_weight(args)
+    return code
 
 
-def _adapt_to_itself(
-    args: argparse.Namespace, source: VoskFolder, plan: Plan, texts: list[str], content: dict[str, Any], started: float
-) -> int:
+def _adapt_to_itself(args: argparse.Namespace, exchange: Exchange, content: dict[str, Any]) -> int:
     """Adapts to the first decoding, unless that was done before, and decodes again."""
-    import shutil
-
     from mdi.certificate import plain
     from mdi.files import read_json
+    from mdi.speech.data import DataFolder
+    from mdi.speech.vosk.adapt import compare_decodings
     from mdi.speech.vosk.folder import CERTIFICATE
     from mdi.speech.vosk.results import read_results
 
     out, (before, after) = Path(args.out), _decodings(args)
-    content |= {"decoded": read_json(before / "decode.json").get("model"), "ppl": args.ppl}
+    read = [*args.texts, *filter(None, [args.lexicon, args.large, args.first_pass])]
+    content |= {"decoded": read_json(before / vosk_decode.RECORD).get("model"), "ppl": args.ppl}
+    content |= {"sources": [source_of(path) for path in read], "asked": [args.lm_weight, args.word_penalty]}
     known = read_json(out / CERTIFICATE) if (out / CERTIFICATE).exists() else {}
     code = 0
     if any(known.get(name) != value for name, value in plain(content).items()):
-        shutil.rmtree(after, ignore_errors=True)  # of another model
-        code = _adapt_folder(args, source, plan, texts, list(read_results(before).values()), content, started)
+        code = _adapt_folder(args, exchange, list(read_results(before).values()), content)
     _decoded(args, str(out), "after")
-    _compare(args)
+    if (data := DataFolder(Path(args.recordings))).has("text"):
+        compare_decodings(data, before, after)
     return code
 
 
 def _adapt_folder(
-    args: argparse.Namespace,
-    source: VoskFolder,
-    plan: Plan,
-    texts: list[str],
-    recognised: list[Recognised],
-    content: dict[str, Any],
-    started: float,
+    args: argparse.Namespace, exchange: Exchange, recognised: list[Recognised], content: dict[str, Any]
 ) -> int:
     """OUT_DIR with models adapted to the texts and to what was recognised."""
     from mdi.lm.normalise import scaled_to_one
     from mdi.lm.perplexity import perplexity
+    from mdi.speech.vosk.adapt import recognised_counts, words_of_texts
 
-    adapted_from, unchanged = plan
-    reported = args.ppl or ([args.dev or texts[0]] if texts else [])
+    reported = args.ppl or ([args.dev or args.texts[0]] if args.texts else [])
     models: dict[str, NgramModel] = {}
     fields: dict[str, Any] = {}
     new_words: NewWordsOfFolder | None = None
     said: dict[str, Path | Sentences] = {}
     converged = True
-    for place, path in adapted_from.items():
-        own = source.read(path) if source.path in path.parents else folders.read_for(str(path), source)
+    for place, path in exchange.adapted.items():
+        own = exchange.read(path)
         say(f"{path}: {' / '.join(f'{n:,}' for n in own.trie.counts)} n-grams")
         own = scaled_to_one(str(path), own)
-        said = said or spoken_texts(args, [*texts, *reported, *filter(None, [args.dev])], own)
-        sources = [said[text] for text in texts]
+        said = said or spoken_texts(args, [*args.texts, *reported, *filter(None, [args.dev])], own)
+        texts = [said[text] for text in args.texts]
         if texts and new_words is None:
-            new_words = _new_words(args, source, sources, own)
+            new_words = words_of_texts(exchange.source, texts, own, args.new_words, args.lexicon)
         added = list(new_words.added) if new_words else []
-        adapted, made, model_fields, good = _adapted(
-            args, f"{args.out}/{place}", own, sources, said.get(args.dev), recognised, added
+        sources: Texts | Counts = texts
+        if recognised:
+            sources = recognised_counts(args.recordings, recognised, own, added, texts, args.count_weight)
+        adapted, models[place], fields[place] = _adapted(
+            args, f"{args.out}/{place}", own, sources, said.get(args.dev), added or "map"
         )
-        converged &= good
+        converged &= report_result(adapted, f"{args.out}/{place}")
         if adapted.new_words is not None:  # perplexities compare over one vocabulary
             own = adapted.new_words.added_to(own)
-        before = {text: perplexity(own, said[text]) for text in reported}
-        after = {text: perplexity(made, said[text]) for text in reported}
+        fields[place]["perplexity"] = {}
         for text in reported:
-            note = " (which it was adapted to)" if text in texts else ""
-            change = 100 * (after[text].ppl / before[text].ppl - 1)
+            before, after = (perplexity(model, said[text]) for model in (own, models[place]))
+            note = " (which it was adapted to)" if text in args.texts else ""
             say(
-                f"{place}: perplexity of {text}{note}: before {before[text].ppl:.2f}, after {after[text].ppl:.2f} "
-                f"({change:+.1f}%); {after[text].oov:,} of {after[text].words:,} words are unknown and left out"
+                f"{place}: perplexity of {text}{note}: before {before.ppl:.2f}, after {after.ppl:.2f} "
+                f"({100 * (after.ppl / before.ppl - 1):+.1f}%); {after.oov:,} of {after.words:,} words are unknown and "
+                f"left out"
             )
-            print(f"{place}\t{text}\t{before[text].ppl:.7g}\t{after[text].ppl:.7g}")
-        model_fields["perplexity"] = {
-            text: {"before": before[text].as_dict(), "after": after[text].as_dict()} for text in reported
-        }
-        models[place], fields[place] = made, model_fields
-    for place, other in unchanged.items():
-        models[place] = models[str(other)] if str(other) in models else folders.read_for(str(other), source)
+            print(f"{place}\t{text}\t{before.ppl:.7g}\t{after.ppl:.7g}")
+            fields[place]["perplexity"][text] = {"before": before.as_dict(), "after": after.as_dict()}
     content["adapted"] = fields
-    folders.write_folder(args, "adapt", source, models, content, started, new_words)
+    folders.write_folder(args, "adapt", exchange.source, exchange.completed(models), content, new_words)
     return 0 if converged else 1
 
 
@@ -205,122 +175,36 @@ def _decoded(args: argparse.Namespace, model: str, name: str) -> None:
     out = _decodings(args)[name == "after"]
     out.parent.mkdir(exist_ok=True)
     asked = argparse.Namespace(**{**vars(args), "model": model, "data": args.recordings, "out": str(out), "delta": []})
+    asked.restart = name == "after"  # what was decoded with another adaptation
     if asked.lattice_beam is None and asked.n_best:
         asked.lattice_beam = folders.RESCORING_BEAM
     vosk_decode.run(asked)
-
-
-def _compare(args: argparse.Namespace) -> None:
-    """WER of both decodings, and whether they differ, where there are references."""
-    from mdi.speech.data import DataFolder, read_text
-    from mdi.speech.score import AS_RECOGNISED, BestPaths, compare, write_scores
-
-    data = DataFolder(Path(args.recordings))
-    if not data.has("text"):
-        return
-    before, after = _decodings(args)
-    for folder in (before, after):
-        found = BestPaths({AS_RECOGNISED: read_text(folder / "text")})
-        write_scores(str(folder), found, data.text(), data.speakers(), "strict")
-        print((folder / "scoring_kaldi" / "best_wer").read_text(), end="")
-    print(compare(str(after), [str(before)], data.text(), "strict"), end="")
-
-
-def _counts(
-    args: argparse.Namespace, own: NgramModel, texts: Texts, recognised: list[Recognised], new_words: list[str]
-) -> Counts:
-    """Of the texts, and expected ones of what was recognised."""
-    from mdi.lm.counts import add_counts, count_text, scaled_counts
-    from mdi.speech.expected_counts import graph_counts
-    from mdi.speech.vosk.results import word_graphs
-    from mdi.speech.word_graph import Labels
-
-    labels = Labels()
-    graphs = list(word_graphs(recognised, labels))
-    if not graphs:
-        raise MdiError(f"{args.recordings}: not a word was recognised; is there speech in it?")
-    vocab = own.vocab.extended([word for word in new_words if word not in own])
-    expected = graph_counts(graphs, labels, vocab, own.order)
-    say(f"recognised: {expected.stats.sentences:,} utterances, {expected.stats.words:,} words expected")
-    own_counts = scaled_counts(expected, args.count_weight)
-    return add_counts(count_text(texts, vocab, own.order), own_counts) if texts else own_counts
 
 
 def _adapted(
     args: argparse.Namespace,
     out: str,
     own: NgramModel,
-    texts: Texts,
+    sources: Texts | Counts,
     dev: Path | Sentences | None,
-    recognised: list[Recognised],
-    new_words: list[str],
-) -> tuple[Adapted, NgramModel, dict[str, Any], bool]:
-    """(the adaptation, the model, fields for the certificate, whether it converged)"""
+    new_words: list[str] | str,
+) -> tuple[Adapted, NgramModel, dict[str, Any]]:
+    """(the adaptation, the model, fields for the certificate)"""
     from mdi.adaptation.adapter import adapt
     from mdi.adaptation.tune import tune
     from mdi.saving import checked_fields, sum_fields
 
-    sources = _counts(args, own, texts, recognised, new_words) if recognised else texts
-    if dev is not None:
-        tuned = tune(
-            own,
-            sources,
-            dev,
-            max_order=own.order,
-            max_settings=args.max_settings,
-            new_words=new_words or "map",
-            threads=args.threads,
-        )
-        fields = checked_fields(tuned.adapted, out)
-        fields |= {
-            **sum_fields(tuned.model, out, "ngram"),
-            "ngrams": tuned.model.trie.counts,
-            "setting": str(tuned.setting),
-            "weights": tuned.weights,
-            "development_ppl": tuned.development.ppl,
-            "interpolation_ppl": tuned.interpolation,
-            "ended": tuned.ended,
-        }
-        parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
-        say(
-            f"chosen of {len(tuned.trials)} settings: {tuned.setting}; mixed: {parts}; plain interpolation would have "
-            f"development perplexity {tuned.interpolation:.2f}, this one {tuned.development.ppl:.2f}"
-        )
-        return tuned.adapted, tuned.model, fields, report_result(tuned.adapted, out)
-    sigma2 = options.parse_variances(args.sigma2)
-    adapted = adapt(own, sources, args.min_counts, sigma2=sigma2, new_words=new_words or "map", threads=args.threads)
-    fields = checked_fields(adapted, out) | sum_fields(adapted.model, out, "ngram")
-    return adapted, adapted.model, fields, report_result(adapted, out)
-
-
-def _new_words(args: argparse.Namespace, source: VoskFolder, texts: Texts, own: NgramModel) -> NewWordsOfFolder:
-    """Words of the texts that the folder lacks, or of the list, with the graph that knows them."""
-    from mdi.lm.new_words import as_new_words, may_be_added
-    from mdi.lm.word_counts import count_words
-    from mdi.speech.vosk.new_words import not_added
-    from mdi.spoken import sayable
-
-    counts, known = count_words(texts), source.symbols().ids
-    unknown = {w: int(n) for w, n in zip(counts.words, counts.count, strict=True) if w not in known and may_be_added(w)}
-    unknown = dict(sorted(unknown.items(), key=lambda item: (-item[1], item[0])))
-    tokens = sum(unknown.values())
-    if 2 * tokens > counts.total:
-        raise MdiError(
-            f"{tokens:,} of {counts.total:,} words of the text are unknown to the model, such as "
-            f"{examples(list(unknown))}; expected most of them in it. Are text and model in the same "
-            f"language and letter case, without punctuation, and are there no utterance names in the text?"
-        )
-    if unknown:
-        say(f"{len(unknown):,} words of the text, {tokens:,} of {counts.total:,}, are unknown to the model")
-    if args.new_words == "none":
-        return not_added(source, unknown, "not added: --new-words none")
-    choice = as_new_words(args.new_words)
-    if isinstance(choice, list):
-        wanted = {w: unknown.get(w, 0) for w in dict.fromkeys(choice) if w not in known and may_be_added(w)}
-        if there := [w for w in choice if w in known]:
-            say(f"{args.new_words}: {len(there):,} words are known already, such as {examples(there)}")
-    else:
-        least = choice if isinstance(choice, int) else 1
-        wanted = {w: n for w, n in unknown.items() if n >= least and (args.lexicon or sayable(w))}
-    required = args.new_words != "add" or args.lexicon is not None
-    return folders.learned(source, wanted, args.lexicon, required, own)
+    how: dict[str, Any] = {"new_words": new_words, "threads": args.threads}
+    if dev is None:
+        adapted = adapt(own, sources, args.min_counts, sigma2=options.parse_variances(args.sigma2), **how)
+        return adapted, adapted.model, checked_fields(adapted, out) | sum_fields(adapted.model, out, "ngram")
+    tuned = tune(own, sources, dev, max_order=own.order, max_settings=args.max_settings, **how)
+    fields = checked_fields(tuned.adapted, out) | sum_fields(tuned.model, out, "ngram")
+    fields |= {"ngrams": tuned.model.trie.counts, "setting": str(tuned.setting), "weights": tuned.weights}
+    fields |= {"development_ppl": tuned.development.ppl, "interpolation_ppl": tuned.interpolation, "ended": tuned.ended}
+    parts = ", ".join(f"{weight:.3f} {name}" for name, weight in tuned.weights.items())
+    say(
+        f"chosen of {len(tuned.trials)} settings: {tuned.setting}; mixed: {parts}; plain interpolation would have "
+        f"development perplexity {tuned.interpolation:.2f}, this one {tuned.development.ppl:.2f}"
+    )
+    return tuned.adapted, tuned.model, fields

@@ -1,29 +1,27 @@
-"""Adds words to a Vosk model, without any text of the domain: to its graph and its language models.
+"""Adds words to the graph and the language models of a Vosk model, without any text of the domain.
 
-LIST has a word on each line. How they are said is worked out from the model's own lexicon, or given with --lexicon;
-OUT_DIR/new_words.tsv says how, and can be edited and given back as --lexicon. With text in which the words occur, use
-mdi vosk adapt: it knows how likely they are, and after which words.
+LIST has one word per line. Pronunciations are worked out from the model's own lexicon, or given with --lexicon.
+OUT_DIR/new_words.tsv lists them; to correct them, edit that file and pass it with --lexicon. If you have text in which
+the words occur, use mdi vosk adapt instead: it learns how likely they are, and after which words.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from pathlib import Path
 
 from mdi.commands import vosk_folders as folders
 from mdi.errors import MdiError, OptionError, examples
-from mdi.progress import say, set_verbose
+from mdi.progress import say
 
 # What a word gets without text that says how likely it is; all together at most MOST.
 PROBABILITY, MOST = 1e-4, 0.1
 
 
 OPTIONS = f"""
-model MODEL_DIR  folder of a Vosk model with a dynamic graph (HCLr.fst)
+model MODEL_DIR  directory of a Vosk model with a dynamic graph (HCLr.fst)
 list LIST  the words, one on each line, or an edited new_words.tsv
-out OUT_DIR  the new folder
---probability P = {PROBABILITY:g}  of each word, wherever it comes; together they get at most {MOST:g}
+out OUT_DIR  the new directory
+--probability P = {PROBABILITY:g}  probability of each word after any other; together they get at most {MOST:g}
 {folders.MODELS}
 [new words]
 {folders.LEXICON}
@@ -35,27 +33,19 @@ out OUT_DIR  the new folder
 def run(args: argparse.Namespace) -> None:
     from mdi.lm.new_words import may_be_added, with_words
     from mdi.lm.normalise import scaled_to_one
-    from mdi.speech.vosk.folder import check_new_folder, find_vosk_folder
+    from mdi.speech.vosk.adapt import learned
 
-    started = time.monotonic()
-    set_verbose(False)
-    folders.check_options(args)
     if not 0.0 < args.probability < 1.0:
         raise OptionError("probability", args.probability, "a probability, between 0 and 1")
-    source = find_vosk_folder(args.model, args.lattice_beam)
-    folders.weight_for(args, source)
-    check_new_folder(Path(args.out), source)
-    adapted, unchanged = folders.plan_of(source, args.large, args.first_pass)
+    exchange = folders.begin(args)
+    source = exchange.source
     words, args.lexicon = _words(args)
     known = source.symbols().ids
     if there := [word for word in words if word in known]:
         say(f"{args.list}: {len(there):,} of {len(words):,} words are known already, such as {examples(there)}")
     wanted = {word: 0 for word in words if word not in known and may_be_added(word)}
-    owns = {}
-    for place, path in adapted.items():
-        own = source.read(path) if source.path in path.parents else folders.read_for(str(path), source)
-        owns[place] = scaled_to_one(str(path), own)
-    new_words = folders.learned(source, wanted, args.lexicon, True, next(iter(owns.values())))
+    owns = {place: scaled_to_one(str(path), exchange.read(path)) for place, path in exchange.adapted.items()}
+    new_words = learned(source, wanted, args.lexicon, True, next(iter(owns.values())))
     added = list(new_words.added)
     if wanted and not added:
         raise MdiError(f"{args.list}: none of its words can be said; expected some that can. Say how: --lexicon")
@@ -64,12 +54,9 @@ def run(args: argparse.Namespace) -> None:
     for place, own in owns.items():
         lacking = [word for word in added if word not in own]
         models[place] = with_words(own, lacking, [p] * len(lacking)) if lacking else own
-    for place, other in unchanged.items():
-        models[place] = models[str(other)] if str(other) in models else folders.read_for(str(other), source)
     content = {"list": args.list, "lexicon": args.lexicon, "probability": p}
-    if not added:  # nothing is changed, and so nothing is written anew
-        models = {}
-    folders.write_folder(args, "add-words", source, models, content, started, new_words)
+    models = exchange.completed(models) if added else {}  # nothing is changed, and so nothing is written anew
+    folders.write_folder(args, "add-words", source, models, content, new_words)
 
 
 def _words(args: argparse.Namespace) -> tuple[list[str], str | None]:

@@ -1,12 +1,13 @@
-"""Decodes a Kaldi data folder with libvosk: text, ctm and with --n-best also lattices.
+"""Decodes a Kaldi data directory with libvosk and writes text, ctm and, with --n-best, lattices.
 
-Recordings are WAV, FLAC, MP3, Ogg, SPHERE and what else libsndfile reads, of any rate; of those with several channels
-one is taken (--channel, reco2file_and_channel, segments). Utterances of more than a minute are cut at pauses, and are
-one line of text nevertheless. Words, times and scores are the same each time, for any --nj and any order of the
-utterances. A decoding that was stopped goes on with the utterances that are missing, or whose recording or segment has
-changed. A line of wav.scp that ends in '|' is a command, as in Kaldi; with --allow-pipes true, for data that you trust,
-it is run in a shell. With --n-best the words are those of the best path, otherwise those of least expected error (both
-are libvosk's); lat.1.gz is for mdi rescore and mdi score, an LM weight of 10 being the one that decoded.
+Recordings may be WAV, FLAC, MP3, Ogg, SPHERE or anything else that libsndfile reads, at any rate. If a recording has
+several channels, one is used (--channel, reco2file_and_channel, segments). Utterances of more than a minute are cut at
+pauses but remain one line of text. Words, times and scores are the same each time, for any --nj and any order of the
+utterances. A decoding that was stopped continues with the utterances that are missing, or whose recording or segment
+has changed. A line of wav.scp that ends in '|' is a command, as in Kaldi; it is run in a shell only with --allow-pipes
+true, which is for data that you trust. With --n-best the words are those of the best path, otherwise those of least
+expected error (both are libvosk's). lat.1.gz is for mdi rescore and mdi score, where an LM weight of 10 is the one that
+decoded.
 
 --delta takes files of mdi adapt --delta whose background is a language model of MODEL_DIR.
 """
@@ -21,18 +22,21 @@ from typing import TYPE_CHECKING, Any
 from mdi.commands import vosk_folders as folders
 from mdi.errors import MdiError, examples
 from mdi.progress import say
-from mdi.record import go_on
+from mdi.record import go_on, restart
 
 if TYPE_CHECKING:
     from mdi.speech.vosk.folder import VoskFolder
 
 RECORD = "decode.json"
+MADE = ("results.*.jsonl", "lat.*", "num_jobs", "wer_*", "scoring_kaldi")
 
 OPTIONS = f"""
-model MODEL_DIR  folder of a Vosk model
-data DATA_DIR  Kaldi data folder
-out DIR  folder for the results; made if need be
+model MODEL_DIR  directory of a Vosk model
+data DATA_DIR  Kaldi data directory
+out DIR  directory for the results; made if it does not exist
 {folders.DELTA}
+--restart true|false = false  begin anew where DIR holds a decoding with another model or other settings, which is an
+  error otherwise
 {folders.DECODING}
 {folders.BEAM}
 """
@@ -42,56 +46,45 @@ def settings_of(args: argparse.Namespace, source: VoskFolder) -> dict[str, Any]:
     """What a decoding that goes on must have been begun with."""
     from mdi.files import check_sum
 
-    settings = {
-        "model": source.identity(),
-        "n_best": args.n_best,
-        "lattice_beam": args.lattice_beam,
-        "dither": args.dither,
-    }
-    return settings | ({"deltas": sorted(map(check_sum, args.delta))} if args.delta else {})
+    asked = {"n_best": args.n_best, "lattice_beam": args.lattice_beam, "dither": args.dither}
+    asked["model"] = source.identity()
+    return asked | ({"deltas": sorted(map(check_sum, args.delta))} if args.delta else {})
 
 
 def run(args: argparse.Namespace) -> None:
     from mdi.files import make_folder, same_file
     from mdi.speech.data import DataFolder
-    from mdi.speech.vosk.decode import decode_missing
+    from mdi.speech.vosk.decode import Hearing, decode_missing
     from mdi.speech.vosk.folder import changed, find_vosk_folder
+    from mdi.speech.vosk.models import exchange_of, lacking_words, refuse_new_words
     from mdi.speech.vosk.outputs import write_outputs
     from mdi.speech.vosk.results import Alternative, Recognised, read_results
 
     folders.check_options(args)
     source, data = find_vosk_folder(args.model, args.lattice_beam), DataFolder(Path(args.data))
     if not data.has("wav.scp"):
-        raise MdiError(f"{args.data}/wav.scp: not there; expected a Kaldi data folder")
+        raise MdiError(f"{args.data}/wav.scp: not there; expected a Kaldi data directory")
     if not args.allow_pipes:
         data.check_no_pipes()
     utterances = data.utterances()
     if same_file(args.data, args.out):
-        raise MdiError(f"{args.out}: is also the data folder, whose text would be replaced; name another folder")
+        raise MdiError(f"{args.out}: is also the data directory, whose text would be replaced; name another directory")
     out = make_folder(args.out)
     for entry in os.scandir(out):
         if not entry.is_dir(follow_symlinks=False) and not entry.is_file(follow_symlinks=False):
             raise MdiError(f"{entry.path}: is a link, a pipe or a device; expected files of a decoding. Remove it")
+    settings = settings_of(args, source)
+    if args.restart:
+        restart(out / RECORD, settings, MADE)
     if not read_results(out):  # nothing was decoded: there is nothing that other settings could spoil
         (out / RECORD).unlink(missing_ok=True)
-    holds = "a decoding with another model, --n-best, --lattice-beam, --dither or --delta"
-    go_on(out / RECORD, settings_of(args, source), holds)
-    models = folders.own_adapted(args, source, folders.plan_of(source)) if args.delta else {}
+    go_on(out / RECORD, settings, "a decoding with another model, --n-best, --lattice-beam, --dither or --delta")
+    models = exchange_of(source).adapted_by(args.delta) if args.delta else {}
     if models:
-        folders.refuse_new_words(source, folders.lacking_words(source, models))
+        refuse_new_words(source, lacking_words(source, models))
     with changed(source, args.lattice_beam, models, args.dither) as folder:
-        done = decode_missing(
-            folder,
-            source.path,
-            data,
-            utterances,
-            out,
-            args.n_best,
-            args.nj,
-            args.allow_pipes,
-            args.channel,
-            args.max_overshoot,
-        )
+        how = Hearing(args.n_best, args.nj, args.allow_pipes, args.channel, args.max_overshoot)
+        done = decode_missing(folder, source.path, data, utterances, out, how)
         found = read_results(out) | {name: Recognised(name, 0.0, [Alternative([])]) for name in done.silent}
         results = [found[utterance] for utterance in utterances]
         write_outputs(folder, results, out, args.n_best)

@@ -1,16 +1,14 @@
-"""Makes a copy of a Vosk model's folder with another language model, in any form.
+"""Copies a Vosk model's directory and gives the copy another language model, which may be in any format.
 
-A model with a dynamic graph (graph/Gr.fst) gets LM as its Gr.fst, and in rescore/ where it rescores. With --delta,
-which takes files of mdi adapt --delta, LM is adapted first; without LM the model of the folder that the file is for.
-Words that the folder lacks are added to its graph where a delta brings them (see mdi vosk adapt), or with --new-words
-add; otherwise the n-grams of LM that have them are dropped.
+A model with a dynamic graph (graph/Gr.fst) gets LM as its Gr.fst, and in rescore/ if it rescores. --delta, which takes
+files of mdi adapt --delta, adapts LM first, or without LM the model in the directory that the file belongs to. Words
+that the directory lacks are added to its graph if a delta brings them (see mdi vosk adapt), or with --new-words add;
+otherwise n-grams of LM with such words are dropped.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.commands import vosk_folders as folders
@@ -22,14 +20,14 @@ if TYPE_CHECKING:
 
 
 OPTIONS = f"""
-model MODEL_DIR  folder of a Vosk model
+model MODEL_DIR  directory of a Vosk model
 lm LM?  in any form; with --delta it may be left out
-out OUT_DIR  the new folder
+out OUT_DIR  the new directory
 {folders.MODELS}
 [new words]
 {folders.LEXICON}
 []
---new-words add|none  words that the folder lacks (add those of a delta, none of LM's)
+--new-words add|none  words that the directory lacks (add those of a delta, none of LM's)
 {folders.WEIGHT}
 {folders.DEV_RECORDINGS}
 {folders.DECODING}
@@ -39,36 +37,31 @@ out OUT_DIR  the new folder
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.speech.vosk.folder import check_new_folder, find_vosk_folder
+    from mdi.fst.formats import read_lm
+    from mdi.speech.vosk.adapt import learned
+    from mdi.speech.vosk.models import lacking_words, refuse_new_words
 
-    started = time.monotonic()
-    folders.check_options(args)
     if args.lm is None and not args.delta:
         raise MdiError("expected MODEL_DIR LM OUT_DIR, or --delta A.delta MODEL_DIR OUT_DIR")
-    source = find_vosk_folder(args.model, args.lattice_beam)
-    folders.weight_for(args, source)
-    vosk_weight.check(args, source)
-    check_new_folder(Path(args.out), source)
-    plan = adapted, unchanged = folders.plan_of(source, args.large, args.first_pass)
+    exchange = folders.begin(args)
+    source, adapted = exchange.source, exchange.adapted
     if args.lm is None:
-        models = folders.own_adapted(args, source, plan)
+        models = exchange.adapted_by(args.delta)
     else:
-        models = dict.fromkeys(adapted, _with_delta(args, folders.read_for(args.lm, source)))
-        for place, path in unchanged.items():
-            models[place] = models[str(path)] if str(path) in models else folders.read_for(str(path), source)
-    lms = [] if args.lm is None else [args.lm]
-    content = {"lm": lms, "deltas": args.delta}
-    lacking = folders.lacking_words(source, models)
+        lm = _with_delta(args, read_lm(args.lm, str(source.words)))
+        models = exchange.completed(dict.fromkeys(adapted, lm))
+    content = {"lm": [] if args.lm is None else [args.lm], "deltas": args.delta}
+    lacking = lacking_words(source, models)
     new_words = None
     if args.new_words == "add" or (args.new_words is None and args.delta):
         if lacking:
             own = next(iter(models.values()))
-            new_words = folders.learned(source, dict.fromkeys(lacking, 0), args.lexicon, True, own)
+            new_words = learned(source, dict.fromkeys(lacking, 0), args.lexicon, True, own)
             for place, path in adapted.items():  # a model that rescores must know them too
                 models.setdefault(place, source.read(path))
     elif args.delta:
-        folders.refuse_new_words(source, lacking)
-    folders.write_folder(args, "replace-lm", source, models, content, started, new_words)
+        refuse_new_words(source, lacking)
+    folders.write_folder(args, "replace-lm", source, models, content, new_words)
     if args.dev_recordings:
         vosk_weight.choose_weight(args)
 

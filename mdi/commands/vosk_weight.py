@@ -1,4 +1,4 @@
-"""Not a verb: the LM weight and the word penalty that suit a Vosk folder, chosen on recordings with transcripts."""
+"""Not a verb: the LM weight and the word penalty that suit a Vosk directory, chosen on recordings with transcripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from mdi.commands import vosk_decode
 from mdi.commands import vosk_folders as folders
-from mdi.errors import MdiError
 from mdi.progress import say, shown_as
 
 if TYPE_CHECKING:
@@ -20,25 +19,6 @@ N_BEST = 100
 PENALTIES = (-0.5, -0.25, 0.0, 0.25, 0.5)
 # A penalty must lower the expected errors by this share: it is easily chosen for a chance that does not come again.
 WORTHWHILE = 0.01
-
-
-def check(args: argparse.Namespace, source: VoskFolder) -> None:
-    """Before any work is done."""
-    from mdi.speech.data import DataFolder
-
-    if args.dev_recordings is None:
-        return
-    if args.lm_weight is not None or args.word_penalty is not None:
-        raise MdiError("--dev-recordings chooses --lm-weight and --word-penalty; expected it alone, or these")
-    if not source.dynamic:
-        raise MdiError(
-            f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --dev-recordings "
-            f"is for folders with Gr.fst"
-        )
-    data = DataFolder(Path(args.dev_recordings))
-    for name in ("wav.scp", "text"):
-        if not data.has(name):
-            raise MdiError(f"{data.path}/{name}: not there; expected recordings with transcripts")
 
 
 def choose_weight(args: argparse.Namespace) -> None:
@@ -85,22 +65,11 @@ def choose_weight(args: argparse.Namespace) -> None:
 def _decoded(args: argparse.Namespace, model: str, name: str, n_best: int) -> Path:
     """The recordings decoded with a folder, in OUT_DIR.decoded/dev/NAME: an earlier run's decoding goes on, unless it
     was another model's."""
-    import shutil
-
-    from mdi.record import is_same
-    from mdi.speech.vosk.folder import VoskFolder
-
     out = Path(f"{args.out.rstrip('/')}.decoded") / "dev" / name
     out.parent.mkdir(parents=True, exist_ok=True)
     beam = folders.RESCORING_BEAM if n_best > 1 and args.lattice_beam is None else args.lattice_beam
     options = {"model": model, "data": args.dev_recordings, "out": str(out), "n_best": n_best, "lattice_beam": beam}
-    asked = argparse.Namespace(**{**vars(args), **options, "delta": []})
-    record = out / vosk_decode.RECORD
-    if out.exists() and not (
-        record.exists() and is_same(record, vosk_decode.settings_of(asked, VoskFolder(Path(model))))
-    ):
-        shutil.rmtree(out)
-    vosk_decode.run(asked)
+    vosk_decode.run(argparse.Namespace(**{**vars(args), **options, "delta": [], "restart": True}))
     return out
 
 

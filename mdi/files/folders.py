@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import glob
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
 from mdi.errors import MdiError
-from mdi.files.locks import locked
+from mdi.files.locks import locked, remove_unlocked
 
 
-def scratch_folder(prefix: str, parent: str | None = None) -> tempfile.TemporaryDirectory:
+def scratch_folder(prefix: str, parent: str | None = None) -> tempfile.TemporaryDirectory[str]:
     """A temporary folder, locked as long as this process is there: those of processes that were killed are not, and are
     removed here."""
     where = parent or tempfile.gettempdir()
     for old in Path(where).glob(f"{glob.escape(prefix)}????????.tmp"):
-        _remove_unlocked_folder(old)
+        remove_unlocked(old, os.O_DIRECTORY)
     while True:
         # what cannot be removed now, the next run removes
         folder = tempfile.TemporaryDirectory(prefix=prefix, suffix=".tmp", dir=where, ignore_cleanup_errors=True)
@@ -31,21 +29,6 @@ def scratch_folder(prefix: str, parent: str | None = None) -> tempfile.Temporary
             return folder
         os.close(handle)
         folder.cleanup()
-
-
-def _remove_unlocked_folder(path: Path) -> None:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        if os.fstat(handle).st_uid == os.getuid():
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
 
 
 _RENAME_EXCHANGE, _HERE = 2, -100  # of linux/fs.h and fcntl.h
@@ -68,5 +51,5 @@ def make_folder(path: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise MdiError(f"{path}: cannot make this folder: {error.strerror}") from error
+        raise MdiError(f"{path}: cannot make this directory: {error.strerror}") from error
     return folder

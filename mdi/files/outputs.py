@@ -18,9 +18,9 @@ def check_output(path: str, inputs: Iterable[str] = ()) -> None:
     check_link(path)
     folder = Path(os.path.realpath(path) if os.path.islink(path) else path).parent
     if not folder.is_dir():
-        raise MdiError(f"{path}: the folder {folder} does not exist; make it first")
+        raise MdiError(f"{path}: the directory {folder} does not exist; make it first")
     if Path(path).is_dir():
-        what = f"a link to the folder {os.path.realpath(path)}" if os.path.islink(path) else "a folder"
+        what = f"a link to the directory {os.path.realpath(path)}" if os.path.islink(path) else "a directory"
         raise MdiError(f"{path}: is {what}; name a file in it")
     if not os.access(path if is_stream(path) else folder, os.W_OK):
         raise MdiError(f"{path}: the {'file' if is_stream(path) else f'folder {folder}'} cannot be written")

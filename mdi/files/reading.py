@@ -44,30 +44,39 @@ def check_sum(path: str) -> int:
     return found
 
 
-def read_chunks(path: str, size: int = CHUNK) -> Iterator[bytes]:
-    """The content of a file in pieces, unpacked if it is gzip, whatever its name."""
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[BinaryIO]:
+    """A stream of the file, with errors that name it."""
     try:
-        with contextlib.ExitStack() as stack:
-            raw: BinaryIO = sys.stdin.buffer if path == "-" else stack.enter_context(open(path, "rb"))
-            head = raw.read(16)
-            if head[:2] == b"\x1f\x8b":
-                stream = igzip.GzipFile(fileobj=_Joined(head, raw), mode="rb")
-                while chunk := stream.read(size):
-                    yield chunk
-                return
-            for magic, name in _MAGIC.items():
-                if head.startswith(magic):
-                    raise MdiError(f"{path}: is {name}; expected text, plain or gzipped")
-            chunk = head
-            while chunk:
-                yield chunk
-                chunk = raw.read(size)
+        if path == "-":
+            yield sys.stdin.buffer
+        else:
+            with open(path, "rb") as raw:
+                yield raw
     except (EOFError, zlib.error, igzip.BadGzipFile, _ISAL_ERROR) as error:
         raise MdiError(
             f"{path}: broken gzip stream ({error}); the file is cut off or damaged, copy it again"
         ) from error
     except OSError as error:
         raise MdiError(f"{path}: {error.strerror or error}") from error
+
+
+def read_chunks(path: str, size: int = CHUNK) -> Iterator[bytes]:
+    """The content of a file in pieces, unpacked if it is gzip, whatever its name."""
+    with _reading(path) as raw:
+        head = raw.read(16)
+        if head[:2] == b"\x1f\x8b":
+            stream = igzip.GzipFile(fileobj=io.BufferedReader(_Joined(head, raw), 1 << 17), mode="rb")
+            while chunk := stream.read(size):
+                yield chunk
+            return
+        for magic, name in _MAGIC.items():
+            if head.startswith(magic):
+                raise MdiError(f"{path}: is {name}; expected text, plain or gzipped")
+        chunk = head
+        while chunk:
+            yield chunk
+            chunk = raw.read(size)
 
 
 def read_bytes(path: str) -> bytes:
@@ -77,14 +86,8 @@ def read_bytes(path: str) -> bytes:
 
 def first_bytes(path: str, size: int = 256) -> bytes:
     """How the content of a file begins, unpacked if it is gzip. Of standard input nothing is used up."""
-    try:
-        if path == "-":
-            head = cast(io.BufferedReader, sys.stdin.buffer).peek(4096)
-        else:
-            with open(path, "rb") as raw:
-                head = raw.read(4096)
-    except OSError as error:
-        raise MdiError(f"{path}: {error.strerror or error}") from error
+    with _reading(path) as raw:
+        head = cast(io.BufferedReader, raw).peek(4096) if path == "-" else raw.read(4096)
     if head[:2] == b"\x1f\x8b":
         with contextlib.suppress(_ISAL_ERROR):  # whoever reads the file will say so
             head = isal_zlib.decompressobj(wbits=31).decompress(head, size)
@@ -93,15 +96,11 @@ def first_bytes(path: str, size: int = 256) -> bytes:
 
 def read_plain(path: str, most: int = 1 << 31) -> bytes:
     """A small file as it is."""
-    try:
-        with contextlib.ExitStack() as stack:
-            raw: BinaryIO = sys.stdin.buffer if path == "-" else stack.enter_context(open(path, "rb"))
-            pieces = [raw.read(CHUNK)]  # not all at once: memory follows the file, not the limit
-            while pieces[-1] and sum(map(len, pieces)) < most:
-                pieces.append(raw.read(CHUNK))
-            return b"".join(pieces)[:most]
-    except OSError as error:
-        raise MdiError(f"{path}: {error.strerror or error}") from error
+    with _reading(path) as raw:
+        pieces = [raw.read(CHUNK)]  # not all at once: memory follows the file, not the limit
+        while pieces[-1] and sum(map(len, pieces)) < most:
+            pieces.append(raw.read(CHUNK))
+    return b"".join(pieces)[:most]
 
 
 def open_regular(path: str) -> BinaryIO:
@@ -124,7 +123,7 @@ def check_regular(path: str) -> None:
         what = f"a link to '{os.readlink(path)[:80]}', which leads nowhere" if os.path.islink(path) else error.strerror
         raise MdiError(f"{path}: {what}; expected a file") from error
     if not stat.S_ISREG(mode):
-        what = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "no regular file"
+        what = "a directory" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "no regular file"
         raise MdiError(f"{path}: is {what}; expected a file")
 
 
@@ -154,32 +153,20 @@ def read_ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
         pool.shutdown(wait)
 
 
-class _Joined:
+class _Joined(io.RawIOBase):
     """A stream whose first bytes have been read already."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self.head, self.rest = head, rest
 
-    def read(self, size: int = -1) -> bytes:
-        if self.head:
-            head, self.head = self.head, b""
-            return head if size < 0 or size >= len(head) else self._cut(head, size)
-        return self.rest.read(size)
+    def readable(self) -> bool:
+        return True
 
-    def _cut(self, head: bytes, size: int) -> bytes:
-        self.head = head[size:]
-        return head[:size]
-
-    def readinto(self, buffer: memoryview) -> int:
-        data = self.read(len(buffer))
+    def readinto(self, buffer: Any) -> int:
+        data = self.head[: len(buffer)] or self.rest.read(len(buffer))
+        self.head = self.head[len(buffer) :]
         buffer[: len(data)] = data
         return len(data)
-
-    def seekable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        pass
 
 
 def read_lines(path: str) -> Iterator[bytes]:

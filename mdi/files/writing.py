@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import re
@@ -18,7 +17,7 @@ from typing import Any, BinaryIO, cast
 from isal import igzip
 
 from mdi.errors import MdiError
-from mdi.files.locks import locked
+from mdi.files.locks import locked, remove_unlocked
 
 # ISA-L's level 2 writes several times faster than zlib's 6, at about the same size.
 GZIP_LEVEL = 2
@@ -181,28 +180,13 @@ def _temporary(target: Path) -> tuple[int, str]:
     with os.scandir(target.parent) as entries:
         for entry in entries:
             if entry.name.startswith(prefix) and re.fullmatch(r"[0-9a-f]{12}\.tmp", entry.name[len(prefix) :]):
-                _remove_unlocked(Path(entry.path))
+                remove_unlocked(Path(entry.path))
     while True:
         name = str(target.parent / f"{prefix}{os.urandom(6).hex()}.tmp")
         handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
         if locked(handle) and os.fstat(handle).st_nlink:
             return handle, name
         os.close(handle)  # another run has removed it before it was locked, or is about to
-
-
-def _remove_unlocked(path: Path) -> None:
-    """Removes a temporary file unless a process that is still there writes it."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(path)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
 
 
 def _rename(files: list[tuple[str, str]], sync: bool = True) -> None:

@@ -27,11 +27,11 @@ import numpy as np
 from mdi.errors import MdiError
 from mdi.files import writing
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight
+from mdi.fst.kaldi_binary import KaldiReader
 from mdi.fst.symbols import SymbolTable, by_label
 from mdi.kernels import const_arpa as kernels
-from mdi.kernels.const_arpa import Rows
 from mdi.lm.model import NgramModel, without
-from mdi.lm.trie import NONE, Array, add_order, scattered, unigram_trie, with_histories
+from mdi.lm.trie import NONE, Array, add_order, padded, scattered, unigram_trie, with_histories
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, vocabulary
 from mdi.progress import get_logger
 
@@ -42,9 +42,14 @@ MAGIC = b"\0B<ConstArpaLm> "
 _OLD_MAGIC = b"\0B\4"
 _MOST_OFFSET = (1 << 30) - 1
 _MAX_ORDER = 32
+_WRONG = {
+    kernels.BAD_ADDRESS: "an n-gram's entry is not in the file",
+    kernels.BAD_WORD: "the words after a history are out of order or unknown",
+    kernels.TOO_MANY: "more n-grams than it has room for",
+    kernels.TOO_DEEP: "n-grams go on beyond the highest order",
+}
 # ln p is 0 or less, but for what 32 bits round off; ln bow may be more.
-_ROUNDING = 1e-4
-_NO_TOTAL = np.zeros(0, np.int64)
+_ROUNDING, _MOST_LOG_BOW = 1e-4, 99.0 * math.log(10.0)
 
 
 def begins_const_arpa(data: bytes) -> bool:
@@ -84,48 +89,20 @@ def const_arpa(
     model, label, dropped = _of_the_table(labelled.model, labelled.label)
     if unknown is None:
         unknown = int(label[model.vocab.unk]) if model.vocab.unk >= 0 else -1
-    trie, order = model.trie, model.order
-    log_p = [NONE, *(_log(model.p[k]) for k in range(1, order + 1))]
-    log_bow = [NONE, *(_log(model.bow[k])[trie.as_hist[k]] for k in range(1, order))]
-    log_bow.append(np.zeros(trie.rows(order), np.float32))
-    as_hist = [*trie.as_hist, NONE] if order > 1 else [NONE, np.arange(trie.n_words, dtype=np.int32)]
-    begin = [*trie.begin, np.zeros(trie.n_words + 1, np.int32)]  # of order 1: nothing follows a word
-    # own[k][r], total[k][r]: words of 4 bytes of a row's entry, and of all entries from it to the next of its length
-    own, total = [NONE] * (order + 1), [_NO_TOTAL] * (order + 1)
-    for k in range(max(order - 1, 1), 0, -1):
-        written = label >= 0 if k == 1 else np.ones(trie.rows(k), bool)
-        own[k], total[k] = kernels.entry_sizes(
-            k == 1, written, log_bow[k], as_hist[k], begin[k + 1], total[k + 1] if k + 1 < order else _NO_TOTAL
-        )
-    states = np.empty(int(total[1].sum()), np.int32)
-    address = np.cumsum(total[1]) - total[1]
-    address[label < 0] = -1
-    far_place, far_child = [_NO_TOTAL], [_NO_TOTAL]
-    unigram_address = address
-    for k in range(1, max(order, 2)):
-        rows = Rows(trie.begin[k], trie.word[k], log_p[k], log_bow[k], address)
-        more = k + 1 <= order
-        longer = Rows(
-            begin[k + 1],
-            trie.word[k + 1] if more else NONE,
-            log_p[k + 1] if more else np.zeros(0, np.float32),
-            np.zeros(0, np.float32),
-            np.empty(trie.rows(k + 1) if more else 0, np.int64),
-        )
-        entries = kernels.Entries(own[k], as_hist[k], total[k + 1] if k + 1 < order else _NO_TOTAL, label)
-        far = kernels.FarChildren(_NO_TOTAL, _NO_TOTAL)
-        n_far = kernels.put_entries(rows, longer, entries, states, most_offset, far)
-        if n_far:  # models of over 4 GB
-            far = kernels.FarChildren(np.empty(n_far, np.int64), np.empty(n_far, np.int64))
-            kernels.put_entries(rows, longer, entries, states, most_offset, far)
-        far_place.append(far.place)
-        far_child.append(far.child)
-        address = longer.address
-    overflow = _overflow(states, np.concatenate(far_place), np.concatenate(far_child))
+    trie, order, there = model.trie, model.order, label >= 0
+    log_p, log_bow = [_log(p) for p in model.p], [_log(bow) for bow in model.bow]
+    n_entries = int(there.sum())
+    for k in range(2, order):
+        n_entries += int(((np.diff(trie.begin[k + 1]) > 0) | (log_bow[k] != 0)).sum())
+    states = np.empty(3 * n_entries + 2 * sum(trie.counts[1:]), np.int32)
+    address = np.zeros(trie.n_words, np.int64)
+    written = kernels.Written(order, trie.arrays(), padded(log_p), padded(log_bow), label)
+    place, far = kernels.put_entries(written, most_offset, states, address)
+    in_file = np.argsort(place)
+    states[place[in_file]] = -(2 * np.arange(len(place), dtype=np.int32) + 1)
     unigrams = np.zeros(int(label.max(initial=0)) + 1, np.int64)
-    there = label >= 0
-    unigrams[label[there]] = unigram_address[there] + 1
-    return ConstArpa(bos, eos, unknown, order, states, unigrams, overflow, dropped)
+    unigrams[label[there]] = address[there] + 1
+    return ConstArpa(bos, eos, unknown, order, states, unigrams, far[in_file] + 1, dropped)
 
 
 def _labels(model: NgramModel, symbols: SymbolTable) -> tuple[Array, int, int]:
@@ -158,13 +135,6 @@ def _of_the_table(model: NgramModel, label: Array) -> tuple[NgramModel, Array, i
     return without(model, keep), label, dropped
 
 
-def _overflow(states: Array, place: Array, child: Array) -> Array:
-    """The list of addresses that are too far away, in the order of their places, which get their numbers in it."""
-    order = np.argsort(place, kind="stable")
-    states[place[order]] = -(2 * np.arange(len(order), dtype=np.int32) + 1)
-    return child[order] + 1
-
-
 def write_const_arpa(lm: ConstArpa, path: str) -> None:
     info = (lm.bos, lm.eos, lm.unknown, lm.order)
     with writing(path) as stream:
@@ -178,55 +148,28 @@ def write_const_arpa(lm: ConstArpa, path: str) -> None:
         stream.write(b"</LmOverflow> </ConstArpaLm> ")
 
 
-class _Reader:
-    """The file's tokens, numbers and arrays one after the other."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def token(self, expected: bytes) -> None:
-        if self.data[self.at : self.at + len(expected)] != expected:
-            raise ValueError(f"no {expected.decode().strip()} at byte {self.at:,}")
-        self.at += len(expected)
-
-    def number(self, kind: str) -> int:
-        size, value = struct.unpack_from("<b" + kind, self.data, self.at)
-        if size != struct.calcsize("<" + kind):
-            raise ValueError(f"a number of {size} bytes at byte {self.at:,}")
-        self.at += 1 + size
-        return value
-
-    def array(self, n: int, kind: type) -> Array:
-        size = np.dtype(kind).itemsize
-        if not 0 <= n <= (len(self.data) - self.at) // size:
-            raise ValueError(f"{n:,} numbers announced in {len(self.data):,} bytes")
-        part = np.frombuffer(self.data, np.uint8, n * size, self.at)
-        self.at += n * size
-        # entries need not begin at a multiple of their size
-        return part.view(kind) if part.ctypes.data % size == 0 else part.copy().view(kind)
-
-
 def read_const_arpa(data: bytes, symbols: SymbolTable, where: str, weight: GraphWeight = UNWEIGHTED) -> NgramModel:
     if not data.startswith(MAGIC):
         raise MdiError(f"{where}: a G.carpa of Kaldi before 2015; make it again with utils/build_const_arpa_lm.sh")
     try:
-        return _model(_parse(_Reader(data)), symbols, where, weight)
+        return _model(_parse(data), symbols, where, weight)
     except (struct.error, ValueError) as error:
         raise MdiError(
             f"{where}: cut off or damaged ({error}); expected the output of arpa-to-const-arpa. Make it again"
         ) from error
 
 
-def _parse(reader: _Reader) -> ConstArpa:
-    reader.token(MAGIC + b"<LmInfo> ")
-    bos, eos, unknown, order = (reader.number("i") for _ in range(4))
-    reader.token(b"</LmInfo> <LmStates> ")
+def _parse(data: bytes) -> ConstArpa:
+    reader = KaldiReader(data)
+    reader.tokens("<ConstArpaLm>", "<LmInfo>")
+    bos, eos, unknown, order = reader.numbers(4).tolist()
+    reader.tokens("</LmInfo>", "<LmStates>")
     states = reader.array(reader.number("q"), np.int32)
-    reader.token(b"</LmStates> <LmUnigram> ")
-    unigrams = reader.array(reader.number("i"), np.int64)
-    reader.token(b"</LmUnigram> <LmOverflow> ")
-    overflow = reader.array(reader.number("i"), np.int64)
-    reader.token(b"</LmOverflow> </ConstArpaLm> ")
+    reader.tokens("</LmStates>", "<LmUnigram>")
+    unigrams = reader.array(reader.number(), np.int64)
+    reader.tokens("</LmUnigram>", "<LmOverflow>")
+    overflow = reader.array(reader.number(), np.int64)
+    reader.tokens("</LmOverflow>", "</ConstArpaLm>")
     return ConstArpa(bos, eos, unknown, order, states, unigrams, overflow)
 
 
@@ -248,26 +191,24 @@ def _model(lm: ConstArpa, symbols: SymbolTable, where: str, weight: GraphWeight)
 
     def probabilities(word: Array, log_p: Array) -> Array:
         at_end = word == vocab.eos
-        return _probabilities(-np.where(at_end, weight.taken_from(-log_p, False), weight.taken_from(-log_p, True)))
+        cost = np.where(at_end, weight.taken_from(-log_p, False), weight.taken_from(-log_p, True))
+        return np.minimum(_exp(-cost, _ROUNDING, "a log probability that"), 1.0)
 
     p, log_bow = [NONE, probabilities(np.arange(len(vocab)), real[address])], real[address + 1]
     p[1][vocab.bos] = 0.0  # <s> is never predicted
     trie, bow, left = unigram_trie(len(vocab)), [np.ones(1)], len(states) // 2
     for k in range(2, order + 1):
         trie = with_histories(trie)
-        bow.append(_weights(weight.taken_from(scattered(log_bow, trie.as_hist[k - 1]), False)))
+        log_bow = weight.taken_from(scattered(log_bow, trie.as_hist[k - 1]), False)
+        bow.append(_exp(log_bow, _MOST_LOG_BOW, "a back-off weight that"))
         address = scattered(address, trie.as_hist[k - 1])
-        begin, why, _ = kernels.count_children(address, states, left)
-        _check(why)
-        n = int(begin[-1])
-        left -= n
-        out = Rows(
-            begin, np.empty(n, np.int32), np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.int64)
-        )
-        _check(kernels.get_children(address, states, lm.overflow, id_of_label, k == order, out)[0])
-        trie = add_order(trie, begin, out.word)
-        p.append(probabilities(out.word, out.log_p))
-        address, log_bow = out.address, out.log_bow
+        rows, why = kernels.read_children(address, states, lm.overflow, id_of_label, k == order, left)
+        if why != kernels.OK:
+            raise ValueError(_WRONG[int(why)])
+        left -= len(rows.word)
+        trie = add_order(trie, rows.begin, rows.word)
+        p.append(probabilities(rows.word, rows.log_p))
+        address, log_bow = rows.address, rows.log_bow
     return NgramModel(vocab, trie, p, bow)
 
 
@@ -289,27 +230,9 @@ def _spelled(labels: Array, lm: ConstArpa, symbols: SymbolTable, where: str) -> 
     return words
 
 
-def _check(why: int) -> None:
-    if why != kernels.OK:
-        raise ValueError(
-            {
-                kernels.BAD_ADDRESS: "an n-gram's entry is not in the file",
-                kernels.BAD_WORD: "the words after a history are out of order or unknown",
-                kernels.TOO_MANY: "more n-grams than it has room for",
-                kernels.TOO_DEEP: "n-grams go on beyond the highest order",
-            }[int(why)]
-        )
-
-
-def _probabilities(log_p: Array) -> Array:
-    p, fine = kernels.exponentials(log_p, _ROUNDING)
+def _exp(log_values: Array, most: float, what: str) -> Array:
+    """e to these; `what` they are is no such thing where one is more than `most`."""
+    values, fine = kernels.exponentials(log_values, most)
     if not fine:
-        raise ValueError("a log probability that is positive or no number")
-    return np.minimum(p, 1.0)
-
-
-def _weights(log_bow: Array) -> Array:
-    bow, fine = kernels.exponentials(log_bow, 99.0 * math.log(10.0))
-    if not fine:
-        raise ValueError("a back-off weight that is no number")
-    return bow
+        raise ValueError(f"{what} is positive or no number")
+    return np.asarray(values)

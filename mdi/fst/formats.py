@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +23,13 @@ import numpy as np
 from mdi.certificate import discard_certificate
 from mdi.errors import MdiError, examples
 from mdi.files import first_bytes, read_bytes, together, writing
-from mdi.fst.backoff_fst import BackoffFst, backoff_fst, read_backoff_fst
+from mdi.fst.backoff_fst import read_backoff_fst
 from mdi.fst.const_arpa import begins_const_arpa, const_arpa, read_const_arpa, write_const_arpa
-from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, split_name, weighted_machine, with_weight
+from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, split_name, with_weight
 from mdi.fst.ngram_fst import read_ngram_fst, write_ngram_fst
-from mdi.fst.openfst import Header, Symbols, begins_fst, from_bytes, parse_header, read_whole_header, to_text
+from mdi.fst.openfst import Header, begins_fst, parse_header, read_whole_header, to_text
 from mdi.fst.symbols import DISAMBIGUATION, EPSILON, SymbolTable, by_label, read_symbols, symbols_inside, write_symbols
-from mdi.fst.vector_fst import VectorFst, vector_fst
+from mdi.fst.vector_fst import VectorFst, history_tree, vector_fst
 from mdi.kernels.arpa_write import as_written
 from mdi.lm.arpa import HasModel, read_arpa, write_arpa
 from mdi.lm.model import NgramModel, with_suffixes, without
@@ -59,8 +58,8 @@ def format_of(path: str) -> str:
 
 
 def load(
-    path: str | os.PathLike,
-    words: str | os.PathLike | None = None,
+    path: str | os.PathLike[str],
+    words: str | os.PathLike[str] | None = None,
     *,
     closed: bool = True,
     quiet: bool = False,
@@ -129,7 +128,7 @@ read_lm = load  # the old name
 def weight_of(path: str) -> GraphWeight:
     """What an FST says of the weight in its costs."""
     header = _fst_header(path)
-    if header is None or not header.flags & 3:
+    if header is None or not header.has_symbols:
         return UNWEIGHTED
     symbols = read_whole_header(read_bytes(path), path).symbols
     return split_name(symbols.name)[1] if symbols else UNWEIGHTED
@@ -153,7 +152,7 @@ def words_for(words: str | None, *models: str) -> str | None:
     it is made from that holds a table of its own, such as Vosk's Gr.fst."""
     if words is not None:
         return words
-    return next((path for path in models if (header := _fst_header(path)) and header.flags & 3), None)
+    return next((path for path in models if (header := _fst_header(path)) and header.has_symbols), None)
 
 
 def _fst_header(path: str) -> Header | None:
@@ -185,22 +184,22 @@ def reader_of(form: str) -> Reader:
 def _single_precision(values: Array) -> Array:
     """Costs, -ln p, have 32 bits."""
     with np.errstate(divide="ignore"):
-        return np.exp(np.log(values).astype(np.float32).astype(float))
+        return np.asarray(np.exp(np.log(values).astype(np.float32).astype(float)))
 
 
 def write_lm(
     model: NgramModel | HasModel,
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     format: str | None = None,
-    words: str | os.PathLike | SymbolTable | None = None,
+    words: str | os.PathLike[str] | SymbolTable | None = None,
     *,
     keep: list[Array] | None = None,
     max_dropped: float = 0.2,
     back_off: str = DISAMBIGUATION,
     weight: GraphWeight = UNWEIGHTED,
     new_words: Sequence[str] = (),
-    words_out: str | os.PathLike | None = None,
-) -> BackoffFst | VectorFst | None:
+    words_out: str | os.PathLike[str] | None = None,
+) -> VectorFst | None:
     """Writes a model in the form that `format` or the name of the file says (see format_of); `.gz` packs any of them.
 
     Labels are those of `words` (words.txt, an FST that holds its table, or a table); G.carpa needs it, the FSTs make a
@@ -218,6 +217,9 @@ def write_lm(
     if form not in (*FORMATS, ONLY_WRITTEN):
         raise MdiError(f"'{form}'; expected one of {', '.join(FORMATS)} and {ONLY_WRITTEN}")
     check_new_words(path, form, words, new_words, words_out)
+    check_form(path, form, words, back_off)
+    if form == "arpa" and weight:
+        raise MdiError(f"{path}: {weight}; expected an FST or G.carpa, as ARPA files are probabilities")
     symbols = None
     if words is not None and (form != "arpa" or words_out is not None):
         more = [word for word in model.vocab.words if word not in (BOS, EOS)] if words_out is not None else new_words
@@ -225,11 +227,23 @@ def write_lm(
     with together():
         if symbols is not None and words_out is not None:
             write_symbols(symbols, os.fspath(words_out))
-        return _write(model, path, form, symbols, words, keep, max_dropped, back_off, weight)
+        if form == "arpa":
+            write_arpa(model, path, keep)
+            return None
+        if keep is not None:
+            model = without(model, keep)
+        symbols = symbols or _new_table(model.vocab)
+        written = _write_numbered(model, path, form, symbols, max_dropped, back_off, weight)
+        discard_certificate(path)
+        return written
 
 
 def check_new_words(
-    path: str, form: str, words: str | SymbolTable | None, new_words: Sequence[str], words_out: str | os.PathLike | None
+    path: str,
+    form: str,
+    words: str | SymbolTable | None,
+    new_words: Sequence[str],
+    words_out: str | os.PathLike[str] | None,
 ) -> None:
     """Refuses numbers for new words that nobody would learn of, and a table that grows from none."""
     if words_out is not None and words is None:
@@ -243,43 +257,16 @@ def check_new_words(
             )
 
 
-def _write(
-    model: NgramModel,
-    path: str,
-    form: str,
-    symbols: SymbolTable | None,
-    words: str | SymbolTable | None,
-    keep: list[Array] | None,
-    max_dropped: float,
-    back_off: str,
-    weight: GraphWeight,
-) -> BackoffFst | VectorFst | None:
-    if form == "arpa":
-        if weight:
-            raise MdiError(f"{path}: {weight}; expected an FST or G.carpa, as ARPA files are probabilities")
-        write_arpa(model, path, keep)
-        return None
-    check_form(path, form, words, back_off)
-    written = _write_numbered(
-        model, path, form, symbols or _new_table(model.vocab), keep, max_dropped, back_off, weight
-    )
-    discard_certificate(path)
-    return written
-
-
 def _write_numbered(
     model: NgramModel,
     path: str,
     form: str,
     symbols: SymbolTable,
-    keep: list[Array] | None,
     max_dropped: float,
     back_off: str,
     weight: GraphWeight,
-) -> BackoffFst | VectorFst | None:
+) -> VectorFst | None:
     """In a form that has numbers for words."""
-    if keep is not None:
-        model = without(model, keep)
     if form != "ngram":
         model = with_weight(model, weight)
     label = symbols.labels_of(model.vocab)
@@ -292,21 +279,26 @@ def _write_numbered(
         logger.info(f"{path}: numbers of {symbols.path}, which whoever reads it needs too; costs have 32 bits")
         return None
     labelled = by_label(model, label, markers_first=form == "ngram")
-    fst: BackoffFst | VectorFst
-    fst = backoff_fst(*labelled) if form == "ngram" else vector_fst(*labelled)
+    fst = (history_tree if form == "ngram" else vector_fst)(*labelled)
     _check(fst.dropped, model, label, path, symbols, max_dropped)
     if fst.merged:
         logger.info(
             f"{path}: {fst.merged:,} histories that nothing follows had a back-off weight, which is now part of the "
             f"weights of what leads to them"
         )
-    if isinstance(fst, BackoffFst):
-        weighted = replace(fst, machine=weighted_machine(fst.machine, weight))
-        write_ngram_fst(weighted, path, symbols.inside(weight))
+    if form == "ngram":
+        write_ngram_fst(fst, path, symbols.inside(weight), weight)
+    elif not fst.n_arcs:
+        raise MdiError(
+            f"{path}: the acceptor is empty, no sentence has a probability; expected a model with </s> and "
+            f"words of the table"
+        )
     else:
-        label_of_back_off = 0 if form == "opengrm" else symbols.require(back_off)
+        reads = 0 if form == "opengrm" else symbols.require(back_off)
         inside = symbols.inside(weight) if symbols.path == OWN_WORDS or form == "opengrm" else None
-        _write_vector(fst, path, label_of_back_off, inside, as_text=form == ONLY_WRITTEN)
+        with writing(path) as stream:
+            for block in to_text(fst.arcs(reads)) if form == ONLY_WRITTEN else fst.blocks(reads, inside):
+                stream.write(block)
     logger.info(f"{path}: {fst.n_states:,} states, {fst.n_arcs:,} arcs with words; costs have 32 bits")
     return fst
 
@@ -343,16 +335,3 @@ def _check(dropped: int, model: NgramModel, label: Array, path: str, symbols: Sy
             f"same letter case? Otherwise raise --max-dropped"
         )
     logger.warning(f"{text}; dropped")
-
-
-def _write_vector(fst: VectorFst, path: str, back_off: int, symbols: Symbols | None, as_text: bool) -> None:
-    """A VectorFst whose back-off arcs read the label `back_off`, with this table inside."""
-    if not fst.n_arcs:
-        raise MdiError(
-            f"{path}: the acceptor is empty, no sentence has a probability; expected a model with </s> and "
-            f"words of the table"
-        )
-    blocks = fst.blocks(back_off, symbols)
-    with writing(path) as stream:
-        for block in to_text(from_bytes(b"".join(blocks))) if as_text else blocks:
-            stream.write(block)

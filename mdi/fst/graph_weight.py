@@ -11,7 +11,6 @@ the weight has made one, either may come back. Put in again, the weight gives th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,17 +81,12 @@ def with_weight(model: NgramModel, weight: GraphWeight) -> NgramModel:
     return NgramModel(model.vocab, model.trie, p, [bow**weight.lm_weight for bow in model.bow])
 
 
-def weighted_machine(machine: Machine, weight: GraphWeight) -> Machine:
-    """An automaton to decode with, from the model's own."""
-    return _changed(machine, weight.put_into) if weight else machine
-
-
 def without_weight(machine: Machine, weight: GraphWeight) -> Machine:
-    """The model's own automaton."""
-    return _changed(machine, weight.taken_from) if weight else machine
-
-
-def _changed(machine: Machine, change: Callable[[Array, bool], Array]) -> Machine:
+    """The model's own automaton, from one to decode with."""
+    if not weight:
+        return machine
     return machine._replace(
-        cost=change(machine.cost, True), final=change(machine.final, False), back_cost=change(machine.back_cost, False)
+        cost=weight.taken_from(machine.cost, True),
+        final=weight.taken_from(machine.final, False),
+        back_cost=weight.taken_from(machine.back_cost, False),
     )

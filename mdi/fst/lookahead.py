@@ -20,7 +20,7 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import read_bytes, writing
-from mdi.fst.openfst import ALIGN, IS_ALIGNED, Arcs, Header, damaged, fst_header, parse_arcs, parse_header
+from mdi.fst.openfst import Arcs, Header, damaged, parse_arcs, parse_header
 from mdi.kernels import lookahead as kernels
 from mdi.lm.trie import NONE, Array
 
@@ -41,7 +41,23 @@ class LabelSets:
     def size(self) -> Array:
         """Labels in each set."""
         total = np.concatenate([[0], np.cumsum(self.interval[:, 1] - self.interval[:, 0].astype(np.int64))])
-        return total[self.begin[1:]] - total[self.begin[:-1]]
+        return np.asarray(total[self.begin[1:]] - total[self.begin[:-1]])
+
+    @staticmethod
+    def places(begin: Array) -> tuple[Array, Array, Array]:
+        """Where they lie in a file, in words of 4 bytes: (where each set begins, where it ends with the number of its
+        labels, which words are intervals)"""
+        first = 3 * np.arange(len(begin)) + 2 * begin
+        is_interval = np.ones(first[-1], bool)
+        for place in (first[:-1], first[:-1] + 1, first[1:] - 1):
+            is_interval[place] = False
+        return first[:-1], first[1:] - 1, is_interval
+
+    def to_bytes(self) -> bytes:
+        first, last, is_interval = self.places(self.begin)
+        words = np.zeros(len(is_interval), np.int32)
+        words[first], words[last], words[is_interval] = np.diff(self.begin), self.size(), self.interval.ravel()
+        return words.tobytes()
 
 
 @dataclass(frozen=True)
@@ -102,10 +118,10 @@ def _parse(data: bytes, where: str) -> LookaheadFst:
         raise ValueError("nothing is added on")
     at = outer.size + 4
     inner = parse_header(data, where, at)
-    if inner.kind != "const" or inner.arc_type != "standard" or (outer.flags | inner.flags) & 3:
+    if inner.kind != "const" or inner.arc_type != "standard" or outer.has_symbols or inner.has_symbols:
         raise ValueError(f"an FST of type {inner.kind} within, or symbol tables")
     arcs = parse_arcs(data, inner, where)
-    at = _end_of_arcs(inner)
+    *_, at = inner.const_places()
     added, for_input, for_output, of_input, keeps_pairs = struct.unpack_from("<5B", data, at)
     if (added, for_input, for_output, of_input) != (1, 0, 1, 0) or keeps_pairs > 1:
         raise ValueError("no sets of output labels")
@@ -123,10 +139,9 @@ def _parse(data: bytes, where: str) -> LookaheadFst:
     used = kernels.set_places(words, begin)
     if used < 0:
         raise ValueError("its sets of labels " + ("end too soon" if used == kernels.CUT_OFF else "are no sets"))
-    if at + 12 + 4 * used != len(data):
+    if used != len(words) or at + 12 + 4 * used != len(data):
         raise ValueError("bytes after its end")
-    interval = np.empty((begin[-1], 2), np.int32)
-    kernels.get_sets(words, begin, interval)
+    interval = words[LabelSets.places(begin)[2]].reshape(-1, 2)
     _check(arcs, final_label)
     return LookaheadFst(arcs, LabelSets(begin, interval), final_label, outer, inner, pairs)
 
@@ -149,40 +164,21 @@ def _check(arcs: Arcs, final_label: int) -> None:
         raise ValueError("a weight that is no number")
 
 
-def _end_of_arcs(header: Header) -> int:
-    aligned = header.version == 1 or header.flags & IS_ALIGNED
-
-    def after(at: int, size: int) -> int:
-        return at + (-at % ALIGN if aligned else 0) + size
-
-    return after(after(header.size, 20 * header.n_states), 16 * header.n_arcs)
-
-
 def to_bytes(fst: LookaheadFst) -> bytes:
-    arcs, inner = fst.arcs, fst.inner
-    n = arcs.n_states
+    arcs, n = fst.arcs, fst.arcs.n_states
     states = np.empty((n, 5), np.int32)
     states[:, 0] = arcs.final[:, 0].view(np.int32)
     states[:, 1], states[:, 2] = arcs.begin[:-1], np.diff(arcs.begin)
     for column, label in ((3, arcs.ilabel), (4, arcs.olabel)):
         states[:, column] = np.bincount(arcs.source[label == 0], minlength=n)
-    rows = np.stack([arcs.ilabel, arcs.olabel, arcs.weight[:, 0].view(np.int32), arcs.dest], 1)
-    sets = np.empty(3 * n + 2 * len(fst.sets.interval), np.int32)
-    kernels.put_sets(fst.sets.begin, fst.sets.interval, sets)
-    out = fst_header(
-        "standard", fst.outer.start, fst.outer.n_states, fst.outer.n_arcs, KIND, fst.outer.version, fst.outer.properties
-    ) + struct.pack("<i", _ADD_ON)
-    out += fst_header(
-        "standard", arcs.start, n, arcs.n_arcs, "const", inner.version, inner.properties, None, inner.flags
-    )
-    for part in (states, rows):
-        padding = -len(out) % ALIGN if inner.version == 1 or inner.flags & IS_ALIGNED else 0
-        out += bytes(padding) + part.tobytes()
+    out = fst.outer.to_bytes() + struct.pack("<i", _ADD_ON) + fst.inner.to_bytes()
+    for at, part in zip(replace(fst.inner, size=len(out)).const_places(), (states, arcs.rows), strict=False):
+        out += bytes(at - len(out)) + part.tobytes()
     keeps = fst.relabelling is not NONE
     out += bytes([1, 0, 1, 0, keeps])
     if keeps:
         out += struct.pack("<q", len(fst.relabelling)) + fst.relabelling.tobytes()
-    return out + struct.pack("<iq", fst.final_label, n) + sets.tobytes()
+    return out + struct.pack("<iq", fst.final_label, n) + fst.sets.to_bytes()
 
 
 def write_lookahead(fst: LookaheadFst, path: str) -> None:

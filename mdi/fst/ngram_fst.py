@@ -24,14 +24,16 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import writing
-from mdi.fst.backoff_fst import EOS_ID, BackoffFst, check_costs, model_of, to_ids
+from mdi.fst.backoff_fst import ascend, check_costs, model_of, root_words, with_ids
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, without_weight
-from mdi.fst.openfst import Header, Symbols, damaged, fst_header
+from mdi.fst.openfst import Header, Symbols, damaged, layout
 from mdi.fst.symbols import SymbolTable
-from mdi.kernels import ngram_fst as kernels
+from mdi.fst.vector_fst import VectorFst
+from mdi.kernels import backoff_fst as kernels
 from mdi.kernels.backoff_fst import Contexts, Machine
+from mdi.kernels.openfst import vector_arcs
 from mdi.lm.model import NgramModel
-from mdi.lm.trie import NONE
+from mdi.lm.trie import NONE, Array
 
 # What OpenFst knows of every such FST: an acceptor, deterministic, with epsilons, sorted, weighted, cyclic and so on.
 _PROPERTIES = 0x25A555550001
@@ -39,43 +41,57 @@ _VERSION = 4
 _COUNTS = struct.Struct("<QQQ")
 
 
-def _words(bits: int) -> int:
-    """Of 64 bits each, and never none."""
-    return (bits + 63) // 64
+def _packed(bits: Array) -> Array:
+    """In words of 64 bits, the lowest first."""
+    packed = np.packbits(bits, bitorder="little")
+    return np.pad(packed, (0, -len(packed) % 8))
 
 
-def write_ngram_fst(fst: BackoffFst, path: str, symbols: Symbols | None) -> None:
-    """Writes the states of a model (`backoff_fst`), with a symbol table for both sides if given."""
-    machine = fst.machine
-    n_states, n_arcs = len(machine.final), len(machine.word)
-    if n_states < 2:
-        raise MdiError(f"{path}: an ngram FST has the start <s> as a state; expected a model of order 2 or more")
-    if (np.diff(machine.back[1:]) < 0).any() or fst.start != 1:
+def _groups(sizes: Array) -> Array:
+    """A 1 for each member and then a 0, group after group."""
+    bits = np.ones(int(sizes.sum()) + len(sizes), bool)
+    bits[np.cumsum(sizes + 1) - 1] = False
+    return _packed(bits)
+
+
+def _begins(bits: Array, n: int) -> Array | None:
+    """The inverse: begin[i] .. begin[i + 1] are the members of group i; None unless bits and n groups end together."""
+    ends = np.flatnonzero(bits == 0)
+    whole = len(ends) == n and n > 0 and ends[-1] == len(bits) - 1
+    return np.concatenate([[0], ends - np.arange(n)]) if whole else None
+
+
+def write_ngram_fst(fst: VectorFst, path: str, symbols: Symbols | None, weight: GraphWeight = UNWEIGHTED) -> None:
+    """Writes the states of a model (`history_tree`), with a symbol table for both sides if given."""
+    _, *blocks = fst.blocks(0)
+    body, begin = np.frombuffer(b"".join(blocks), np.int32), np.zeros(fst.n_states + 1, np.int64)
+    vector_arcs(body, 1, begin)
+    first, is_word = layout(begin, 1)
+    backs = first[1:] + 3  # the first arc of each state but that of the empty history
+    for i in range(4):
+        is_word[backs + i] = False
+    rows, real = body[is_word].reshape(-1, 4), body.view(np.float32)
+    back, n_words = body[backs + 3], np.diff(begin)
+    n_words[1:] -= 1
+    if (np.diff(back) < 0).any() or fst.start != 1:
         raise AssertionError("states out of order")
-    ends = np.isfinite(machine.final)
-    contexts, futures, finals = (
-        np.zeros(_words(bits), np.uint64) for bits in (2 * n_states + 1, n_arcs + n_states + 1, n_states)
-    )
-    kernels.put_groups(contexts, 0, np.concatenate([[1], np.bincount(machine.back[1:], minlength=n_states)]))
-    kernels.put_groups(futures, 1, np.diff(machine.begin))
-    kernels.put_flags(finals, ends)
-    none, zero = np.zeros(1, np.int32), np.zeros(1, np.float32)
+    cost, final, back_cost = rows[:, 2].copy().view(np.float32), real[first], real[backs + 2]
+    if weight:
+        cost, final, back_cost = (weight.put_into(*part) for part in ((cost, True), (final, False), (back_cost, False)))
+    ends = np.isfinite(final)
     parts = [
-        contexts,
-        futures,
-        finals,
-        fst.front,
-        none,
-        machine.word,
-        machine.back_cost,
-        zero,
-        machine.final[ends],
-        machine.cost,
-        zero,
+        _groups(np.concatenate([[1], np.bincount(back, minlength=fst.n_states)])),
+        _groups(np.concatenate([[0], n_words])),
+        _packed(ends),
+        np.append(fst.first_words(), np.int32(0)),
+        rows[:, 0],
+        np.concatenate([[np.inf], back_cost, [0.0]]).astype(np.float32),
+        final[ends],
+        np.append(cost, np.float32(0.0)),
     ]
     with writing(path) as stream:
-        stream.write(fst_header("standard", 1, n_states, 0, "ngram", _VERSION, _PROPERTIES, symbols))
-        stream.write(_COUNTS.pack(n_states, n_arcs, int(ends.sum())))
+        stream.write(Header("standard", 1, fst.n_states, 0, "ngram", _VERSION, _PROPERTIES, symbols).to_bytes())
+        stream.write(_COUNTS.pack(fst.n_states, len(cost), int(ends.sum())))
         for part in parts:
             stream.write(np.ascontiguousarray(part).data)
 
@@ -89,17 +105,15 @@ def read_ngram_fst(
         raise damaged(where, error) from error
     machine = without_weight(machine, weight)
     check_costs(machine, where)
-    labels = machine.word[: machine.begin[1]].copy()
-    to_ids(machine, labels, where)
-    # labels of contexts become ids in the same way; 0 is <s> as a label and as an id
-    spelled = contexts.last[1:]
-    at = np.searchsorted(labels, spelled)
-    known = (at < len(labels)) & (labels[np.minimum(at, len(labels) - 1)] == spelled) if len(labels) else spelled < 0
-    if not (known | (spelled == 0)).all():
-        strange = spelled[~known & (spelled != 0)][0]
-        raise MdiError(f"{where}: the word number {strange} has histories but no 1-gram; expected one for every word")
-    contexts.last[1:] = np.where(spelled == 0, 0, at + EOS_ID + 1)
-    return model_of(machine, contexts, 0, labels, symbols, where)
+    words, id_of = root_words(machine, 0, symbols)
+    machine = with_ids(machine, id_of, where)
+    id_of[0] = 0  # of <s>, which is 0 as a label too
+    last = id_of.take(contexts.last[1:], mode="clip")
+    if (strange := last < 0).any():
+        number = contexts.last[1:][strange][0]
+        raise MdiError(f"{where}: the word number {number} has histories but no 1-gram; expected one for every word")
+    contexts.last[1:] = last
+    return model_of(machine, contexts, 0, words, where)
 
 
 def _parse(data: bytes, header: Header, where: str) -> tuple[Machine, Contexts]:
@@ -111,36 +125,33 @@ def _parse(data: bytes, header: Header, where: str) -> tuple[Machine, Contexts]:
         )
     n_states, n_arcs, n_final = _COUNTS.unpack_from(data, header.size)
     at = header.size + _COUNTS.size
-    sizes = [  # bytes of each part
-        8 * _words(2 * n_states + 1),
-        8 * _words(n_arcs + n_states + 1),
-        8 * _words(n_states),
-        4 * (n_states + 1),
-        4 * n_arcs,
-        4 * (n_states + 1),
-        4 * n_final,
-        4 * (n_arcs + 1),
-    ]
+    n_bits = 2 * n_states + 1, n_arcs + n_states + 1, n_states
+    kinds = [np.uint8] * 3 + [np.int32] * 2 + [np.float32] * 3
+    sizes = [8 * ((n + 63) // 64) for n in n_bits]  # bytes of each part
+    sizes += [4 * n for n in (n_states + 1, n_arcs, n_states + 1, n_final, n_arcs + 1)]
     if n_states < 2 or n_states != header.n_states or n_final > n_states or at + sum(sizes) > len(data):
         raise ValueError(f"{n_states:,} states and {n_arcs:,} arcs announced in {len(data):,} bytes")
     if n_states >= 2**31 - 1 or n_arcs >= 2**31 - 1:
         raise ValueError("too large")
     parts = []
-    kinds = (np.uint64, np.uint64, np.uint64, np.int32, np.int32, np.float32, np.float32, np.float32)
     for size, kind in zip(sizes, kinds, strict=True):
         parts.append(np.frombuffer(data, np.uint8, size, at).view(kind))
         at += size
-    context_bits, future_bits, final_bits, front, word, back_cost, final_cost, cost = parts
-    child, begin = np.empty(n_states + 2, np.int64), np.empty(n_states + 1, np.int64)
-    if not kernels.get_groups(context_bits, 0, 2 * n_states + 1, child) or child[1] != 1:
+    front, word, back_cost, final_cost, cost = parts[3:]
+    context_bits, future_bits, final_bits = (
+        np.unpackbits(part.view(np.uint8), count=n, bitorder="little") for part, n in zip(parts, n_bits, strict=False)
+    )
+    child, begin = _begins(context_bits, n_states + 1), _begins(future_bits[1:], n_states)
+    if child is None or child[1] != 1:
         raise ValueError("the tree of histories does not add up")
     child = child[1:] - 1  # of each state; the first group is the root itself
-    if not kernels.get_groups(future_bits, 1, n_arcs + n_states + 1, begin) or begin[-1] != n_arcs:
+    if begin is None:
         raise ValueError("the words do not add up")
-    final = np.empty(n_states, np.float32)
-    if not kernels.get_finals(final_bits, final_cost, final):
+    if final_bits.sum() != n_final:
         raise ValueError("the final states do not add up")
-    if not kernels.ascending(begin, word):
+    final = np.full(n_states, np.inf, np.float32)
+    final[final_bits > 0] = final_cost
+    if not ascend(begin, word):
         raise ValueError("the words of a state are out of order")
     back, prefix, last, length = (np.empty(n_states, np.int32) for _ in range(4))
     contexts = Contexts(prefix, last, length)
@@ -150,5 +161,5 @@ def _parse(data: bytes, header: Header, where: str) -> tuple[Machine, Contexts]:
         raise MdiError(f"{where}: state {state} stands for a history whose words before the last are no history")
     if why != kernels.OK or front[1] != 0:
         raise ValueError(f"the tree of histories is not one at state {state}")
-    machine = Machine(begin, word.copy(), cost[:n_arcs], NONE, final, back, back_cost[:n_states])
+    machine = Machine(begin, word, cost[:n_arcs], NONE, final, back, back_cost[:n_states])
     return machine, contexts

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,8 +30,7 @@ _MAGIC, _SYMBOLS_MAGIC = 2125659606, 2125658996
 _PROPERTIES = 0x3
 _HEADER = struct.Struct("<iiQqqq")
 _FLOATS = {"standard": 1, "lattice4": 2}
-_HAS_INPUT_SYMBOLS, _HAS_OUTPUT_SYMBOLS, IS_ALIGNED = 1, 2, 4
-ALIGN = 16
+_HAS_SYMBOLS, _IS_ALIGNED = 3, 4  # one bit for each side
 # Types and names in a header are short; whatever announces more is not one.
 _LONGEST_NAME = 1 << 16
 
@@ -68,6 +67,11 @@ class Arcs(ByState):
     dest: Array  # int32, by arc
     final: Array  # float32, states x floats
 
+    @property
+    def rows(self) -> Array:
+        """The arcs as they lie in a file."""
+        return np.column_stack([self.ilabel, self.olabel, self.weight.astype(np.float32).view(np.int32), self.dest])
+
 
 @dataclass(frozen=True)
 class Symbols:
@@ -79,59 +83,59 @@ class Symbols:
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says of itself: `size` bytes of header and symbol tables."""
+    """What a file says of itself, before its states."""
 
-    kind: str  # of FST
     arc_type: str
-    version: int
-    flags: int
     start: int
     n_states: int
     n_arcs: int
-    size: int
+    kind: str = "vector"  # of FST
+    version: int = 2
+    properties: int = _PROPERTIES
     symbols: Symbols | None = None  # the input side's, or the output side's if there is only that
-    properties: int = 0
+    flags: int = 0
+    size: int = 0  # where the states begin in the bytes that it was read from
+
+    def to_bytes(self) -> bytes:
+        """With the symbol table for both sides if there is one."""
+        flags = self.flags | (_HAS_SYMBOLS if self.symbols else 0)
+        head = struct.pack("<i", _MAGIC) + _text(self.kind.encode()) + _text(self.arc_type.encode())
+        head += _HEADER.pack(self.version, flags, self.properties, self.start, self.n_states, self.n_arcs)
+        return head + 2 * _symbol_bytes(self.symbols) if self.symbols else head
+
+    @property
+    def has_symbols(self) -> bool:
+        return bool(self.flags & _HAS_SYMBOLS)
+
+    def const_places(self) -> tuple[int, int, int]:
+        """Where the states of a ConstFst begin, where its arcs do, and where it ends."""
+        floats, align = _FLOATS[self.arc_type], 16 if self.version == 1 or self.flags & _IS_ALIGNED else 1
+        states = self.size + -self.size % align
+        arcs = states + 4 * (floats + 4) * self.n_states
+        arcs += -arcs % align
+        return states, arcs, arcs + 4 * (floats + 3) * self.n_arcs
 
 
-def _places(begin: Array, floats: int) -> tuple[Array, Array, int]:
-    """Where each state and each arc lies, in 4-byte words, and how many words there are."""
-    n_arcs = np.diff(begin)
-    states = np.arange(len(n_arcs), dtype=np.int64) * (floats + 2) + begin[:-1] * (floats + 3)
-    arcs = np.repeat(states + floats + 2 - begin[:-1] * (floats + 3), n_arcs)
-    arcs += np.arange(begin[-1]) * (floats + 3)
-    return states, arcs, len(n_arcs) * (floats + 2) + int(begin[-1]) * (floats + 3)
+def layout(begin: Array, floats: int) -> tuple[Array, Array]:
+    """Of the states of a VectorFst: (where each lies, in words of 4 bytes; which words are arcs)"""
+    first = np.arange(len(begin) - 1) * (floats + 2) + begin[:-1] * (floats + 3)
+    is_arc = np.ones((len(begin) - 1) * (floats + 2) + int(begin[-1]) * (floats + 3), bool)
+    for i in range(floats + 2):
+        is_arc[first + i] = False
+    return first, is_arc
 
 
 def to_bytes(fst: Arcs, arc_type: str = "standard", symbols: Symbols | None = None) -> bytes:
     """The file of a VectorFst, with a symbol table for both sides if there is one."""
     floats = _FLOATS[arc_type]
-    states, arcs, size = _places(fst.begin, floats)
-    body = np.empty(size, np.int32)
+    first, is_arc = layout(fst.begin, floats)
+    body = np.zeros(len(is_arc), np.int32)  # the number of arcs has 64 bits
+    body[is_arc] = fst.rows.ravel()
     for i in range(floats):
-        body[states + i] = fst.final[:, i].astype(np.float32).view(np.int32)
-        body[arcs + 2 + i] = fst.weight[:, i].astype(np.float32).view(np.int32)
-    body[states + floats] = np.diff(fst.begin)
-    body[states + floats + 1] = 0  # the upper half of a 64-bit count
-    body[arcs], body[arcs + 1], body[arcs + 2 + floats] = fst.ilabel, fst.olabel, fst.dest
-    return fst_header(arc_type, fst.start, fst.n_states, fst.n_arcs, symbols=symbols) + body.tobytes()
-
-
-def fst_header(
-    arc_type: str,
-    start: int,
-    n_states: int,
-    n_arcs: int,
-    kind: str = "vector",
-    version: int = 2,
-    properties: int = _PROPERTIES,
-    symbols: Symbols | None = None,
-    flags: int = 0,
-) -> bytes:
-    """A file up to its states, with the symbol table for both sides if there is one."""
-    flags |= _HAS_INPUT_SYMBOLS | _HAS_OUTPUT_SYMBOLS if symbols else 0
-    head = struct.pack("<i", _MAGIC) + _text(kind.encode()) + _text(arc_type.encode())
-    head += _HEADER.pack(version, flags, properties, start, n_states, n_arcs)
-    return head + 2 * _symbol_bytes(symbols) if symbols else head
+        body[first + i] = fst.final[:, i].astype(np.float32).view(np.int32)
+    body[first + floats] = np.diff(fst.begin)
+    header = Header(arc_type, fst.start, fst.n_states, fst.n_arcs, symbols=symbols)
+    return header.to_bytes() + body.tobytes()
 
 
 def _text(data: bytes) -> bytes:
@@ -165,20 +169,22 @@ def parse_header(data: bytes, where: str, at: int = 0) -> Header:
     arc_type, at = _read_text(data, at)
     version, flags, properties, start, n_states, n_arcs = _HEADER.unpack_from(data, at)
     size = at + _HEADER.size
-    return Header(kind, arc_type, version, flags, int(start), int(n_states), int(n_arcs), size, None, properties)
+    return Header(arc_type, start, n_states, n_arcs, kind, version, properties, None, flags, size)
 
 
-def with_symbols(header: Header, data: bytes) -> Header:
-    """The header with the symbol tables that follow it."""
-    start = at = header.size
-    table = None
-    if header.flags & (_HAS_INPUT_SYMBOLS | _HAS_OUTPUT_SYMBOLS):
-        table, at = _parse_symbols(data, at)
-    if header.flags & _HAS_INPUT_SYMBOLS and header.flags & _HAS_OUTPUT_SYMBOLS:
-        size = at - start
-        # the same table once more, as a rule
-        at = at + size if data[at : at + size] == data[start:at] else _parse_symbols(data, at)[1]
-    return Header(**{**vars(header), "size": at, "symbols": table})
+def read_whole_header(data: bytes, where: str) -> Header:
+    """The header with its symbol tables; an MdiError where it is damaged."""
+    try:
+        header = parse_header(data, where)
+        if not header.has_symbols:
+            return header
+        table, at = _parse_symbols(data, header.size)
+        if header.flags & _HAS_SYMBOLS == _HAS_SYMBOLS:  # the same table once more, as a rule
+            size = at - header.size
+            at = at + size if data[at : at + size] == data[header.size : at] else _parse_symbols(data, at)[1]
+    except (struct.error, ValueError) as error:
+        raise damaged(where, error) from error
+    return replace(header, size=at, symbols=table)
 
 
 def _parse_symbols(data: bytes, at: int) -> tuple[Symbols, int]:
@@ -219,28 +225,6 @@ def to_text(fst: Arcs) -> Iterator[bytes]:
         yield "".join(lines).encode()
 
 
-def read_header(data: bytes, where: str) -> tuple[str, int, int, int]:
-    """(type of arc, start, states, size of the header) of a VectorFst without symbols, such as a lattice. struct.error
-    where the bytes end too soon."""
-    header = parse_header(data, where)
-    if header.kind != "vector":
-        raise MdiError(f"{where}: an FST of type {header.kind}; expected vector (run: fstconvert --fst_type=vector)")
-    if header.flags:
-        raise MdiError(f"{where}: it holds its own symbol tables; expected none (run: fstsymbols --clear_isymbols)")
-    return header.arc_type, header.start, header.n_states, header.size
-
-
-def is_fst(path: str) -> bool:
-    """Whether a file begins as OpenFst's do."""
-    if path == "-":
-        return False
-    try:
-        with open(path, "rb") as stream:
-            return begins_fst(stream.read(4))
-    except OSError as error:
-        raise MdiError(f"{path}: {error.strerror or error}") from error
-
-
 def begins_fst(data: bytes) -> bool:
     """Whether these are the first bytes of an OpenFst file."""
     return data[:4] == struct.pack("<i", _MAGIC)
@@ -248,14 +232,6 @@ def begins_fst(data: bytes) -> bool:
 
 def damaged(where: str, why: object) -> MdiError:
     return MdiError(f"{where}: cut off or damaged ({why}); expected an OpenFst file. Make it again")
-
-
-def read_whole_header(data: bytes, where: str) -> Header:
-    """The header with its symbol tables; an MdiError where it is damaged."""
-    try:
-        return with_symbols(parse_header(data, where), data)
-    except (struct.error, ValueError) as error:
-        raise damaged(where, error) from error
 
 
 def from_bytes(data: bytes, where: str = "the FST") -> Arcs:
@@ -279,7 +255,10 @@ def parse_arcs(data: bytes, header: Header, where: str) -> Arcs:
     smallest = floats + (2 if header.kind == "vector" else 4)
     if not 0 <= header.n_states <= (len(data) - header.size) // (4 * smallest):
         raise ValueError(f"{header.n_states:,} states announced in {len(data):,} bytes")
-    arcs = (_parse_vector if header.kind == "vector" else _parse_const)(data, header, floats)
+    begin, rows, final = (_parse_vector if header.kind == "vector" else _parse_const)(data, header, floats)
+    ilabel, olabel, dest = (rows[:, i].copy() for i in (0, 1, floats + 2))
+    weight, final = (np.ascontiguousarray(part).view(np.float32) for part in (rows[:, 2 : 2 + floats], final))
+    arcs = Arcs(header.start, begin, ilabel, olabel, weight, dest, final)
     if not -1 <= arcs.start < arcs.n_states:
         raise ValueError(f"start state {arcs.start} of {arcs.n_states:,}")
     if arcs.n_arcs and not (arcs.dest.min() >= 0 and arcs.dest.max() < arcs.n_states):
@@ -287,48 +266,26 @@ def parse_arcs(data: bytes, header: Header, where: str) -> Arcs:
     return arcs
 
 
-def _parse_vector(data: bytes, header: Header, floats: int) -> Arcs:
+def _parse_vector(data: bytes, header: Header, floats: int) -> tuple[Array, Array, Array]:
+    """(begin of the arcs of each state, rows of arcs, bits of the final weights)"""
     body = np.frombuffer(data, np.int32, (len(data) - header.size) // 4, header.size)
     begin = np.zeros(header.n_states + 1, np.int64)
     used = kernels.vector_arcs(body, floats, begin)
     if used < 0:
         raise ValueError("the states end too soon" if used == kernels.CUT_OFF else "a state has too many arcs")
-    states, arcs, _ = _places(begin, floats)
-    real = body.view(np.float32)
-    return Arcs(
-        header.start,
-        begin,
-        body[arcs],
-        body[arcs + 1],
-        np.stack([real[arcs + 2 + i] for i in range(floats)], 1),
-        body[arcs + 2 + floats],
-        np.stack([real[states + i] for i in range(floats)], 1),
-    )
+    first, is_arc = layout(begin, floats)
+    return begin, body[:used][is_arc].reshape(-1, floats + 3), body[first[:, None] + np.arange(floats)]
 
 
-def _parse_const(data: bytes, header: Header, floats: int) -> Arcs:
-    aligned = header.version == 1 or header.flags & IS_ALIGNED
-    n, width = header.n_states, floats + 3
-
-    def part(at: int, size: int) -> tuple[Array, int]:
-        at += -at % ALIGN if aligned else 0
-        if not 0 <= size <= (len(data) - at) // 4:
-            raise ValueError("the file ends too soon")
-        return np.frombuffer(data, np.int32, size, at), at + 4 * size
-
-    states, at = part(header.size, n * (floats + 4))
-    arcs, _ = part(at, header.n_arcs * width)
-    states, arcs = states.reshape(n, floats + 4), arcs.reshape(header.n_arcs, width)
+def _parse_const(data: bytes, header: Header, floats: int) -> tuple[Array, Array, Array]:
+    """The same."""
+    n, n_arcs, (at_states, at_arcs, end) = header.n_states, header.n_arcs, header.const_places()
+    if n_arcs < 0 or end > len(data):
+        raise ValueError("the file ends too soon")
+    states = np.frombuffer(data, np.int32, n * (floats + 4), at_states).reshape(n, floats + 4)
     begin = np.zeros(n + 1, np.int64)
     np.cumsum(states[:, floats + 1].view(np.uint32), out=begin[1:])
     if begin[-1] != header.n_arcs or not np.array_equal(begin[:-1], states[:, floats].view(np.uint32)):
         raise ValueError("the states' arcs do not add up")
-    return Arcs(
-        header.start,
-        begin,
-        arcs[:, 0].copy(),
-        arcs[:, 1].copy(),
-        np.ascontiguousarray(arcs[:, 2 : 2 + floats]).view(np.float32),
-        arcs[:, 2 + floats].copy(),
-        np.ascontiguousarray(states[:, :floats]).view(np.float32),
-    )
+    rows = np.frombuffer(data, np.int32, n_arcs * (floats + 3), at_arcs).reshape(n_arcs, floats + 3)
+    return begin, rows, states[:, :floats]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from mdi.errors import MdiError
-from mdi.files import read_bytes, writing
+from mdi.errors import MdiError, examples
+from mdi.files import first_bytes, read_bytes, writing
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, split_name
-from mdi.fst.openfst import Header, Symbols, is_fst, read_whole_header
+from mdi.fst.openfst import Header, Symbols, begins_fst, read_whole_header
 from mdi.lm.model import NgramModel, over_vocabulary
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, Vocabulary, read_word_file, to_bytes, vocabulary
 
@@ -64,15 +65,21 @@ class SymbolTable:
         """The number of each word of a model, -1 where the table lacks it."""
         return np.array([self.ids.get(word, -1) for word in vocab.words], np.int32)
 
-    def words_of(self, vocab: Vocabulary, size: int) -> np.ndarray:
-        """The inverse, for numbers below `size`: the model's word; where it lacks the word its <unk>, or -1 without
-        one."""
-        table = np.full(size, vocab.unk, np.int32)
-        for word, i in self.ids.items():
-            if i < size:
-                known = vocab.id(word)
-                table[i] = known if known >= 0 else vocab.unk
-        return table
+
+def words_of(ids: Mapping[str, int], vocab: Vocabulary, oov: str = "map", where: str = "") -> np.ndarray:
+    """The vocabulary's word of each label; <unk> or -1 for others, as `oov` says (map, drop, error)."""
+    known = {i: vocab.id(word) for word, i in ids.items()}
+    if oov == "error":
+        lost = [word for word, i in ids.items() if i and known[i] < 0 and not re.fullmatch(r"#\d+", word)]
+        if lost:
+            raise MdiError(
+                f"{where}: words outside the vocabulary, such as {examples(lost)}; add them, or use --oov map or drop"
+            )
+    word_of = np.full(1 + max(known, default=0), vocab.unk if oov == "map" else -1, np.int32)
+    for i, word in known.items():
+        if word >= 0:
+            word_of[i] = word
+    return word_of
 
 
 class Labelled(NamedTuple):
@@ -108,7 +115,7 @@ def read_symbols(path: str | SymbolTable) -> SymbolTable:
     """Kaldi's words.txt, or the table inside an FST such as Vosk's Gr.fst; a table that is ready is itself."""
     if isinstance(path, SymbolTable):
         return path
-    if is_fst(path):
+    if path != "-" and begins_fst(first_bytes(path)):
         table = symbols_inside(read_whole_header(read_bytes(path), path), path)
         if table is None:
             raise MdiError(f"{path}: the FST holds no symbol table; expected words.txt or an FST with its words")

@@ -1,4 +1,4 @@
-"""A back-off model as a VectorFst, made and written state by state: Kaldi's G.fst, OpenGrm's models.
+"""A back-off model as an automaton, made and written state by state: Kaldi's G.fst, OpenGrm's models, ngram FSTs.
 
 The states are those of mdi/fst/backoff_fst.py. Of the automaton nothing is in memory but the number of each history as
 a state and a block of bytes. Every state is reached, leads to a final one, and has its arcs sorted: what OpenFst's
@@ -8,15 +8,16 @@ connect and arcsort make of the file is the file itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mdi.fst.openfst import Symbols, fst_header
+from mdi.fst.openfst import Arcs, Header, Symbols, from_bytes
 from mdi.kernels import vector_fst as kernels
-from mdi.kernels.vector_fst import Followers, Histories, Words
-from mdi.lm.model import NgramModel, with_suffixes
-from mdi.lm.trie import NONE, Array, blocks, is_closed, locate, padded
+from mdi.kernels.model import ModelArrays
+from mdi.kernels.vector_fst import Words
+from mdi.lm.model import NgramModel, extended, with_suffixes
+from mdi.lm.trie import Array, blocks, from_ngrams, is_closed, locate, padded, scattered, with_order
 from mdi.threads import in_threads
 
 # kExpanded, kMutable, kILabelSorted, kAccessible, kCoAccessible
@@ -46,34 +47,39 @@ class VectorFst:
         """The file, piece by piece. Back-off arcs read `back_off` and write nothing; from a start state that has
         nothing else they read nothing, as arpa2fst has it."""
         # OpenFst leaves the number of arcs out
-        yield fst_header("standard", self.start, self.n_states, 0, properties=_PROPERTIES, symbols=symbols)
-        trie = self.model.trie
-        histories = Histories(padded(self.state), padded(trie.back), padded(self.model.bow))
+        yield Header("standard", self.start, self.n_states, 0, properties=_PROPERTIES, symbols=symbols).to_bytes()
+        model, states = self.model.arrays(), padded(self.state)
         label = np.array([back_off, self.start if self._only_backs_off() else -1])
-        for k in range(1, trie.order + 1):
-            yield from self._states(k, histories, label)
+        for k in range(1, model.order + 1):
+            yield from self._states(k, model, states, label)
 
-    def _states(self, k: int, histories: Histories, back_off: Array) -> Iterator[bytes]:
+    def arcs(self, back_off: int) -> Arcs:
+        """The same in memory."""
+        return from_bytes(b"".join(self.blocks(back_off)))
+
+    def first_words(self) -> Array:
+        """By state the label of the first word of its history: 0 for <s>, -1 for the empty history."""
+        trie, front = self.model.trie, np.full(self.n_states, -1, np.int32)
+        first = np.where(np.arange(trie.n_words) == self.words.bos, 0, self.words.label)  # by history of one length
+        for j in range(1, trie.order):
+            first = first if j == 1 else first[scattered(trie.hist_of_rows(j), trie.as_hist[j])]
+            here = self.state[j] >= 0
+            front[self.state[j][here]] = first[here]
+        return front
+
+    def _states(self, k: int, model: ModelArrays, states: tuple[Array, ...], back_off: Array) -> Iterator[bytes]:
         """Those of the histories of length k - 1."""
-        begin, followers = self.model.trie.begin[k], self._followers(k)
+        begin = self.model.trie.begin[k]
 
         def lay_out(block: tuple[int, int]) -> bytes:
             first, end = block
             out = np.empty(4 * int(begin[end] - begin[first]) + 7 * (end - first), np.int32)
             size = kernels.vector_states(
-                block, k - 1, followers, self.words, histories, back_off, (out, out.view(np.float32))
+                (k - 1, first, end), model, states, self.own[k], self.words, back_off, (out, out.view(np.float32))
             )
             return out[:size].tobytes()
 
         return in_threads(lay_out, blocks(begin))
-
-    def _followers(self, k: int) -> Followers:
-        trie, top = self.model.trie, k == self.model.order
-        length = k - 1 if top else k
-        as_hist = trie.as_hist[length] if length else NONE
-        return Followers(
-            trie.branches(k), self.own[k], self.model.p[k], trie.suffix[k] if top else NONE, as_hist, length
-        )
 
     def _only_backs_off(self) -> bool:
         trie, start = self.model.trie, self.model.vocab.bos
@@ -106,6 +112,31 @@ def vector_fst(model: NgramModel, label: Array) -> VectorFst:
         n, kept, arcs, merged = int(found[0]), kept + int(found[1]), arcs + int(found[2]), merged + int(found[3])
         state.append(here)
     return VectorFst(model, own, words, state, n, arcs, total - kept, merged)
+
+
+def history_tree(model: NgramModel, label: Array) -> VectorFst:
+    """The same, but each state backs off to the history that is one word shorter, which becomes a state where it is
+    none, and an n-gram of the model where it was pruned away: ngram FSTs are trees of histories."""
+    if model.order == 1:  # the start is a history
+        model = extended(model, with_order(model.trie, 2))
+    while True:
+        fst = vector_fst(model, label)
+        trie, own = fst.model.trie, fst.own
+        there, lost = [state >= 0 for state in fst.state], [np.zeros((0, j), np.int32) for j in range(1, trie.order)]
+        for j in range(trie.order - 1, 1, -1):
+            there[j - 1][trie.back[j][there[j]]] = True
+            if len(own[j - 1]):
+                rows = trie.row_of_hist[j - 1][there[j - 1]]
+                lost[j - 2] = trie.ngrams(j - 1, rows[~own[j - 1][rows]])
+        if not any(map(len, lost)):
+            break
+        model = extended(model, from_ngrams(trie.n_words, lost))
+    state, n, merged = [], 0, fst.merged
+    for flags, before, bow in zip(there, fst.state, fst.model.bow, strict=True):
+        state.append(np.where(flags, n - 1 + np.cumsum(flags), -1).astype(np.int32))
+        n += int(flags.sum())
+        merged -= int((flags & (before < 0) & (bow != 1.0)).sum())
+    return replace(fst, state=state, n_states=n, merged=merged)
 
 
 def _closed(model: NgramModel) -> tuple[NgramModel, list[Array]]:

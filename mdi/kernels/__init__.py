@@ -116,7 +116,7 @@ def _announce_compiling(folder: str | None) -> None:
             function = getattr(found.data["dispatcher"], "py_func", None)
             if getattr(function, "__module__", "").startswith(f"{__name__}."):
                 event.unregister("numba:compile", self)
-                kept = f"once; they are kept in {folder}" if folder else "as there is no folder to keep them in"
+                kept = f"once; they are kept in {folder}" if folder else "as there is no directory to keep them in"
                 logging.getLogger(__name__).warning("compiling kernels, %s (up to a minute)", kept)
 
         def on_end(self, found: event.Event) -> None:

@@ -99,6 +99,12 @@ class Lines(NamedTuple):
     ids: Array  # int64[b, j]: -1 where the word is not known
 
 
+@njit(cache=True, nogil=True, inline="always")
+def cost_of(p):
+    """-ln p; that of 10**-99 for zero."""
+    return min(-math.log(p), COST_ZERO) if p > 0.0 else COST_ZERO
+
+
 def _powers(unit):
     """10 ** -(i unit 1e-7), i = 0 .. 1023, right to the last bit."""
     with decimal.localcontext() as context:

@@ -11,11 +11,11 @@ from mdi.kernels.trie import find_row, gallop
 
 # Costs from here on stand for a probability of zero: 99 ln 10, as -99 does in an ARPA file, less a rounding error.
 COST_ZERO = 227.9
-OK, TWO_BACK_OFFS, NO_BACK_OFF, NOT_AN_ACCEPTOR, UNSORTED = range(5)
+OK, BAD_TREE, UNSORTED, NO_PREFIX = range(4)
 
 
 class Machine(NamedTuple):
-    """Arcs with words, by state, and how each state backs off: see BackoffFst in mdi/fst/backoff_fst.py."""
+    """Arcs with words, by state, and how each state backs off: see mdi/fst/backoff_fst.py."""
 
     begin: np.ndarray
     word: np.ndarray
@@ -34,69 +34,6 @@ class Contexts(NamedTuple):
     prefix: np.ndarray  # int32
     last: np.ndarray  # int32
     length: np.ndarray  # int32
-
-
-@njit(cache=True, nogil=True)
-def count_words(begin, ilabel, olabel, back_off):
-    """(begin of the arcs that read a word, what is wrong, the state where it is). Every state but one must have exactly
-    one arc that backs off, which reads `back_off` or nothing and writes nothing."""
-    n_states = begin.shape[0] - 1
-    words = np.zeros(n_states + 1, np.int64)
-    without = 0
-    for s in range(n_states):
-        backs = 0
-        last = -1
-        for a in range(begin[s], begin[s + 1]):
-            if ilabel[a] == 0 or ilabel[a] == back_off:
-                backs += 1
-                if olabel[a] != 0 and olabel[a] != ilabel[a]:
-                    return words, NOT_AN_ACCEPTOR, s
-            else:
-                if olabel[a] != ilabel[a] or ilabel[a] < 0:
-                    return words, NOT_AN_ACCEPTOR, s
-                if ilabel[a] <= last:
-                    return words, UNSORTED, s
-                last = ilabel[a]
-        if backs > 1:
-            return words, TWO_BACK_OFFS, s
-        if backs == 0:
-            without += 1
-            if without > 1:
-                return words, NO_BACK_OFF, s
-        words[s + 1] = words[s] + begin[s + 1] - begin[s] - backs
-    return words, OK, 0
-
-
-@njit(cache=True, nogil=True)
-def split_arcs(begin, ilabel, weight, dest, back_off, out):
-    """Fills the arcs that read words, and back and back_cost, of the Machine `out`."""
-    for s in range(begin.shape[0] - 1):
-        to = out.begin[s]
-        out.back[s] = -1
-        out.back_cost[s] = np.inf
-        for a in range(begin[s], begin[s + 1]):
-            if ilabel[a] == 0 or ilabel[a] == back_off:
-                out.back[s] = dest[a]
-                out.back_cost[s] = weight[a, 0]
-            else:
-                out.word[to] = ilabel[a]
-                out.cost[to] = weight[a, 0]
-                out.dest[to] = dest[a]
-                to += 1
-
-
-@njit(cache=True, nogil=True)
-def translate(begin, word, labels, first_id):
-    """Labels become ids: first_id + their place in `labels`, which ascend. Returns the first arc whose label is not
-    there, or -1."""
-    for s in range(begin.shape[0] - 1):
-        lo = np.int64(0)
-        for a in range(begin[s], begin[s + 1]):
-            lo = gallop(labels, lo, labels.shape[0], word[a])
-            if lo >= labels.shape[0] or labels[lo] != word[a]:
-                return a
-            word[a] = first_id + lo
-    return -1
 
 
 @njit(cache=True, nogil=True)
@@ -174,7 +111,7 @@ def level_rows(state_of_hist, fst, eos):
 
 @njit(cache=True, nogil=True)
 def probability(cost):
-    """exp(-cost); a cost below 0 is a rounding error, see worst_cost."""
+    """exp(-cost); a cost below 0 is a rounding error, see check_costs."""
     value = np.float64(cost)
     return 0.0 if value >= COST_ZERO else np.exp(-max(value, 0.0))
 
@@ -235,3 +172,39 @@ def wrong_arc(fst, contexts, root, child, state_order):
             if child[a] < 0 and fst.dest[a] != longest(fst, fst.back[s], fst.word[a], root, child):
                 return s
     return -1
+
+
+@njit(cache=True, nogil=True)
+def spell_contexts(child, front, back, contexts):
+    """Fills back and the Contexts (with labels for words) of the tree whose node s has the children child[s] + 1 ..
+    child[s + 1], each one word longer at the front. Returns (OK or what is wrong, the state where it is).
+
+    prefix(v1 .. vj) is the child of prefix(v2 .. vj), which comes before, whose first word is v1."""
+    n_states = front.shape[0]
+    back[0] = -1
+    contexts.prefix[0] = -1
+    contexts.last[0] = -1
+    contexts.length[0] = 0
+    for s in range(n_states):
+        lo = np.int64(0)
+        for c in range(child[s] + 1, child[s + 1] + 1):
+            if c <= s:
+                return BAD_TREE, s
+            if front[c] < 0 or (c > child[s] + 1 and front[c] <= front[c - 1]):
+                return UNSORTED, c
+            back[c] = s
+            contexts.length[c] = contexts.length[s] + 1
+            if s == 0:
+                contexts.last[c] = front[c]
+                contexts.prefix[c] = 0
+                continue
+            contexts.last[c] = contexts.last[s]
+            parent = contexts.prefix[s]
+            if c == child[s] + 1:
+                lo = child[parent] + 1
+            end = child[parent + 1] + 1
+            lo = gallop(front, lo, end, front[c])
+            if lo >= end or front[lo] != front[c]:
+                return NO_PREFIX, c
+            contexts.prefix[c] = lo
+    return OK, 0

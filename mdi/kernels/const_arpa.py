@@ -8,12 +8,14 @@ import numpy as np
 from numba import njit
 
 from mdi.kernels.backoff_fst import COST_ZERO
+from mdi.kernels.memory import pick
+from mdi.kernels.trie import TrieArrays
 
-OK, BAD_ADDRESS, BAD_WORD, BAD_PROB, TOO_MANY, TOO_DEEP = range(6)
+OK, BAD_ADDRESS, BAD_WORD, TOO_MANY, TOO_DEEP = range(5)
 
 
 class Rows(NamedTuple):
-    """The n-grams of one order as they are read or written, r counting rows and h histories of one word less."""
+    """The n-grams of one order as they are read, r counting rows and h histories of one word less."""
 
     begin: np.ndarray  # int32[h + 1]: the rows of history h
     word: np.ndarray  # int32[r]: the last word
@@ -22,137 +24,123 @@ class Rows(NamedTuple):
     address: np.ndarray  # int64[r]: where the row's entry begins, -1 without one
 
 
-class Entries(NamedTuple):
-    """Where the entries of one order go, and those of the next."""
+class Written(NamedTuple):
+    """A model to be written: tuples by order, or by length of the history, as in TrieArrays."""
 
-    own: np.ndarray  # int32[r]: size of each row's own entry, in words of 4 bytes
-    as_hist: np.ndarray  # int32[r]: the row as a history of the next order
-    longer_total: np.ndarray  # int64[]: by row of the next order, the size of its entry with all below it; or empty
-    label: np.ndarray  # int32[]: by word
-
-
-class FarChildren(NamedTuple):
-    """Children too far away for an offset: where their address is wanted, and the address."""
-
-    place: np.ndarray  # int64[]
-    child: np.ndarray  # int64[]
+    order: int
+    trie: TrieArrays
+    log_p: tuple[np.ndarray, ...]  # float32: by row
+    log_bow: tuple[np.ndarray, ...]  # float32: by history; 0 without a weight
+    label: np.ndarray  # int32: by word, -1 for a word that is left out
 
 
 @njit(cache=True, nogil=True)
-def entry_sizes(unigrams, written, log_bow, as_hist, longer_begin, longer_total):
-    """(size of each row's own entry, size with all that lie below it), in words of 4 bytes. Rows of the next order up
-    follow by history; longer_total is empty where that is the highest, whose rows have no entries. An n-gram of two
-    words and more that nothing follows and whose weight is 1 has none either."""
-    own = np.zeros(as_hist.shape[0], np.int32)
-    total = np.zeros(as_hist.shape[0], np.int64)
-    for r in range(as_hist.shape[0]):
-        h = as_hist[r]
-        n = longer_begin[h + 1] - longer_begin[h]
-        if not written[r] or (n == 0 and log_bow[r] == 0 and not unigrams):
-            continue
-        own[r] = 3 + 2 * n
-        total[r] = own[r]
-        if longer_total.shape[0] > 0:
-            for i in range(longer_begin[h], longer_begin[h + 1]):
-                total[r] += longer_total[i]
-    return own, total
-
-
-@njit(cache=True, nogil=True)
-def put_entries(rows, longer, entries, states, most_offset, far):
-    """Writes the entries of one order into `states`, and where those of the next order begin into longer.address (-1
-    without one). Children further away than `most_offset` are listed in `far`. Returns how many, which may be more than
-    there is room for."""
-    own, as_hist, longer_total, label = entries
-    far_place, far_child = far
+def put_entries(model, most_offset, states, address):
+    """Writes the entries of all n-grams that begin with each word, one word after the other, into `states`, and where
+    they begin into `address`. Returns the children that are further away than `most_offset`: (where their addresses
+    are wanted, the addresses)."""
     real = states.view(np.float32)
-    n_far = 0
-    for r in range(as_hist.shape[0]):
-        at = rows.address[r]
-        if at < 0:
+    # of the n-grams that lead to where we are, by order: entry, next child, the end of these, and where it is put
+    at, child, end, place = np.zeros((4, model.order + 1), np.int64)
+    wanted, far = [np.int64(0) for _ in range(0)], [np.int64(0) for _ in range(0)]
+    n = np.int64(0)
+    for w in range(model.label.shape[0]):
+        if model.label[w] < 0:
             continue
-        h = as_hist[r]
-        real[at] = rows.log_p[r]
-        real[at + 1] = rows.log_bow[r]
-        states[at + 2] = longer.begin[h + 1] - longer.begin[h]
-        child = at + own[r]
-        place = at + 3
-        for i in range(longer.begin[h], longer.begin[h + 1]):
-            states[place] = label[longer.word[i]]
-            if longer_total.shape[0] > 0 and longer_total[i] > 0:
-                longer.address[i] = child
-                if child - at <= most_offset:
-                    states[place + 1] = np.int32(2 * (child - at) + 1)
-                else:
-                    if n_far < far_place.shape[0]:
-                        far_place[n_far] = place + 1
-                        far_child[n_far] = child
-                    n_far += 1
-                child += longer_total[i]
+        address[w] = n
+        k, row, opens = 1, np.int64(w), True
+        while k > 0:
+            if opens:
+                real[n] = pick(model.log_p, k)[row]
+                real[n + 1] = 0.0
+                child[k] = end[k] = 0
+                if k < model.order:
+                    h = pick(model.trie.as_hist, k)[row]
+                    real[n + 1] = pick(model.log_bow, k)[h]
+                    child[k], end[k] = pick(model.trie.begin, k + 1)[h], pick(model.trie.begin, k + 1)[h + 1]
+                states[n + 2] = end[k] - child[k]
+                at[k], place[k] = n, n + 3
+                n += 3 + 2 * (end[k] - child[k])
+                opens = False
+                if k + 1 == model.order:  # whose n-grams have no entries
+                    word, log_p = pick(model.trie.word, k + 1), pick(model.log_p, k + 1)
+                    for row in range(child[k], end[k]):
+                        states[place[k]] = model.label[word[row]]
+                        real[place[k] + 1] = log_p[row]
+                        states[place[k] + 1] &= ~np.int32(1)  # an odd number would be an address
+                        place[k] += 2
+                    child[k] = end[k]
+            elif child[k] == end[k]:
+                k -= 1
             else:
-                longer.address[i] = -1
-                real[place + 1] = longer.log_p[i]
-                states[place + 1] &= ~np.int32(1)  # an odd number would be an address
-            place += 2
-    return n_far
+                row = child[k]
+                states[place[k]] = model.label[pick(model.trie.word, k + 1)[row]]
+                h = pick(model.trie.as_hist, k + 1)[row]
+                begin = pick(model.trie.begin, k + 2)
+                opens = begin[h] < begin[h + 1] or pick(model.log_bow, k + 1)[h] != 0
+                if not opens:
+                    real[place[k] + 1] = pick(model.log_p, k + 1)[row]
+                    states[place[k] + 1] &= ~np.int32(1)
+                elif n - at[k] <= most_offset:
+                    states[place[k] + 1] = np.int32(2 * (n - at[k]) + 1)
+                else:
+                    wanted.append(place[k] + 1)
+                    far.append(n)
+                child[k] += 1
+                place[k] += 2
+                k += opens
+    return np.array(wanted), np.array(far)
 
 
 @njit(cache=True, nogil=True)
-def count_children(address, states, most):
-    """(begin of the rows that follow each history, what is wrong, the history where it is). No more than `most`."""
-    begin = np.zeros(address.shape[0] + 1, np.int32)
+def read_children(address, states, overflow, id_of_label, top, most):
+    """(the rows that follow each history, no more than `most`; OK or what is wrong)"""
+    begin, why = np.zeros(address.shape[0] + 1, np.int32), OK
     for h in range(address.shape[0]):
-        n = np.int64(0)
-        at = address[h]
+        at, n = address[h], np.int64(0)
         if at >= 0:
-            if at > states.shape[0] - 3:
-                return begin, BAD_ADDRESS, h
-            n = np.int64(states[at + 2])
+            n = np.int64(states[at + 2]) if at <= states.shape[0] - 3 else np.int64(-1)
             if n < 0 or at + 3 + 2 * n > states.shape[0]:
-                return begin, BAD_ADDRESS, h
+                why = BAD_ADDRESS
+                break
         if begin[h] + n > most:
-            return begin, TOO_MANY, h
+            why = TOO_MANY
+            break
         begin[h + 1] = begin[h] + n
-    return begin, OK, 0
-
-
-@njit(cache=True, nogil=True)
-def get_children(address, states, overflow, id_of_label, top, out):
-    """Fills the rows that follow each history. Returns (OK or what is wrong, the history where it is)."""
+    size = begin[-1] if why == OK else 0
+    log_p, log_bow = np.empty(size, np.float32), np.zeros(size, np.float32)
+    out = Rows(begin, np.empty(size, np.int32), log_p, log_bow, np.empty(size, np.int64))
+    if why != OK:
+        return out, why
     real = states.view(np.float32)
     for h in range(address.shape[0]):
         at = address[h]
         place = at + 3
-        for i in range(out.begin[h], out.begin[h + 1]):
+        for i in range(begin[h], begin[h + 1]):
             label = states[place]
             if label < 0 or label >= id_of_label.shape[0] or id_of_label[label] < 0:
-                return BAD_WORD, h
+                return out, BAD_WORD
             out.word[i] = id_of_label[label]
-            if i > out.begin[h] and out.word[i] <= out.word[i - 1]:
-                return BAD_WORD, h
+            if i > begin[h] and out.word[i] <= out.word[i - 1]:
+                return out, BAD_WORD
             info = states[place + 1]
             child = np.int64(-1)
             if info & 1:
-                if info > 0:
-                    child = at + (info >> 1)
-                else:
+                child = at + (info >> 1)
+                if info < 0:
                     index = -np.int64(info) >> 1
-                    if index >= overflow.shape[0]:
-                        return BAD_ADDRESS, h
-                    child = overflow[index] - 1
+                    child = overflow[index] - 1 if index < overflow.shape[0] else np.int64(-1)
                 # entries lie behind their parents, which keeps hostile files from running in circles
                 if child <= at or child > states.shape[0] - 3:
-                    return BAD_ADDRESS, h
+                    return out, BAD_ADDRESS
                 if top:
-                    return TOO_DEEP, h
-                out.log_p[i] = real[child]
-                out.log_bow[i] = real[child + 1]
+                    return out, TOO_DEEP
+                log_p[i], log_bow[i] = real[child], real[child + 1]
             else:
-                out.log_p[i] = real[place + 1]
-                out.log_bow[i] = 0.0
+                log_p[i] = real[place + 1]
             out.address[i] = child
             place += 2
-    return OK, 0
+    return out, OK
 
 
 @njit(cache=True, nogil=True)

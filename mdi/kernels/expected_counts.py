@@ -35,7 +35,7 @@ class Events(NamedTuple):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _log_add(a, b):
+def log_add(a, b):
     if a < b:
         a, b = b, a
     return a + math.log1p(math.exp(b - a)) if b > -np.inf else a
@@ -70,7 +70,7 @@ def backward(graph):
     for s in range(n - 1, -1, -1):
         beta[s] = final[s]
         for arc in range(begin[s], begin[s + 1]):
-            beta[s] = _log_add(beta[s], weight[arc] + beta[dest[arc]])
+            beta[s] = log_add(beta[s], weight[arc] + beta[dest[arc]])
     return beta
 
 
@@ -146,6 +146,6 @@ def expected_events(graph, beta, wanted, room, event_room):
                     table[at] = y
                     hist[y], state_of[y], alpha[y], following[y] = key, t, -np.inf, newest[t]
                     newest[t] = y
-                alpha[y] = _log_add(alpha[y], so_far)
+                alpha[y] = log_add(alpha[y], so_far)
             x = following[x]
     return events[:n_events], count[:n_events]

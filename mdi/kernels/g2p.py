@@ -41,18 +41,27 @@ class Units(NamedTuple):
 
     key: Array  # int64, ascending: one or two letters (see `letters_key`)
     begin: Array  # int64: the units of key[g] are begin[g] .. begin[g + 1]
-    word: Array  # int32: the unit's number in the language model
+    word: Array  # int32: the unit's number in the forward model, and
+    reverse: Array  # int32: in the backward one
     letters: Array  # int32[unit]: how many they are
     phone: Array  # int32[unit, 2]: 0 where there is none
     n_letters: int
 
 
-class Found(NamedTuple):
-    """Room for pronunciations i, the best first."""
+class Spelt(NamedTuple):
+    """Words w to be said: letter[begin[w] .. begin[w + 1]]."""
 
-    unit: Array  # int32[i, k]: the units of the best way to cut the word
-    size: Array  # int32[i]: how many these are
-    score: Array  # float64[i]: log of the sum over the ways to cut the word
+    letter: Array  # int32
+    begin: Array  # int64
+
+
+class Found(NamedTuple):
+    """Room for pronunciations i of words w, the best first."""
+
+    count: Array  # int32[w]: how many pronunciations there are
+    unit: Array  # int32[w, i, k]: the units of the best way to cut the word
+    size: Array  # int32[w, i]: how many these are
+    score: Array  # float64[w, i]: log of the sum over the ways to cut the word
 
 
 class Agenda(NamedTuple):
@@ -214,14 +223,17 @@ def _add(a, b):
 
 
 @njit(cache=True, nogil=True)
-def _step(model, length, history, word):
-    """(cost of a word, length and history after it). The model has costs in place of p and bow."""
+def _step(model, length, history, word, most):
+    """(cost of a word, length and history after it). The model has costs in place of p and bow, none below 0; what
+    costs more than `most` is infinite."""
     trie, cost = model.trie, 0.0
     row = find_row(pick(trie.begin, length + 1), pick(trie.word, length + 1), history, word)
     while row < 0 and length > 0:
         cost += pick(model.bow, length)[history]
         history = np.int64(pick(trie.back, length)[history])
         length -= 1
+        if cost > most:
+            return np.inf, np.int64(0), np.int64(0)
         row = find_row(pick(trie.begin, length + 1), pick(trie.word, length + 1), history, word)
     if row < 0:
         return np.inf, np.int64(0), np.int64(0)
@@ -240,9 +252,10 @@ def _step(model, length, history, word):
 
 
 @njit(cache=True, nogil=True)
-def _best_first(score, most):
-    order = np.argsort(-score)
-    return order[:most]
+def _best_first(score, least, most):
+    """The highest scores of those that are high enough."""
+    enough = np.flatnonzero(score >= least)
+    return enough[np.argsort(-score[enough])[:most]]
 
 
 @njit(cache=True, nogil=True)
@@ -255,9 +268,9 @@ def _empty_agenda(n):
         np.empty((n + 1, ROOM), np.uint64),
         np.empty((n + 1, ROOM), np.int64),
         np.empty((n + 1, ROOM), np.int64),
-        np.full((n + 1, 2 * ROOM), -1, np.int16),
-        np.zeros(n + 1, np.int64),
-        np.full(n + 1, -np.inf),
+        np.empty((n + 1, 2 * ROOM), np.int16),
+        np.empty(n + 1, np.int64),
+        np.empty(n + 1),
     )
 
 
@@ -282,18 +295,31 @@ def _hypothesis(agenda, to, length, history, phones):
 
 
 @njit(cache=True, nogil=True)
-def search(letters, units, model, beam, width, found):
-    """Fills `found` with the best pronunciations of a word and returns how many there are. At each position the `beam`
-    best hypotheses are extended, of those within `width` of the best one. Hypotheses with the same phones and the same
-    history are one: their probabilities are added."""
+def say(spelt, units, forward, backward, beam, width, found):
+    """Fills `found` with the best pronunciations of words by both models."""
+    begin = spelt.begin
+    agenda = _empty_agenda(np.max(begin[1:] - begin[:-1]))
+    for w in range(begin.shape[0] - 1):
+        word = spelt.letter[begin[w] : begin[w + 1]]
+        found.count[w] = 0
+        if word.shape[0]:
+            _search(word, units, forward, beam, width, agenda)
+            _pronunciations(agenda, word.shape[0], units, forward, found, w)
+            _add_backward(found, w, units.reverse, backward)
+
+
+@njit(cache=True, nogil=True)
+def _search(letters, units, model, beam, width, agenda):
+    """Hypotheses for a word. At each position the `beam` best are extended, of those within `width` of the best one.
+    Hypotheses with the same phones and the same history are one: their probabilities are added."""
     n = letters.shape[0]
-    agenda = _empty_agenda(n)
+    agenda.slot[: n + 1] = -1
+    agenda.count[: n + 1] = 0
+    agenda.top[: n + 1] = -np.inf
     start = _hypothesis(agenda, 0, np.int64(1), np.int64(model.trie.as_hist[1][model.bos]), np.uint64(0))
     agenda.score[0, start] = agenda.best[0, start] = agenda.top[0] = 0.0
     for i in range(n):
-        for t in _best_first(agenda.score[i, : agenda.count[i]], beam):
-            if agenda.score[i, t] < agenda.top[i] - width:
-                break
+        for t in _best_first(agenda.score[i, : agenda.count[i]], agenda.top[i] - width, beam):
             for letters_used in range(1, min(2, n - i) + 1):
                 second = letters[i + 1] if letters_used == 2 else 0
                 wanted = letters_key(units.n_letters, letters[i], second)
@@ -302,9 +328,10 @@ def search(letters, units, model, beam, width, found):
                     continue
                 to = i + letters_used
                 for u in range(units.begin[group], units.begin[group + 1]):
-                    cost, length, history = _step(model, agenda.length[i, t], agenda.history[i, t], units.word[u])
+                    most = agenda.score[i, t] - agenda.top[to] + width
+                    cost, length, history = _step(model, agenda.length[i, t], agenda.history[i, t], units.word[u], most)
                     value = agenda.score[i, t] - cost
-                    if value < agenda.top[to] - width:
+                    if cost > most:
                         continue
                     phones = agenda.phones[i, t]
                     for q in range(2):
@@ -318,20 +345,18 @@ def search(letters, units, model, beam, width, found):
                     if agenda.best[i, t] - cost > agenda.best[to, x]:
                         agenda.best[to, x] = agenda.best[i, t] - cost
                         agenda.parent[to, x], agenda.last[to, x] = t, u
-    return _pronunciations(agenda, units, model, found)
 
 
 @njit(cache=True, nogil=True)
-def _pronunciations(agenda, units, model, out):
+def _pronunciations(agenda, n, units, model, out, w):
     """Whole words: hypotheses of the last position with the same phones are one, whatever their history."""
-    n = agenda.count.shape[0] - 1
     count = agenda.count[n]
     total = np.empty(count)
     whole = np.empty(count, np.int64)  # the best hypothesis of each pronunciation
     best = np.empty(count)
     found = 0
     for x in range(count):
-        cost, _, _ = _step(model, agenda.length[n, x], agenda.history[n, x], model.eos)
+        cost, _, _ = _step(model, agenda.length[n, x], agenda.history[n, x], model.eos, np.inf)
         y = 0
         while y < found and agenda.phones[n, whole[y]] != agenda.phones[n, x]:
             y += 1
@@ -343,27 +368,27 @@ def _pronunciations(agenda, units, model, out):
             best[y] = agenda.best[n, x] - cost
             whole[y] = x
     kept = 0
-    for y in _best_first(total[:found], out.score.shape[0]):
+    for y in _best_first(total[:found], -np.inf, out.score.shape[1]):
         x, i, size = whole[y], n, 0
         while i > 0:
             u = agenda.last[i, x]
-            out.unit[kept, size] = u
+            out.unit[w, kept, size] = u
             size += 1
             x, i = agenda.parent[i, x], i - units.letters[u]
-        out.unit[kept, :size] = out.unit[kept, :size][::-1].copy()
-        out.size[kept] = size
-        out.score[kept] = total[y]
+        out.unit[w, kept, :size] = out.unit[w, kept, :size][::-1].copy()
+        out.size[w, kept] = size
+        out.score[w, kept] = total[y]
         kept += 1
-    return kept
+    out.count[w] = kept
 
 
 @njit(cache=True, nogil=True)
-def add_backward(found, count, word, model):
+def _add_backward(found, w, word, model):
     """Adds to the scores the log probability of the units from right to left; word[u] is unit u in that model."""
-    for i in range(count):
+    for i in range(found.count[w]):
         length, history = np.int64(1), np.int64(model.trie.as_hist[1][model.bos])
-        for k in range(found.size[i] - 1, -1, -1):
-            cost, length, history = _step(model, length, history, word[found.unit[i, k]])
-            found.score[i] -= cost
-        cost, length, history = _step(model, length, history, model.eos)
-        found.score[i] -= cost
+        for k in range(found.size[w, i] - 1, -1, -1):
+            cost, length, history = _step(model, length, history, word[found.unit[w, i, k]], np.inf)
+            found.score[w, i] -= cost
+        cost, length, history = _step(model, length, history, model.eos, np.inf)
+        found.score[w, i] -= cost

@@ -47,16 +47,6 @@ class LatticeArrays(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def count_text(buf):
-    """(lines, upper bound of frames) of a lattice in text."""
-    lines, frames = 0, 0
-    for i in range(buf.shape[0]):
-        lines += buf[i] == 10
-        frames += buf[i] == 95 or buf[i] == 44
-    return lines + 1, frames + lines + 1
-
-
-@njit(cache=True, nogil=True)
 def _integer(buf, begin, end):
     """(value, ok) of digits that fit into 32 bits with a sign."""
     value = np.int64(0)
@@ -174,98 +164,52 @@ def parse_text(buf, source, arcs, state, finals, frames):
 
 
 @njit(cache=True, nogil=True)
-def measure_bytes(body, n_states, compact):
+def parse_bytes(body, n_states, compact, fill, lattice):
     """(4-byte words, arcs, frames) of a binary lattice; (-1, ..) where the buffer ends before it does, -2 where it is
-    damaged."""
-    at, arcs, frames = 0, np.int64(0), np.int64(0)
-    size = body.shape[0]
-    for _ in range(n_states):
-        if at + 3 > size:
-            return -1, arcs, frames
-        at += 2
-        if compact:
-            if body[at] < 0:
-                return -2, arcs, frames
-            frames += body[at]
-            at += 1 + body[at]
-        if at + 2 > size:
-            return -1, arcs, frames
-        n = np.int64(body[at])
-        at += 2
-        if n < 0:
-            return -2, arcs, frames
-        for _ in range(n):
-            if at + 5 > size:
-                return -1, arcs, frames
-            if compact:
-                if body[at + 4] < 0:
-                    return -2, arcs, frames
-                frames += body[at + 4]
-                at += 6 + body[at + 4]
-            else:
-                frames += 1
-                at += 5
-            arcs += 1
-    return (at if at <= size else -1), arcs, frames
-
-
-@njit(cache=True, nogil=True)
-def parse_bytes(body, real, compact, lattice):
-    """A binary lattice into arrays of the right sizes; `real` are the words of `body` as single floats. Returns the
-    number of frames, of which a plain lattice may have fewer than arcs."""
+    damaged. With `fill`, when all that is known, into arrays of the right sizes."""
     begin, arcs, finals, frames = lattice
-    at, arc, n = 0, 0, 0
-    for s in range(begin.shape[0] - 1):
-        begin[s] = arc
-        finals.graph[s], finals.acoustic[s] = real[at], real[at + 1]
-        at += 2
-        finals.first[s] = n
-        if compact:
-            for i in range(body[at]):
-                frames[n] = body[at + 1 + i]
-                n += 1
-            at += 1 + body[at]
-        finals.stop[s] = n
+    real, size = body.view(np.float32), body.shape[0]
+    at, arc, n = np.int64(0), np.int64(0), np.int64(0)
+    for s in range(n_states):
+        if at + 3 > size:
+            return -1, arc, n
+        held = np.int64(body[at + 2]) if compact else np.int64(0)
+        if held < 0:
+            return -2, arc, n
+        if fill:
+            begin[s], finals.first[s], finals.stop[s] = arc, n, n + held
+            finals.graph[s], finals.acoustic[s] = real[at], real[at + 1]
+            for i in range(held):
+                frames[n + i] = body[at + 3 + i]
+        n += held
+        at += 3 + held if compact else 2
+        if at + 2 > size:
+            return -1, arc, n
         many = body[at]
         at += 2
+        if many < 0:
+            return -2, arc, n
         for _ in range(many):
-            arcs.label[arc], arcs.first[arc] = body[at + 1], n
-            arcs.graph[arc], arcs.acoustic[arc] = real[at + 2], real[at + 3]
-            if compact:
-                for i in range(body[at + 4]):
-                    frames[n] = body[at + 5 + i]
-                    n += 1
-                at += 5 + body[at + 4]
-            else:
-                if body[at] > 0:
-                    frames[n] = body[at]
-                    n += 1
-                at += 4
-            arcs.dest[arc] = body[at]
-            arcs.stop[arc] = n
+            if at + 5 > size:
+                return -1, arc, n
+            # a plain lattice has a frame, or none, in the place of its input label
+            held = np.int64(body[at + 4]) if compact else np.int64(body[at] > 0)
+            if held < 0:
+                return -2, arc, n
+            if fill:
+                arcs.label[arc], arcs.first[arc], arcs.stop[arc] = body[at + 1], n, n + held
+                arcs.graph[arc], arcs.acoustic[arc] = real[at + 2], real[at + 3]
+                for i in range(held):
+                    frames[n + i] = body[(at + 5 if compact else at) + i]
+            n += held
+            at += 5 + held if compact else 4
+            if fill:
+                arcs.dest[arc] = body[at]
             at += 1
             arc += 1
-    begin[begin.shape[0] - 1] = arc
-    return n
-
-
-@njit(cache=True, nogil=True)
-def sound(lattice):
-    """Whether labels and frames are not negative and costs are numbers; a state that is not final costs infinity."""
-    arcs, finals = lattice.arcs, lattice.finals
-    for i in range(arcs.label.shape[0]):
-        if arcs.label[i] < 0 or not (abs(arcs.graph[i]) < INFINITY and abs(arcs.acoustic[i]) < INFINITY):
-            return False
-    for s in range(finals.graph.shape[0]):
-        if finals.graph[s] == INFINITY:
-            if not finals.acoustic[s] > -INFINITY:
-                return False
-        elif not (abs(finals.graph[s]) < INFINITY and abs(finals.acoustic[s]) < INFINITY):
-            return False
-    least = np.int32(0)
-    for i in range(lattice.frames.shape[0]):
-        least = min(least, lattice.frames[i])
-    return least >= 0
+    if fill:
+        begin[n_states] = arc
+    return (at if at <= size else -1), arc, n
 
 
 @njit(cache=True, nogil=True)
@@ -370,37 +314,24 @@ def follow(best, dest):
 
 
 @njit(cache=True, nogil=True)
-def oracle(lattice, reference, back_arc, back_position):
+def oracle(lattice, reference):
     """Fewest errors against the reference over all paths, a dynamic programme over (state, words of the reference used
-    up).
-
-    back_arc and back_position say how each cell was reached: arc -1 for a word left out. Returns (errors, last
-    state)."""
+    up)."""
     begin, label, dest = lattice.begin, lattice.arcs.label, lattice.arcs.dest
     n, size = begin.shape[0] - 1, reference.shape[0] + 1
     far = np.int32(1 << 30)
     cost = np.full((n, size), far, np.int32)
     cost[0, 0] = 0
-    least, end = far, -1
+    least = far
     for s in range(n):
         for i in range(1, size):
-            if cost[s, i - 1] + 1 < cost[s, i]:
-                cost[s, i] = cost[s, i - 1] + 1
-                back_arc[s, i], back_position[s, i] = -1, i - 1
-        if lattice.finals.graph[s] < INFINITY and cost[s, size - 1] < least:
-            least, end = cost[s, size - 1], s
+            cost[s, i] = min(cost[s, i], cost[s, i - 1] + 1)
+        if lattice.finals.graph[s] < INFINITY:
+            least = min(least, cost[s, size - 1])
         for arc in range(begin[s], begin[s + 1]):
-            t = dest[arc]
+            t, word = dest[arc], label[arc]
             for i in range(size):
-                if cost[s, i] >= far:
-                    continue
-                same = cost[s, i] + (label[arc] != 0)  # a word too many, or no word
-                if same < cost[t, i]:
-                    cost[t, i] = same
-                    back_arc[t, i], back_position[t, i] = arc, i
-                if label[arc] != 0 and i + 1 < size:
-                    moved = cost[s, i] + (label[arc] != reference[i])
-                    if moved < cost[t, i + 1]:
-                        cost[t, i + 1] = moved
-                        back_arc[t, i + 1], back_position[t, i + 1] = arc, i
-    return least, end
+                cost[t, i] = min(cost[t, i], cost[s, i] + (word != 0))  # a word too many, or no word
+                if word != 0 and i + 1 < size:
+                    cost[t, i + 1] = min(cost[t, i + 1], cost[s, i] + (word != reference[i]))
+    return least

@@ -39,34 +39,6 @@ def set_places(words, begin):
 
 
 @njit(cache=True, nogil=True)
-def get_sets(words, begin, interval):
-    """Fills interval[i] = first, end from words that `set_places` has seen."""
-    for s in range(begin.shape[0] - 1):
-        at = 3 * s + 2 + 2 * begin[s]
-        for i in range(begin[s], begin[s + 1]):
-            interval[i, 0] = words[at]
-            interval[i, 1] = words[at + 1]
-            at += 2
-
-
-@njit(cache=True, nogil=True)
-def put_sets(begin, interval, words):
-    """The inverse: `words` as they lie in a file."""
-    for s in range(begin.shape[0] - 1):
-        at = 3 * s + 2 * begin[s]
-        words[at] = begin[s + 1] - begin[s]
-        words[at + 1] = 0
-        at += 2
-        labels = 0
-        for i in range(begin[s], begin[s + 1]):
-            words[at] = interval[i, 0]
-            words[at + 1] = interval[i, 1]
-            labels += interval[i, 1] - interval[i, 0]
-            at += 2
-        words[at] = labels
-
-
-@njit(cache=True, nogil=True)
 def components(begin, olabel, dest):
     """(component of each state, number of components): states that reach each other by arcs without output are one.
     A component has a larger number than those that it leads to (Tarjan's algorithm)."""

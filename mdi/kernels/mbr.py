@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from mdi.kernels.expected_counts import log_add
+
 # What a word that is passed over costs beside its error, so that of equal alignments the one with matches wins.
 DELTA = 1e-5
 
@@ -36,9 +38,7 @@ def arc_shares(source, dest, loglike, n_states):
     alpha = np.full(n_states, -np.inf)
     alpha[0] = 0.0
     for a in range(source.shape[0]):
-        one, other = alpha[dest[a]], alpha[source[a]] + loglike[a]
-        high, low = max(one, other), min(one, other)
-        alpha[dest[a]] = high if low == -np.inf else high + np.log1p(np.exp(low - high))
+        alpha[dest[a]] = log_add(alpha[dest[a]], alpha[source[a]] + loglike[a])
     share = np.empty(source.shape[0])
     for a in range(source.shape[0]):
         share[a] = np.exp(alpha[source[a]] + loglike[a] - alpha[dest[a]])

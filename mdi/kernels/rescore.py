@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mdi.kernels.arpa import COST_ZERO
+from mdi.kernels.arpa import COST_ZERO, cost_of
 from mdi.kernels.memory import pick
 from mdi.kernels.trie import find_row
 from mdi.kernels.types import Array
@@ -64,11 +64,6 @@ class Composed(NamedTuple):
     dropped: int  # arcs left out because the model lacks their word; -1 where there was no room
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _cost(p):
-    return min(-math.log(p), COST_ZERO) if p > 0.0 else COST_ZERO
-
-
 @njit(cache=True, nogil=True)
 def _after(model, k, row):
     """(length, history) after the given row of order k: its last order - 1 words."""
@@ -95,7 +90,7 @@ def _shorten(model, j, h):
     """A history that nothing follows only backs off: (cost of that, length, history)."""
     cost = 0.0
     while j > 0 and _is_leaf(model, j, h):
-        cost += _cost(pick(model.bow, j)[h])
+        cost += cost_of(pick(model.bow, j)[h])
         h = np.int64(pick(model.trie.back, j)[h])
         j -= 1
     return cost, j, h
@@ -107,13 +102,13 @@ def _step(model, j, h, w):
     cost = 0.0
     row = _row(model, j, h, w)
     while row < 0 and j > 0:
-        cost += _cost(pick(model.bow, j)[h])
+        cost += cost_of(pick(model.bow, j)[h])
         h = np.int64(pick(model.trie.back, j)[h])
         j -= 1
         row = _row(model, j, h, w)
     if row < 0:
         return COST_ZERO, 0, np.int64(0)
-    cost += _cost(pick(model.p, j + 1)[row])
+    cost += cost_of(pick(model.p, j + 1)[row])
     j, h = _after(model, j + 1, row)
     shift, j, h = _shorten(model, j, h)
     return cost + shift, j, h
@@ -129,7 +124,7 @@ def _cheapest_step(model, j, h, w, residual, after):
     while True:
         row = _row(model, j, h, w)
         if row >= 0:
-            cost = residual[j] + _cost(pick(model.p, j + 1)[row])
+            cost = residual[j] + cost_of(pick(model.p, j + 1)[row])
             to, history = _after(model, j + 1, row)
             if to > best_j:
                 best_j, best_h = to, history
@@ -153,7 +148,7 @@ def _back_off_everywhere(model, length, history, residual):
     that nothing follows is left. Returns (common part, length, history)."""
     j, h = length, history
     while j > 0:
-        down = residual[j] + _cost(pick(model.bow, j)[h])
+        down = residual[j] + cost_of(pick(model.bow, j)[h])
         if down < residual[j - 1]:
             residual[j - 1] = down
         leaf = _is_leaf(model, j, h)
@@ -176,14 +171,7 @@ def _start(model, cheapest, residual):
         return _shorten(model, j, h)
     residual[:] = np.inf
     residual[j] = 0.0
-    if j == 0:
-        return 0.0, 0, np.int64(0)
-    residual[0] = _cost(pick(model.bow, 1)[h])
-    if not _is_leaf(model, 1, h):
-        return 0.0, 1, h
-    first_cost = residual[0]
-    residual[0], residual[1] = 0.0, np.inf
-    return first_cost, 0, np.int64(0)
+    return _back_off_everywhere(model, j, h, residual)
 
 
 @njit(cache=True, nogil=True)

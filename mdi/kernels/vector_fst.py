@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from mdi.kernels.arpa import COST_ZERO
+from mdi.kernels.arpa import cost_of
 from mdi.kernels.memory import pick
-from mdi.kernels.trie import Branches
 from mdi.kernels.types import Array
 
 MAX_LENGTH = 32
@@ -22,25 +20,6 @@ class Words(NamedTuple):
     label: Array  # int32[V]: ascending; -1 for a word that is not in the table
     bos: int
     eos: int
-
-
-class Histories(NamedTuple):
-    """All histories by length: tuples as in ModelArrays."""
-
-    state: tuple[Array, ...]  # int32: state[j][h], -1 for a history that is no state
-    back: tuple[Array, ...]  # int32: back[j][h]
-    bow: tuple[Array, ...]  # float64: bow[j][h]
-
-
-class Followers(NamedTuple):
-    """The rows of one order k, and where they lead: rows of order `length` as histories."""
-
-    rows: Branches
-    own: Array  # bool[rows]: those that the model had before it was closed; [0] for all
-    p: Array  # float64[rows]
-    to: Array  # int32[rows]: the row of order `length` that is the next history, [0] for the row itself
-    as_hist: Array  # int32[rows of order `length`]
-    length: int  # 0 where no history has a word
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -89,71 +68,73 @@ def number_states(rows, own, words, bow, first, start, state):
     return n, kept, arcs, merged
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _cost(value):
-    return min(-math.log(value), COST_ZERO) if value > 0.0 else COST_ZERO
-
-
 @njit(cache=True, nogil=True)
-def _stands_for(j, h, histories, passed):
+def _stands_for(model, states, j, h, passed):
     """(the state that stands for history h of length j: its own, or that of the longest one it backs off to; the cost
     of getting there)."""
     n = 0
-    while pick(histories.state, j)[h] < 0:
-        passed[n] = _cost(pick(histories.bow, j)[h])
+    while pick(states, j)[h] < 0:
+        passed[n] = cost_of(pick(model.bow, j)[h])
         n += 1
-        h = np.int64(pick(histories.back, j)[h])
+        h = np.int64(pick(model.trie.back, j)[h])
         j -= 1
     cost = 0.0
     while n > 0:
         n -= 1
         cost += passed[n]
-    return pick(histories.state, j)[h], cost
+    return pick(states, j)[h], cost
 
 
 @njit(cache=True, nogil=True)
-def vector_states(block, length, followers, words, histories, back_off, out):
-    """Lays out the states among the histories block[0] .. block[1] of one length: the final weight, the number of arcs
+def vector_states(block, model, states, own, words, back_off, out):
+    """Lays out the states among the histories of `block` (length, first, end): the final weight, the number of arcs
     in 64 bits, and of each arc both labels, weight and next state. The arc that backs off, which the empty history has
     not, is where its label, back_off[0], belongs; it reads that, or nothing from the state back_off[1].
 
-    `out` are words of 4 bytes, as integers and as floats. Returns how many were used."""
-    rows, own = followers.rows, followers.own
+    `model`: ModelArrays. states[j][h]: the number of a history as a state, -1 for one that is none. `own`: flags of the
+    rows that follow which the model had before it was closed, none for all. `out` are words of 4 bytes, as integers and
+    as floats. Returns how many were used."""
+    length, first, stop = block
     ints, floats = out
     passed = np.empty(MAX_LENGTH)
-    state, back, bow = pick(histories.state, length), pick(histories.back, length), pick(histories.bow, length)
+    begin, word, p = pick(model.trie.begin, length + 1), pick(model.trie.word, length + 1), pick(model.p, length + 1)
+    state, back, bow = pick(states, length), pick(model.trie.back, length), pick(model.bow, length)
+    # where a row leads: to itself as a history, in the highest order to its suffix
+    top, suffix = length + 1 == model.order, pick(model.trie.suffix, length + 1)
+    after = length if top else length + 1
+    as_hist = pick(model.trie.as_hist, after)
     n = np.int64(0)
-    for h in range(block[0], block[1]):
+    for h in range(first, stop):
         if state[h] < 0:
             continue
         head = n
         n += 3
         final = np.inf
         waiting = length > 0
-        for r in range(rows.begin[h], rows.begin[h + 1] + 1):
-            end = r == rows.begin[h + 1]
-            w = np.int64(-1) if end else np.int64(rows.word[r])
+        for r in range(begin[h], begin[h + 1] + 1):
+            end = r == begin[h + 1]
+            w = np.int64(-1) if end else np.int64(word[r])
             if not end and ((own.shape[0] > 0 and not own[r]) or not _is_followed_by(w, words)):
                 continue
             if w == words.eos:
-                final = _cost(followers.p[r])
+                final = cost_of(p[r])
                 continue
             if waiting and (end or words.label[w] >= back_off[0]):
-                to, extra = _stands_for(length - 1, np.int64(back[h]), histories, passed)
+                to, extra = _stands_for(model, states, length - 1, np.int64(back[h]), passed)
                 ints[n] = 0 if state[h] == back_off[1] else back_off[0]
                 ints[n + 1] = 0
-                floats[n + 2] = _cost(bow[h]) + extra
+                floats[n + 2] = cost_of(bow[h]) + extra
                 ints[n + 3] = to
                 n += 4
                 waiting = False
             if not end:
                 to, extra = np.int32(0), 0.0
-                if followers.length > 0:
-                    next_row = np.int64(followers.to[r]) if followers.to.shape[0] else np.int64(r)
-                    to, extra = _stands_for(followers.length, np.int64(followers.as_hist[next_row]), histories, passed)
+                if after > 0:
+                    next_row = np.int64(suffix[r]) if top else np.int64(r)
+                    to, extra = _stands_for(model, states, after, np.int64(as_hist[next_row]), passed)
                 ints[n] = words.label[w]
                 ints[n + 1] = words.label[w]
-                floats[n + 2] = _cost(followers.p[r]) + extra
+                floats[n + 2] = cost_of(p[r]) + extra
                 ints[n + 3] = to
                 n += 4
         floats[head] = final

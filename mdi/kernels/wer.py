@@ -23,10 +23,18 @@ def _seed(ring):
 
 
 @njit(cache=True, nogil=True)
-def _next(ring, at):
-    value = np.uint32(ring[(at - 31) % 34] + ring[(at - 3) % 34])
-    ring[at % 34] = value
-    return np.int64(value >> np.uint32(1))
+def _drawn(ring, at, one, two):
+    """Sums of both over as many utterances as there are, drawn with replacement; and how far the ring is now."""
+    n, sums = one.shape[0], np.zeros(2, np.int64)
+    for _ in range(n):
+        i = np.int64(0)
+        if n > 1:
+            ring[at % 34] = np.uint32(ring[(at - 31) % 34] + ring[(at - 3) % 34])
+            i = np.int64(ring[at % 34] >> np.uint32(1)) % n
+            at += 1
+        sums[0] += one[i]
+        sums[1] += two[i]
+    return sums[0], sums[1], at
 
 
 @njit(cache=True, nogil=True)
@@ -36,19 +44,10 @@ def bootstrap(errors, words, other, replications, result):
     empty."""
     ring = np.zeros(34, np.uint32)
     at = _seed(ring)
-    n = errors.shape[0]
     for system in range(2 if other.shape[0] else 1):
-        mine = errors if system == 0 else other
         total, square = np.float32(0.0), np.float32(0.0)
         for _ in range(replications):
-            e, w = np.int64(0), np.int64(0)
-            for _ in range(n):
-                i = 0
-                if n > 1:
-                    i = _next(ring, at) % n
-                    at += 1
-                e += mine[i]
-                w += words[i]
+            e, w, at = _drawn(ring, at, errors if system == 0 else other, words)
             rate = np.float32(np.float32(e) / np.float32(w)) if w > 0 else np.float32(0.0)
             total = np.float32(total + rate)
             square = np.float32(square + np.float32(rate * rate))
@@ -59,12 +58,6 @@ def bootstrap(errors, words, other, replications, result):
     if other.shape[0]:
         better = 0
         for _ in range(replications):
-            gain = np.int64(0)
-            for _ in range(n):
-                i = 0
-                if n > 1:
-                    i = _next(ring, at) % n
-                    at += 1
-                gain += errors[i] - other[i]
-            better += gain > 0
+            mine, others, at = _drawn(ring, at, errors, other)
+            better += mine > others
         result[4] = better / replications

@@ -118,11 +118,11 @@ def job_folder(path: str, about: dict[str, Any]) -> Iterator[str]:
     as `about` tells, goes on with what was kept there; another begins from scratch."""
     folder = make_folder(path)
     if folder.stat().st_uid != os.geteuid():
-        raise MdiError(f"{path}: is somebody else's folder; expected one of yours. Give --shards-dir")
+        raise MdiError(f"{path}: is somebody else's directory; expected one of yours. Give --shards-dir")
     note = folder / "job.json"
     if any(folder.iterdir()):
         if not note.exists():
-            raise MdiError(f"{path}: there is something in this folder; expected none, or what a job has left in it")
+            raise MdiError(f"{path}: there is something in this directory; expected none, or what a job has left in it")
         same = is_same(note, about)
         for old in folder.iterdir():
             if not same or old.suffix == ".array":

@@ -31,14 +31,15 @@ class Said:
 
 def _cuts(word: str) -> Iterator[tuple[str, str, bool]]:
     """(stem, affix, whether the affix is an ending)"""
+    apart = "'" in word
     for size in range(1, min(LONGEST_AFFIX, len(word) - 1) + 1):
-        for at, ending in ((len(word) - size, True), (size, False)):
-            stem, affix = (word[:at], word[at:]) if ending else (word[at:], word[:at])
-            if "'" in affix:
-                if stem.strip("'"):
+        at = len(word) - size
+        if apart:
+            for stem, affix, ending in ((word[:at], word[at:], True), (word[size:], word[:size], False)):
+                if "'" in affix and stem.strip("'"):
                     yield stem, affix, ending
-            elif ending and len(stem) >= SHORTEST_STEM:
-                yield stem, affix, ending
+        if at >= SHORTEST_STEM and not (apart and "'" in word[at:]):
+            yield word[:at], word[at:], True
 
 
 def _tail(whole: Pronunciation, part: Pronunciation, ending: bool) -> Pronunciation | None:
@@ -55,9 +56,10 @@ class Affixes:
     def __init__(self, lexicon: Mapping[str, Sequence[Pronunciation]]) -> None:
         self.lexicon = lexicon
         seen: dict[tuple[str, bool, str], Counter[Pronunciation | None]] = defaultdict(Counter)
-        for word, said in lexicon.items():
+        words = dict(lexicon.items())
+        for word, said in words.items():
             for stem, affix, ending in _cuts(word):
-                for known in lexicon.get(stem, ())[:1]:
+                for known in words.get(stem, ())[:1]:
                     tails = [tail for whole in said if (tail := _tail(whole, known, ending)) is not None]
                     seen[affix, ending, known[-1 if ending else 0]][tails[0] if tails else None] += 1
         self.rules: dict[tuple[str, bool, str], tuple[Pronunciation, float]] = {}

@@ -79,7 +79,7 @@ def promised_seconds(source: Source) -> float:
 
     try:
         with open_source(source, False) as stream, soundfile.SoundFile(_Within(stream, False)) as sound:
-            return min(sound.frames / sound.samplerate, LONGEST)
+            return float(min(sound.frames / sound.samplerate, LONGEST))
     except Exception:  # whoever reads it will tell
         return 0.0
 

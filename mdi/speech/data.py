@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from mdi.errors import MdiError
 from mdi.files import UTF16, check_regular, not_utf8, read_lines
@@ -124,33 +125,59 @@ def _channel(path: Path, row: Row) -> int:
     return ord(found[1]) - ord("A") if found[1].isalpha() else int(found[1]) - 1
 
 
+def number_of(text: Any, where: str, expected: str) -> float:
+    try:
+        value = float(text)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise MdiError(f"{where}: '{str(text)[:40]}'; expected {expected}")
+    return value
+
+
+class CtmRow(NamedTuple):
+    """A word of a ctm, and the line that it is on."""
+
+    where: str
+    name: str
+    channel: str
+    begin: float
+    duration: float
+    word: str
+    confidence: float  # 1 where none is given
+
+
+def ctm_rows(path: str | Path) -> Iterator[CtmRow]:
+    """Lines 'utterance channel begin duration word [confidence]'; those that begin with ';;' are remarks."""
+    for number, line in enumerate(read_lines(str(path)), 1):
+        found, where = fields(line), f"{path}:{number}"
+        if not found or found[0].startswith(";;"):
+            continue
+        if len(found) < 5:
+            raise MdiError(f"{where}: '{to_str(line)[:80]}'; expected utterance, channel, begin, duration, word")
+        begin, duration = (number_of(field, where, "seconds") for field in found[2:4])
+        sure = number_of(found[5], where, "a confidence from 0 to 1") if len(found) > 5 else 1.0
+        yield CtmRow(where, found[0], found[1], begin, duration, found[4], sure)
+
+
 def read_ctm(path: str | Path, utterances: list[str], segments: dict[str, Segment] | None = None) -> dict[str, Words]:
-    """A ctm's words in the order of their times: 'name channel begin duration word [confidence]' per line. Names are
-    utterances; or recordings, where segments tell which utterance the middle of a word lies in. An utterance that is
-    not there has no words."""
+    """A ctm's words in the order of their times. Names are utterances; or recordings, where segments tell which
+    utterance the middle of a word lies in. An utterance that is not there has no words."""
     timed: dict[str, list[tuple[float, str]]] = {name: [] for name in utterances}
     of_recording: dict[str, list[tuple[str, Segment]]] = {}
     for name, segment in (segments or {}).items():
         of_recording.setdefault(segment.recording, []).append((name, segment))
-    for number, line in enumerate(read_lines(str(path)), 1):
-        found = fields(line)
-        if not found or found[0].startswith(";;"):
-            continue
-        try:
-            name, begin, duration, word = found[0], float(found[2]), float(found[3]), found[4]
-        except (IndexError, ValueError):
-            raise MdiError(
-                f"{path}:{number}: '{to_str(line)[:80]}'; expected name, channel, begin, duration, word"
-            ) from None
+    for row in ctm_rows(path):
+        name = row.name
         if name not in timed:
             if name not in of_recording:
-                raise MdiError(f"{path}:{number}: {name} is no utterance of the reference, nor a recording of segments")
-            middle = begin + duration / 2
+                raise MdiError(f"{row.where}: {name} is no utterance of the reference, nor a recording of segments")
+            middle = row.begin + row.duration / 2
             inside = [u for u, s in of_recording[name] if s.begin <= middle and (s.end == -1 or middle < s.end)]
             if not inside or inside[0] not in timed:
                 continue  # where nobody is scored
             name = inside[0]
-        timed[name].append((begin, word))
+        timed[name].append((row.begin, row.word))
     return {name: [word for _, word in sorted(words, key=lambda one: one[0])] for name, words in timed.items()}
 
 
@@ -175,7 +202,7 @@ class DataFolder:
         """As the first of text, utt2spk, segments and wav.scp that is there lists them."""
         names = [name for name in ("text", "utt2spk", "segments", "wav.scp") if self.has(name)]
         if not names:
-            raise MdiError(f"{self.path}: no text, utt2spk, segments or wav.scp; expected a Kaldi data folder")
+            raise MdiError(f"{self.path}: no text, utt2spk, segments or wav.scp; expected a Kaldi data directory")
         return list(read_rows(self.path / names[0]))
 
     def speakers(self) -> dict[str, str]:

@@ -9,14 +9,13 @@ lattices, n-best lists, words with confidences (Kaldi's ctm, Vosk's JSON), or pl
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from mdi.errors import MdiError, OptionError, check_choice, check_positive, examples
-from mdi.fst.symbols import SymbolTable, read_symbols
+from mdi.errors import MdiError, OptionError, check_choice, check_positive
+from mdi.fst.symbols import SymbolTable, read_symbols, words_of
 from mdi.kernels.expected_counts import SILENT, UNKNOWN, Events, GraphArrays, backward, expected_events
 from mdi.lm.counts import Counts, add_counts, count_text, counts_of
 from mdi.lm.text import OOV, SPECIAL, TextStats
@@ -94,24 +93,46 @@ class Tally:
 
 
 def expected_counts(
-    sources: str | os.PathLike | Iterable[str | os.PathLike],
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     vocab: Vocabulary | None = None,
     order: int = 3,
     *,
-    words: str | os.PathLike | None = None,
+    words: str | os.PathLike[str] | None = None,
     kind: str | None = None,
     oov: str = "map",
     acoustic_scale: float = 0.1,
     lm_scale: float = 1.0,
     penalty: float = 0.0,
 ) -> Counts:
-    """Expected counts of the n-grams of every order up to `order`.
+    """Expected counts of n-grams over what a recogniser believes, to adapt to without transcripts.
 
-    `sources`: archives of lattices or folders of lat.N.gz, which need `words`, Kaldi's words.txt; n-best lists, ctm,
-    Vosk's JSON, text: `kind` says which ("lattice", "nbest", "ctm", "vosk", "text"), otherwise each one's name does.
-    `vocab`: the words that are counted, such as a background's; None takes all. `oov`: "map" counts others as <unk>,
-    "drop" breaks the n-grams around them, "error" refuses them. Paths weigh exp(-lm_scale graph - acoustic_scale
-    acoustic - penalty words), as Kaldi's lattice-arc-post has it; scores of n-best lists are multiplied by lm_scale.
+    Parameters
+    ----------
+    sources
+        Archives of lattices or directories of lat.N.gz, n-best lists, ctm, Vosk's JSON, text; one or several.
+    vocab
+        The words that are counted, such as those of a background; None takes all.
+    order
+        The longest n-grams.
+    words
+        Kaldi's words.txt, which lattices need.
+    kind
+        What all sources are: "lattice", "nbest", "ctm", "vosk" or "text". Otherwise each one's name says it.
+    oov
+        "map" counts words outside `vocab` as <unk>, "drop" breaks the n-grams around them, "error" refuses them.
+    acoustic_scale, lm_scale, penalty
+        Paths weigh exp(-lm_scale graph - acoustic_scale acoustic - penalty words), as Kaldi's lattice-arc-post has it;
+        scores of n-best lists are multiplied by lm_scale.
+
+    Returns
+    -------
+    Counts
+        With fractions, for `adapt` and `train`.
+
+    Raises
+    ------
+    MdiError
+        Where a source is damaged or empty; it names file and line.
     """
     paths = [os.fspath(one) for one in ([sources] if isinstance(sources, str | os.PathLike) else sources)]
     if not paths:
@@ -179,21 +200,3 @@ def _all_words(symbols: SymbolTable | None, labels: Labels, texts: list[Path]) -
         count_text(texts, grown, 1)
     listed = dict.fromkeys([*own, *labels.of, *grown.freeze().words[len(SPECIAL) :]])
     return model_vocabulary(list(listed), False)
-
-
-def words_of(ids: dict[str, int], vocab: Vocabulary, oov: str, where: str) -> Array:
-    """The vocabulary's word of each label; <unk> or UNKNOWN for others, as `oov` says."""
-    other = vocab.unk if oov == "map" and vocab.unk >= 0 else UNKNOWN
-    word_of = np.full(1 + max(ids.values(), default=0), other, np.int32)
-    missing = []
-    for word, label in ids.items():
-        known = vocab.id(word)
-        if known >= 0:
-            word_of[label] = known
-        elif label != NO_WORD and not re.fullmatch(r"#\d+", word):
-            missing.append(word)
-    if missing and oov == "error":
-        raise MdiError(
-            f"{where}: words outside the vocabulary, such as {examples(missing)}; add them, or use --oov map or drop"
-        )
-    return word_of

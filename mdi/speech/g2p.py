@@ -23,9 +23,10 @@ import numpy as np
 from mdi.errors import MdiError, examples
 from mdi.files import read_lines, writing
 from mdi.kernels import g2p as kernels
-from mdi.kernels.g2p import Found, Pairs, Table, Units
+from mdi.kernels.g2p import Found, Pairs, Spelt, Table, Units
 from mdi.kernels.model import ModelArrays
 from mdi.lm.model import NgramModel
+from mdi.lm.text import Sentences
 from mdi.lm.train import train
 from mdi.lm.trie import Array
 from mdi.speech.lexicon import Pronunciation
@@ -39,18 +40,22 @@ PRIOR = np.array([1.0, 0.02, 0.0005])
 # how words begin that are none: <unk>, [noise], !SIL
 NO_WORDS = tuple("<[({!#")
 ROUNDS = 6
-# of expectation-maximisation: so many words tell what is likely
-SAMPLE = 40_000
+# of expectation-maximisation: so many words tell what is likely, and more of those with a letter that so few have
+SAMPLE, RARE = 10_000, 20
+# units that are expected less often in these are none
+LEAST = 0.02
 BEAM, WIDTH, CANDIDATES = 24, 8.0, 12
 LONGEST_WORD = 100
+# words that are said at a time
+BLOCK = 64
 Unit = tuple[str, Pronunciation]
 
 
 def _numbered(items: Sequence[Sequence[str]]) -> tuple[list[str], Array, Array]:
     """(all symbols, from 1 on; their numbers in the items, one after the other; where each item begins)"""
-    names = sorted({name for item in items for name in item})
+    names = sorted(set(itertools.chain.from_iterable(items)))
     number = {name: i for i, name in enumerate(names, 1)}
-    flat = np.fromiter((number[name] for item in items for name in item), np.int32)
+    flat = np.fromiter(map(number.__getitem__, itertools.chain.from_iterable(items)), np.int32)
     return names, flat, np.cumsum([0, *map(len, items)], dtype=np.int64)
 
 
@@ -64,23 +69,35 @@ def _some(pairs: Pairs, chosen: Array) -> Pairs:
     return Pairs(*part(pairs.letter, pairs.letter_begin), *part(pairs.phone, pairs.phone_begin))
 
 
+def _sample(pairs: Pairs) -> Pairs:
+    """Pairs that tell what is likely: some, evenly, and all with a letter that is rare in these."""
+    n = len(pairs.letter_begin) - 1
+    if n <= SAMPLE:
+        return pairs
+    chosen = np.zeros(n, bool)
+    chosen[np.linspace(0, n - 1, SAMPLE).astype(np.int64)] = True
+    word_of = np.repeat(np.arange(n), np.diff(pairs.letter_begin))
+    seen = np.bincount(pairs.letter[chosen[word_of]], minlength=int(pairs.letter.max()) + 1)
+    chosen[word_of[seen[pairs.letter] < RARE]] = True
+    return _some(pairs, np.flatnonzero(chosen))
+
+
 def _likely_units(pairs: Pairs, n_letters: int, n_phones: int) -> Table:
-    """Weights of all units by expectation-maximisation."""
+    """Weights of all units by expectation-maximisation. Units that are hardly ever used get none: words that need them
+    are abbreviations and the like, which say nothing about letters."""
     if (n_letters + 1) ** 2 * (n_phones + 1) ** 2 >= 2**62:
         raise MdiError(f"{n_letters:,} letters and {n_phones:,} phones; expected those of one language")
-    n = len(pairs.letter_begin) - 1
-    sample = pairs if n <= SAMPLE else _some(pairs, np.linspace(0, n - 1, SAMPLE).astype(np.int64))
+    sample = _sample(pairs)
     bits, done = 14, False
     while not done:
         bits += 2
         table = Table(np.full(1 << bits, kernels.EMPTY), np.zeros(1 << bits), n_letters + 1, n_phones + 1)
-        done = kernels.add_units(pairs, SHAPES, PRIOR, table)
-    floor = np.where(table.weight > 0, 1e-9, 0.0)  # of units that the sample lacks
+        done = kernels.add_units(sample, SHAPES, PRIOR, table)
     for _ in range(ROUNDS):
-        table.weight[:] /= table.weight.sum()
+        table.weight[:] /= max(table.weight.sum(), 1e-300)
         expected = np.zeros(len(table.key))
         kernels.expect(sample, SHAPES, table, expected)
-        table.weight[:] = expected / max(expected.sum(), 1.0) + floor
+        table.weight[:] = np.where(expected < LEAST, 0.0, expected) / max(expected.sum(), 1.0)
     return table
 
 
@@ -103,12 +120,12 @@ class G2p:
         return ["", *sorted({phone for _, phones in self.units for phone in phones})]
 
     def _model(self, backward: bool) -> NgramModel:
-        step = -1 if backward else 1
-        names = np.array([str(i) for i in range(len(self.units))], object)[self.cut]
-        lines = [" ".join(names[a:b][::step]) for a, b in itertools.pairwise(self.begin.tolist())]
+        cut, end = (self.cut[::-1], len(self.cut) - self.begin[-2::-1]) if backward else (self.cut, self.begin[1:])
         vocab = [str(i) for i in range(len(self.units))]
+        names = np.insert(np.array(vocab, object)[cut], end, "\n")
+        text = Sentences(" ".join(names).encode())
         return train(
-            lines, ORDER, vocab=vocab, smoothing="kn-interpolated", min_counts="-".join("1" * ORDER), oov="drop"
+            text, ORDER, vocab=vocab, smoothing="kn-interpolated", min_counts="-".join("1" * ORDER), oov="drop"
         )
 
     @cached_property
@@ -131,13 +148,15 @@ class G2p:
         key = [[self.letters[x] for x in letters] for letters, _ in self.units]
         keys = np.array([a[0] * n_letters + (a[1] if len(a) == 2 else 0) for a in key], np.int64)
         order = np.argsort(keys, kind="stable")
-        words = self.forward.vocab.ids([str(i) for i in order.tolist()]).astype(np.int32)
+        names = [str(i) for i in order.tolist()]
+        words, reverse = (model.vocab.ids(names).astype(np.int32) for model in (self.forward, self.backward))
         found, first = np.unique(keys[order], return_index=True)
         phones = [[phone[x] for x in said] + [0] * (2 - len(said)) for _, said in self.units]
         return Units(
             found,
             np.append(first, len(keys)).astype(np.int64),
             words,
+            reverse,
             np.array([len(a) for a in key], np.int32)[order],
             np.array(phones, np.int32).reshape(-1, 2)[order],
             n_letters,
@@ -158,31 +177,32 @@ class G2p:
     def pronounce(self, words: Sequence[str], n: int = 3) -> list[list[tuple[Pronunciation, float]]]:
         """The `n` best pronunciations of each word and their probabilities; none for a word that cannot be said."""
         units, (forward, backward) = self.by_letters, self.costs
-        reverse = self.backward.vocab.ids([self.forward.vocab.words[i] for i in units.word.tolist()]).astype(np.int32)
         said: list[list[tuple[Pronunciation, float]]] = [[] for _ in words]
+        none = np.empty(0, np.int32)
 
         def say(block: range) -> None:
-            for i in block:
-                letters = self.spell(words[i])
-                if letters is None:
-                    continue
-                found = Found(
-                    np.empty((CANDIDATES, len(letters)), np.int32), np.empty(CANDIDATES, np.int32), np.empty(CANDIDATES)
-                )
-                count = kernels.search(letters, units, forward, BEAM, WIDTH, found)
-                if not count:
-                    continue
-                kernels.add_backward(found, count, reverse, backward)
-                score = 0.5 * found.score[:count]  # the geometric mean of both
-                p = np.exp(score - score.max())
+            spelt = [none if (letters := self.spell(words[i])) is None else letters for i in block]
+            begin = np.cumsum([0, *map(len, spelt)], dtype=np.int64)
+            size = len(block), CANDIDATES
+            found = Found(
+                np.empty(len(block), np.int32),
+                np.empty((*size, max(map(len, spelt))), np.int32),
+                np.empty(size, np.int32),
+                np.empty(size),
+            )
+            kernels.say(Spelt(np.concatenate(spelt), begin), units, forward, backward, BEAM, WIDTH, found)
+            for i, count, unit, length, both in zip(block, *found, strict=True):
+                score = 0.5 * both[:count]  # the geometric mean of both models
+                p = np.exp(score - score.max(initial=-np.inf))
                 p /= p.sum()
                 for k in np.argsort(-p)[:n].tolist():
-                    numbers = units.phone[found.unit[k, : found.size[k]]].ravel()
+                    numbers = units.phone[unit[k, : length[k]]].ravel()
                     phones = tuple(self.phones[x] for x in numbers.tolist() if x)
                     if phones:
                         said[i].append((phones, float(p[k])))
 
-        each_in_threads(say, [range(first, min(first + 256, len(words))) for first in range(0, len(words), 256)])
+        blocks = [range(first, min(first + BLOCK, len(words))) for first in range(0, len(words), BLOCK)]
+        each_in_threads(say, blocks)
         return said
 
     def save(self, path: str) -> None:
@@ -199,7 +219,7 @@ class G2p:
 def _costs(model: NgramModel) -> ModelArrays:
     arrays = model.arrays()
     with np.errstate(divide="ignore"):
-        p, bow = (tuple(-np.log(part) for part in parts) for parts in (arrays.p, arrays.bow))
+        p, bow = (tuple(np.maximum(-np.log(part), 0.0) for part in parts) for parts in (arrays.p, arrays.bow))
     return arrays._replace(p=p, bow=bow)
 
 

@@ -83,8 +83,7 @@ def extend_lang(lang: Lang, lexicon: Mapping[str, Sequence[Pronunciation]], out:
     """Writes a lang directory in which the words of the lexicon are said as it says, and the others as they were.
     Returns the new words."""
     new = [word for word in lexicon if word not in lang.words.ids]
-    last = max(lang.words.ids.values())
-    words = lang.words.ids | {word: last + i for i, word in enumerate(new, 1)}
+    words = lang.words.extended(new).ids
     given = {words[word] for word in lexicon}
     entries = [entry for entry in lang.entries if entry.word not in given] + _entries(lang, lexicon, words)
     numbers, largest = disambiguated(entries)

@@ -7,8 +7,9 @@ alignment. The arrays are described in mdi/kernels/lattice.py.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -57,6 +58,37 @@ def finals_at(n_states: int, states: Array, ends: LatticeFinals) -> LatticeFinal
     for part, values in zip(finals, ends, strict=True):
         part[states] = values
     return finals
+
+
+def bundle(
+    utterance: str, sequences: Sequence[Sequence[int] | Array], ends: Array, frames: Array | None = None
+) -> Lattice:
+    """One path for each sequence of labels from a common start, without costs but an acoustic one at its end. `frames`:
+    of each label, one sequence after the other; none where it is not given."""
+    length = np.array([len(labels) for labels in sequences], np.int64)
+    n, first = int(length.sum()), np.cumsum(length) - length
+    # the first arcs of all leave the start, in their order; every other arc leaves the state before it
+    label = np.array([label for labels in sequences for label in labels], np.int32)
+    begins = np.zeros(n, bool)
+    begins[first[length > 0]] = True
+    order = np.concatenate([np.flatnonzero(begins), np.flatnonzero(~begins)])
+    dest = 1 + np.arange(n, dtype=np.int32)  # of the arc with this number, before they are put in order
+    begin = np.zeros(n + 2, np.int64)
+    np.cumsum(np.bincount(np.where(begins, 0, np.arange(n)), minlength=n + 1), out=begin[1:])
+    spans = np.zeros(n, np.int64) if frames is None else frames[order]
+    stop, zero, none = np.cumsum(spans), np.zeros(n), np.zeros(len(sequences), np.int64)
+    arcs = LatticeArcs(label=label[order], dest=dest[order], graph=zero, acoustic=zero, first=stop - spans, stop=stop)
+    finals = LatticeFinals(graph=np.zeros(len(sequences)), acoustic=ends, first=none, stop=none)
+    states = np.where(length > 0, first + length, 0)
+    return Lattice(utterance, begin, arcs, finals_at(n + 1, states, finals), np.ones(int(spans.sum()), np.int32))
+
+
+def costs_from_start(lattice: Lattice, cost: Array) -> Array:
+    """By state, where one way leads to each: what it costs to come there by arcs of this cost."""
+    total, source = np.zeros(lattice.n_states), lattice.source
+    for arc in range(lattice.n_arcs):
+        total[lattice.dest[arc]] = total[source[arc]] + cost[arc]
+    return total
 
 
 @dataclass(frozen=True)
@@ -122,7 +154,7 @@ def n_best(lattice: Lattice, n: int, lm_weight: float, penalty: float = 0.0) -> 
     cost = lattice.arcs.graph + lattice.arcs.acoustic * scale + penalty * (lattice.arcs.label != 0)
     final = lattice.finals.graph + lattice.finals.acoustic * scale
     # (whole cost, tie-breaker, cost so far, state or -1 at the end, chain of arcs)
-    heap: list[tuple[float, int, float, int, tuple]] = [(float(beta[0]), 0, 0.0, 0, ())]
+    heap: list[tuple[float, int, float, int, Any]] = [(float(beta[0]), 0, 0.0, 0, ())]
     paths: list[LatticePath] = []
     pushed = 0
     while heap and len(paths) < n:
@@ -159,15 +191,6 @@ def depth(lattice: Lattice) -> float:
     return int((arcs.stop - arcs.first).sum() + (finals.stop - finals.first).sum()) / max(1, n_frames(lattice))
 
 
-def oracle(lattice: Lattice, reference: Array) -> tuple[int, Array]:
-    """The fewest errors that any path makes against the reference, and that path's words."""
-    shape = (lattice.n_states, len(reference) + 1)
-    back_arc, back_position = np.full(shape, -2, np.int64), np.zeros(shape, np.int32)
-    errors, state = kernels.oracle(lattice.arrays, np.asarray(reference, np.int32), back_arc, back_position)
-    source, position, words = lattice.source, len(reference), []
-    while back_arc[state, position] != -2:
-        arc, position = int(back_arc[state, position]), int(back_position[state, position])
-        if arc >= 0:
-            words.append(int(lattice.arcs.label[arc]))
-            state = int(source[arc])
-    return int(errors), np.array([w for w in words[::-1] if w], np.int32)
+def oracle(lattice: Lattice, reference: Array) -> int:
+    """The fewest errors that any path makes against the reference."""
+    return int(kernels.oracle(lattice.arrays, np.asarray(reference, np.int32)))

@@ -9,16 +9,15 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import check_regular, read_chunks, writing
-from mdi.fst.openfst import damaged, fst_header, read_header
+from mdi.fst.openfst import Header, damaged, parse_header
 from mdi.kernels import lattice as kernels
-from mdi.kernels.lattice import LatticeArcs, LatticeFinals
+from mdi.kernels.lattice import LatticeArcs, LatticeArrays, LatticeFinals
 from mdi.lm.vocabulary import to_bytes, to_str
 from mdi.speech.lattice import Lattice, finals_at, taken, tidy
 
@@ -94,9 +93,10 @@ def _read_text(window: _Window, utterance: str) -> Lattice:
     text = window.data[window.at : blank + 1 if blank >= 0 else None]
     window.at = blank + 2 if blank >= 0 else len(window.data)
     buf = np.frombuffer(text, np.uint8)
-    n, n_frames = kernels.count_text(buf)
+    n = text.count(b"\n") + 1
+    n_frames = text.count(b"_") + text.count(b",") + n  # at most
     source, state, frames = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n_frames, np.int32)
-    arcs, ends = _room_for_arcs(n, np.int64), _room_for_finals(n)
+    arcs, ends = _room_for_arcs(n), _room_for_finals(n)
     n_arcs, n_finals, used, bad = kernels.parse_text(buf, source, arcs, state, ends, frames)
     if bad >= 0:
         line = to_str(text[bad:].split(b"\n", 1)[0][:80])
@@ -111,7 +111,7 @@ def _read_text(window: _Window, utterance: str) -> Lattice:
     if states > 4 * (n_arcs + n_finals):  # numbers with gaps: memory shall follow the size of the file
         used_states, numbers = np.unique(np.concatenate([source, arcs.dest, state]), return_inverse=True)
         source, dest, state = np.split(numbers, [n_arcs, 2 * n_arcs])
-        arcs, states = arcs._replace(dest=dest), len(used_states)
+        arcs, states = arcs._replace(dest=dest.astype(np.int32)), len(used_states)
         start_state = int(np.searchsorted(used_states, start_state))
     begin = np.zeros(states + 1, np.int64)
     np.cumsum(np.bincount(source, minlength=states), out=begin[1:])
@@ -119,28 +119,22 @@ def _read_text(window: _Window, utterance: str) -> Lattice:
     lattice = Lattice(
         utterance=utterance,
         begin=begin,
-        arcs=arcs._replace(label=arcs.label.astype(np.int32), dest=arcs.dest.astype(np.int32)),
+        arcs=arcs,
         finals=finals_at(states, state, taken(ends, np.arange(n_finals))),
         frames=frames[:used],
     )
     return tidy(lattice, start_state, window.path)
 
 
-def _room_for_arcs(n: int, integer: type = np.int32) -> LatticeArcs:
-    return LatticeArcs(
-        label=np.empty(n, integer),
-        dest=np.empty(n, integer),
-        graph=np.empty(n),
-        acoustic=np.empty(n),
-        first=np.empty(n, np.int64),
-        stop=np.empty(n, np.int64),
-    )
+def _room_for_arcs(n: int) -> LatticeArcs:
+    return LatticeArcs(np.empty(n, np.int32), np.empty(n, np.int32), *_room_for_finals(n))
 
 
 def _room_for_finals(n: int) -> LatticeFinals:
-    return LatticeFinals(
-        graph=np.empty(n), acoustic=np.empty(n), first=np.empty(n, np.int64), stop=np.empty(n, np.int64)
-    )
+    return LatticeFinals(np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64))
+
+
+_NOTHING = LatticeArrays(np.zeros(0, np.int64), _room_for_arcs(0), _room_for_finals(0), np.zeros(0, np.int32))
 
 
 def _read_binary(window: _Window, utterance: str) -> Lattice:
@@ -156,18 +150,21 @@ def _read_binary(window: _Window, utterance: str) -> Lattice:
 def _parse_binary(data: bytes, at: int, utterance: str, where: str) -> tuple[Lattice, int, int] | None:
     """(lattice, its start, bytes used) of the FST from `at` on, or None where the bytes end before it does."""
     try:
-        kind, start, n_states, head = read_header(data[at : at + 200], where)
+        header = parse_header(data[at : at + 200], where)
     except struct.error:
         return None
     except ValueError as error:
         raise damaged(where, error) from error
+    kind, n_states, head = header.arc_type, header.n_states, header.size
+    if header.kind != "vector" or header.flags:
+        raise MdiError(f"{where}: an FST of type {header.kind}, or symbol tables in it; expected a lattice")
     if kind not in (_COMPACT, _PLAIN):
         raise MdiError(f"{where}: arcs of type {kind}; expected {_COMPACT} (run: lattice-copy)")
     if n_states <= 0:
         raise MdiError(f"{where} is empty; decode the utterance again")
     compact = kind == _COMPACT
     body = np.frombuffer(data, np.int32, max(0, len(data) - at - head) // 4, at + head)
-    size, n_arcs, n_frames = kernels.measure_bytes(body, n_states, compact)
+    size, n_arcs, n_frames = kernels.parse_bytes(body, n_states, compact, False, _NOTHING)
     if size == -2:
         raise MdiError(f"{where}: cut off or damaged; copy the file again or decode again")
     if size < 0:
@@ -179,14 +176,22 @@ def _parse_binary(data: bytes, at: int, utterance: str, where: str) -> tuple[Lat
         finals=_room_for_finals(n_states),
         frames=np.empty(n_frames, np.int32),
     )
-    used = kernels.parse_bytes(body, body.view(np.float32), compact, lattice.arrays)
-    lattice = replace(lattice, frames=lattice.frames[:used])
-    if not kernels.sound(lattice.arrays):
+    kernels.parse_bytes(body, n_states, compact, True, lattice.arrays)
+    if not _is_sound(lattice):
         raise MdiError(
             f"{where}: a label or frame below 0, or a cost that is no number; the file is damaged, copy it again or "
             f"decode again"
         )
-    return lattice, start, head + 4 * int(size)
+    return lattice, header.start, head + 4 * int(size)
+
+
+def _is_sound(lattice: Lattice) -> bool:
+    """Whether labels and frames are not negative and costs are numbers; a state that is not final costs infinity."""
+    arcs, finals = lattice.arcs, lattice.finals
+    numbers = np.isfinite(finals.graph) & np.isfinite(finals.acoustic)
+    fine = numbers | ((finals.graph == np.inf) & (finals.acoustic > -np.inf))
+    fine_arcs = (arcs.label >= 0) & np.isfinite(arcs.graph) & np.isfinite(arcs.acoustic)
+    return bool(fine.all() and fine_arcs.all() and lattice.frames.min(initial=0) >= 0)
 
 
 def to_binary(lattice: Lattice) -> bytes:
@@ -194,7 +199,7 @@ def to_binary(lattice: Lattice) -> bytes:
     held = sum(int((part.stop - part.first).sum()) for part in (lattice.arcs, lattice.finals))
     body = np.empty(5 * lattice.n_states + 6 * lattice.n_arcs + held, np.int32)
     used = kernels.format_bytes(lattice.arrays, body, body.view(np.float32))
-    head = fst_header(_COMPACT, 0, lattice.n_states, lattice.n_arcs)
+    head = Header(_COMPACT, 0, lattice.n_states, lattice.n_arcs).to_bytes()
     return to_bytes(lattice.utterance) + b" " + head + body[:used].tobytes()
 
 
@@ -247,6 +252,6 @@ def archives(path: str) -> list[str]:
         check_regular(str(file))  # a pipe would wait
     if not found:
         raise MdiError(
-            f"{path}: no lat.1.gz; expected a decoding folder with lattices, as mdi vosk decode --n-best makes them"
+            f"{path}: no lat.1.gz; expected a decoding directory with lattices, as mdi vosk decode --n-best makes them"
         )
     return [str(f) for f in sorted(found, key=lambda f: int(f.name[4:-3]))]

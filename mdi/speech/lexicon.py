@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mdi.errors import MdiError, examples
@@ -37,6 +37,9 @@ class Lexicon(Mapping[str, list[Pronunciation]]):
     def __len__(self) -> int:
         return len(self.pronunciations)
 
+    def items(self) -> ItemsView[str, list[Pronunciation]]:
+        return self.pronunciations.items()
+
     def __repr__(self) -> str:
         return f"<Lexicon of {len(self):,} words, {sum(map(len, self.pronunciations.values())):,} pronunciations>"
 
@@ -63,6 +66,15 @@ def text_lines(path: str) -> Iterator[tuple[int, str]]:
             raise MdiError(f"{path}:{number}: a NUL byte; expected a word and how it is said")
         if text.strip() and not text.lstrip().startswith("# "):
             yield number, text
+
+
+def listed_words(path: str) -> dict[str, int]:
+    """Words of a list, one on each line, with the counts that may follow them."""
+    counts: dict[str, int] = {}
+    for _, text in text_lines(path):
+        word, *count = text.split()
+        counts[word] = counts.get(word, 0) + (int(count[0]) if count and count[0].isdecimal() else 1)
+    return counts
 
 
 def read_lexicon(path: str) -> Lexicon:
@@ -105,22 +117,16 @@ def joined(words: Sequence[str], lexicon: Mapping[str, Sequence[Pronunciation]],
     """The pronunciations of known words one after the other, at most MOST_JOINED, first ones first."""
     found = [known_form(word, lexicon) for word in words]
     if missing := [word for word, known in zip(words, found, strict=True) if known is None]:
-        near = difflib.get_close_matches(missing[0], _like_in_length(missing[0], lexicon), 3, 0.7)
+        lost = missing[0]  # few enough words to look through them letter by letter
+        alike = [w for w in lexicon if w[:1] == lost[:1] and abs(len(w) - len(lost)) < 3][:20_000]
+        near = difflib.get_close_matches(lost, alike, 3, 0.7)
         hint = f"; expected known words, such as {examples(near)}" if near else "; expected known words"
         raise MdiError(f"{where}: sounds like {examples(missing)}, which the model does not know itself{hint}")
     parts = [lexicon[known][:MOST_JOINED] for known in found if known is not None]
-    ways = sorted(itertools.islice(_choices(parts), 64), key=lambda way: sum(way))[:MOST_JOINED]
+    choices = itertools.product(*(range(len(part)) for part in parts))
+    ways = sorted(itertools.islice(choices, 64), key=lambda way: sum(way))[:MOST_JOINED]
     said = [tuple(itertools.chain.from_iterable(part[i] for part, i in zip(parts, way, strict=True))) for way in ways]
     return list(dict.fromkeys(said))
-
-
-def _choices(parts: Sequence[Sequence[Pronunciation]]) -> Iterator[tuple[int, ...]]:
-    return itertools.product(*(range(len(part)) for part in parts))
-
-
-def _like_in_length(word: str, lexicon: Mapping[str, Sequence[Pronunciation]]) -> list[str]:
-    """Few enough words to look through them letter by letter."""
-    return [w for w in lexicon if w[:1] == word[:1] and abs(len(w) - len(word)) < 3][:20_000]
 
 
 def known_form(word: str, lexicon: Mapping[str, object]) -> str | None:

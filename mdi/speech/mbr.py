@@ -24,13 +24,11 @@ _MOST_ITERATIONS = 100
 
 @dataclass(frozen=True)
 class MinimumRisk:
-    """`bins[q]`: words (0 for none) with their shares, the likeliest first; those of `words` and of places between
-    them, at which nothing is the likeliest."""
+    """The words, and of each its share of the paths."""
 
     words: Array
     confidences: Array
     risk: float  # expected errors
-    bins: list[list[tuple[int, float]]]
 
 
 def minimum_risk(lattice: Lattice, lm_weight: float, penalty: float = 0.0, decode: bool = True) -> MinimumRisk:
@@ -76,20 +74,9 @@ def minimum_risk(lattice: Lattice, lm_weight: float, penalty: float = 0.0, decod
             break
     if not np.array_equal(reference, last):  # for words as likely
         risk = against(reference)[2]
-    return MinimumRisk(
-        known[reference].astype(np.int32),
-        confidence[places != 0].astype(float),
-        risk,
-        [_bin(row, known) for row in gamma],
-    )
+    return MinimumRisk(known[reference].astype(np.int32), confidence[places != 0].astype(float), risk)
 
 
 def _likeliest(gamma: Array) -> Array:
     """Of equals, as Kaldi sorts them, the word of the largest number."""
-    return gamma.shape[1] - 1 - np.argmax(gamma[:, ::-1], axis=1)
-
-
-def _bin(row: Array, known: Array) -> list[tuple[int, float]]:
-    there = np.flatnonzero(row)
-    order = there[np.lexsort((-there, -row[there]))]
-    return [(int(known[w]), float(row[w])) for w in order]
+    return np.asarray(gamma.shape[1] - 1 - np.argmax(gamma[:, ::-1], axis=1))

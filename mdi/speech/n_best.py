@@ -11,12 +11,11 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.fst.symbols import SymbolTable
-from mdi.kernels.lattice import LatticeArcs, LatticeFinals
 from mdi.lm.model import NgramModel
 from mdi.lm.n_best import IMPOSSIBLE, NBestLists
 from mdi.lm.trie import Array
 from mdi.speech.data import Words
-from mdi.speech.lattice import Lattice, finals_at, n_best
+from mdi.speech.lattice import Lattice, bundle, costs_from_start, n_best
 from mdi.speech.lattice_files import archives, read_lattices
 from mdi.speech.rescore import CHEAPEST, LatticeModel, add_model, lattice_model
 
@@ -24,36 +23,11 @@ from mdi.speech.rescore import CHEAPEST, LatticeModel, add_model, lattice_model
 DECODED_AT = 10.0
 
 
-def list_lattice(utterance: str, sequences: Sequence[Array]) -> Lattice:
-    """One path for each sequence of labels from a common start, without costs but the sequence's number, as the
-    acoustic one at its end."""
-    length = np.array([len(labels) for labels in sequences], np.int64)
-    n, first = int(length.sum()), np.cumsum(length) - length
-    # the first arcs of all leave the start, in their order; every other arc leaves the state before it
-    label = np.concatenate([np.asarray(labels, np.int32) for labels in sequences]) if n else np.zeros(0, np.int32)
-    begins = np.zeros(n, bool)
-    begins[first[length > 0]] = True
-    order = np.concatenate([np.flatnonzero(begins), np.flatnonzero(~begins)])
-    dest = 1 + np.arange(n, dtype=np.int32)  # of the arc with this number, before they are put in order
-    source = np.where(begins, 0, np.arange(n))
-    begin = np.zeros(n + 2, np.int64)
-    np.cumsum(np.bincount(source, minlength=n + 1), out=begin[1:])
-    zero, none = np.zeros(n), np.zeros(n, np.int64)
-    arcs = LatticeArcs(label=label[order], dest=dest[order], graph=zero, acoustic=zero, first=none, stop=none)
-    states = np.where(length > 0, first + length, 0)
-    number = np.arange(len(sequences), dtype=float)
-    nothing = np.zeros(len(sequences), np.int64)
-    ends = LatticeFinals(graph=np.zeros(len(sequences)), acoustic=number, first=nothing, stop=nothing)
-    return Lattice(utterance, begin, arcs, finals_at(n + 1, states, ends), np.zeros(0, np.int32))
-
-
 def sequence_costs(utterance: str, sequences: Sequence[Array], lm: LatticeModel, scores: str) -> Array:
     """What a model's score of each sequence is in a lattice: see `add_model`."""
-    scored = add_model(list_lattice(utterance, sequences), lm, 1.0, scores)
-    cost = np.zeros(scored.n_states)
-    source = scored.source
-    for arc in range(scored.n_arcs):  # every state has one way to it, and its arcs come later
-        cost[scored.dest[arc]] = cost[source[arc]] + scored.arcs.graph[arc]
+    numbered = bundle(utterance, sequences, np.arange(len(sequences), dtype=float))
+    scored = add_model(numbered, lm, 1.0, scores)
+    cost = costs_from_start(scored, scored.arcs.graph)
     found = np.full(len(sequences), IMPOSSIBLE)
     ends = np.flatnonzero(np.isfinite(scored.finals.graph))
     found[scored.finals.acoustic[ends].astype(np.int64)] = cost[ends] + scored.finals.graph[ends]

@@ -35,8 +35,8 @@ SHORT_CAPITALS, LONGEST_LETTERS = 3, 6
 # Three letters in a row can be read if so many words of a hundred thousand have them; this is asked of capitals alone,
 # as names have odd letters too.
 READABLE = 3.0
-# Vowels are the letters, few of them, of which nearly every word has one.
-MOST_VOWELS, HAVE_VOWELS = 10, 0.99
+# Vowels are the letters, few of them, of which nearly every word has one; so many words tell.
+MOST_VOWELS, HAVE_VOWELS, SOME_WORDS = 10, 0.99, 20_000
 # Below it a pronunciation should be looked at.
 UNCERTAIN = 0.5
 
@@ -82,7 +82,6 @@ class Speaker:
         self.g2p, self.given, self.read_out = g2p, given, read_out
         self.affixes = Affixes(self.lexicon)
         self.homophones = Homophones(self.lexicon, probability)
-        self.trigrams = Counter(t for word in self.lexicon for t in _trigrams(word.lower()))
         self.least = READABLE * len(self.lexicon) / 100_000
         self.vowels = _vowels(self.lexicon)
         self.has_case = any(word[:1].islower() for word in self.lexicon)  # so capitals mean something
@@ -148,6 +147,11 @@ class Speaker:
         if len(phones) < len(said):
             return Pronounced(word, (), f"cannot be said: '{' '.join(said)}' is not known", 0.0)
         return Pronounced(word, (sum(phones, ()),), f"number: {' '.join(said)}", 0.9)
+
+    @cached_property
+    def trigrams(self) -> Counter[str]:
+        """How many words have three letters in a row."""
+        return Counter(t for word in self.lexicon for t in _trigrams(word.lower()))
 
     @cached_property
     def _language(self) -> str | None:
@@ -241,10 +245,11 @@ def _chained(word: str, pieces: list[Pronounced]) -> Pronounced:
     return Pronounced(word, (first,), how, min(piece.certainty for piece in pieces))
 
 
-def _vowels(lexicon: Iterable[str]) -> set[str]:
+def _vowels(lexicon: Mapping[str, object]) -> set[str]:
     """Letters of which nearly every word has one, each chosen for the most words that have none yet; none in a script
     where it takes many."""
-    left = [set(word.lower()) for word in lexicon if word.isalpha() and len(word) > 1]
+    words = list(lexicon)[:: max(1, len(lexicon) // SOME_WORDS)]
+    left = [set(word.lower()) for word in words if word.isalpha() and len(word) > 1]
     most, vowels = len(left), set[str]()
     while len(left) > (1 - HAVE_VOWELS) * most:
         if len(vowels) == MOST_VOWELS:

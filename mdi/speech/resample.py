@@ -30,7 +30,7 @@ def resampled(blocks: Iterable[np.ndarray], rate_in: int, rate_out: int) -> Iter
     def steps(n: int) -> np.ndarray:
         at = (np.arange(n) * step_in)[:, None] + (first + before)[None, :]
         windows = np.lib.stride_tricks.sliding_window_view(buffer, weights.shape[1])
-        return np.einsum("spk,pk->sp", windows[at], weights).ravel()
+        return np.ravel(np.einsum("spk,pk->sp", windows[at], weights))
 
     for block in blocks:
         heard += len(block)

@@ -17,7 +17,7 @@ import numpy as np
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import check_output, make_folder, writing
 from mdi.fst.formats import read_lm
-from mdi.fst.symbols import SymbolTable, read_symbols
+from mdi.fst.symbols import SymbolTable, read_symbols, words_of
 from mdi.kernels.model import ModelArrays
 from mdi.kernels.rescore import compose
 from mdi.lm.model import NgramModel
@@ -50,8 +50,7 @@ class LatticeModel:
 
 
 def lattice_model(model: NgramModel, symbols: SymbolTable) -> LatticeModel:
-    word_of = symbols.words_of(model.vocab, 1 + max(symbols.ids.values()))
-    return LatticeModel(model, symbols, word_of, model.arrays())
+    return LatticeModel(model, symbols, words_of(symbols.ids, model.vocab), model.arrays())
 
 
 def add_model(lattice: Lattice, lm: LatticeModel, scale: float = 1.0, scores: str = EXACT) -> Lattice:
@@ -111,22 +110,45 @@ class Rescoring:
 
 
 def rescore(
-    source: str | os.PathLike,
-    out: str | os.PathLike,
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
     *,
-    words: str | os.PathLike,
-    old_lm: NgramModel | str | os.PathLike | None = None,
-    new_lm: NgramModel | str | os.PathLike | None = None,
+    words: str | os.PathLike[str],
+    old_lm: NgramModel | str | os.PathLike[str] | None = None,
+    new_lm: NgramModel | str | os.PathLike[str] | None = None,
     old_scores: str = CHEAPEST,
     text: bool = False,
     nj: int = 1,
 ) -> Rescoring:
-    """Exchanges the language model in lattices: archives, or folders of lat.1.gz, lat.2.gz and so on.
+    """Exchanges the language model in lattices, exactly.
 
-    `words`: the symbol table of the lattices. `old_lm`: the model whose scores come out; None leaves them in. `new_lm`:
-    the one whose scores go in. `old_scores`: "cheapest" for lattices of a decoder, whose graph lets every n-gram be
-    backed off from; "exact" for lattices that were rescored with the model itself. `text`: write text, not binary.
-    `nj`: archives worked on at a time.
+    Parameters
+    ----------
+    source, out
+        Archives, or directories of lat.1.gz, lat.2.gz and so on.
+    words
+        The symbol table of the lattices.
+    old_lm
+        The model whose scores come out; None leaves them in.
+    new_lm
+        The model whose scores go in.
+    old_scores
+        "cheapest" for lattices of a decoder, whose graph lets every n-gram be backed off from; "exact" for lattices
+        that were rescored with the model itself.
+    text
+        Write text, not binary.
+    nj
+        Archives worked on at a time.
+
+    Returns
+    -------
+    Rescoring
+        Lattices, arcs before and after, seconds.
+
+    Raises
+    ------
+    MdiError
+        Where a lattice is damaged, or empty afterwards; it names file and utterance.
     """
     check_choice("old_scores", old_scores, (CHEAPEST, EXACT))
     check_positive("nj", nj)
@@ -174,7 +196,7 @@ def rescore(
     return found
 
 
-def _known(lm: NgramModel | str | os.PathLike, symbols: SymbolTable) -> LatticeModel:
+def _known(lm: NgramModel | str | os.PathLike[str], symbols: SymbolTable) -> LatticeModel:
     """The model, and a line about words of the lattices that it lacks."""
     name = "the model" if isinstance(lm, NgramModel) else os.fspath(lm)
     ready = lattice_model(lm if isinstance(lm, NgramModel) else read_lm(name, symbols.path), symbols)

@@ -31,7 +31,7 @@ class Source:
     offset: int | None = None
     command: str | None = None
 
-    def version(self) -> list:
+    def version(self) -> list[str | int | None]:
         """Where it is, and size and time of a file; nobody knows what a command will print."""
         if self.command is not None:
             return [self.command, 0, 0]

@@ -78,7 +78,7 @@ def best_paths(
         reference = references.get(lattice.utterance)
         if reference is not None:
             labels = np.array([symbols.ids.get(word, unknown) for word in reference], np.int32)
-            result.oracle_errors += oracle(lattice, labels)[0]
+            result.oracle_errors += oracle(lattice, labels)
             result.oracle_words += len(reference)
         frames = n_frames(lattice)
         result.frames += frames
@@ -243,7 +243,7 @@ def best_point(folder: str) -> Point:
         return int(weight), penalty
     except (OSError, ValueError) as error:
         raise MdiError(
-            f"{details}: no lmwt and wip; expected the folder of a scored development set. Run mdi score on it"
+            f"{details}: no lmwt and wip; expected the directory of a scored development set. Run mdi score on it"
         ) from error
 
 

@@ -39,7 +39,7 @@ class Sound:
         self.default_channel = None if channel is None else channel - 1
         self.last: tuple[tuple[str, int | None] | None, np.ndarray] = (None, np.zeros(0, np.int16))
 
-    def identity(self, utterance: str) -> list:
+    def identity(self, utterance: str) -> list[str | float | None]:
         """What an utterance is, and its recording was when this was asked for: another one has another sound."""
         if utterance not in self.segments:
             raise MdiError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import kaldialign
 import numpy as np
@@ -12,9 +11,6 @@ import numpy as np
 from mdi.errors import MdiError, examples
 from mdi.kernels.wer import bootstrap
 from mdi.speech.data import Words
-
-if TYPE_CHECKING:
-    import pandas
 
 REPLICATIONS = 10_000
 
@@ -33,28 +29,12 @@ class Errors:
 
     @property
     def total(self) -> np.ndarray:
-        return self.insertions + self.deletions + self.substitutions
+        return np.asarray(self.insertions + self.deletions + self.substitutions)
 
     @property
     def rate(self) -> float:
         """WER in percent; an empty reference makes every inserted word an error without a rate."""
         return 100.0 * float(self.total.sum()) / max(1, int(self.words.sum()))
-
-    def table(self) -> pandas.DataFrame:
-        """One row per utterance."""
-        import pandas
-
-        return pandas.DataFrame(
-            {
-                "utterance": self.utterances,
-                "words": self.words,
-                "insertions": self.insertions,
-                "deletions": self.deletions,
-                "substitutions": self.substitutions,
-                "errors": self.total,
-                "wer": 100.0 * self.total / np.maximum(1, self.words),
-            }
-        )
 
     def summary(self) -> str:
         """The line that Kaldi's scripts look for."""
@@ -137,4 +117,4 @@ def sign_flip_p(errors: Errors, other: Errors) -> float:
 
 def align(reference: Words, hypothesis: Words) -> list[tuple[str, str]]:
     """Pairs of words; '***' where one has none."""
-    return kaldialign.align(reference, hypothesis, "***")
+    return list(kaldialign.align(reference, hypothesis, "***"))

@@ -23,7 +23,8 @@ from mdi.files import read_chunks, read_lines
 from mdi.fst.openfst import ByState
 from mdi.lm.trie import Array
 from mdi.lm.vocabulary import to_str
-from mdi.speech.lattice import Lattice
+from mdi.speech.data import ctm_rows, number_of
+from mdi.speech.lattice import Lattice, bundle
 
 FORMATS = ("lattice", "nbest", "ctm", "vosk", "text")
 # Label of an arc without a word, and of a word that is wrong.
@@ -68,33 +69,11 @@ def from_lattice(lattice: Lattice, acoustic_scale: float, lm_scale: float, penal
 
 def from_paths(name: str, paths: list[tuple[float, list[int]]]) -> WordGraph:
     """Of (weight, labels): all begin in the state 0 and share nothing else."""
-    begin, label, dest, weight, final = [0], [], [], [], []
-    after: list[tuple[list[int], list[int]]] = []  # labels and destinations of the states behind the first
-    state = 1
-    for value, labels in paths:
-        labels = labels or [NO_WORD]
-        label.append(labels[0])
-        dest.append(state)
-        weight.append(value)
-        for i in range(len(labels)):
-            after.append(([labels[i + 1]], [state + i + 1]) if i + 1 < len(labels) else ([], []))
-        state += len(labels)
-    final.append(-math.inf)
-    begin.append(len(label))
-    for labels, dests in after:
-        label += labels
-        dest += dests
-        weight += [0.0] * len(labels)
-        final.append(-math.inf if labels else 0.0)
-        begin.append(len(label))
-    return WordGraph(
-        name,
-        np.array(begin, np.int64),
-        np.array(label, np.int32),
-        np.array(dest, np.int32),
-        np.array(weight, float),
-        np.array(final),
-    )
+    made = bundle(name, [labels or [NO_WORD] for _, labels in paths], np.zeros(len(paths)))
+    weight = np.zeros(made.n_arcs)
+    weight[: len(paths)] = [value for value, _ in paths]  # on the first arcs, which come first
+    final = np.where(np.isfinite(made.finals.graph), 0.0, -np.inf)
+    return WordGraph(name, made.begin, made.arcs.label, made.arcs.dest, weight, final)
 
 
 def from_confidences(name: str, labels: list[int], confidences: list[float]) -> WordGraph:
@@ -129,16 +108,6 @@ def read_graphs(path: str, kind: str, labels: Labels, scale: float) -> Iterator[
     return {"nbest": _nbest, "ctm": _ctm, "vosk": _vosk}[kind](path, labels, scale)
 
 
-def _number(text: Any, where: str, expected: str) -> float:
-    try:
-        value = float(text)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not math.isfinite(value):
-        raise MdiError(f"{where}: '{str(text)[:40]}'; expected {expected}")
-    return value
-
-
 def _nbest(path: str, labels: Labels, scale: float) -> Iterator[WordGraph]:
     """Lines 'utterance score words', those of an utterance one after the other; scores are natural logs."""
     name, paths = None, []
@@ -152,7 +121,7 @@ def _nbest(path: str, labels: Labels, scale: float) -> Iterator[WordGraph]:
             yield from_paths(name, paths)
             paths = []
         name = fields[0]
-        score = _number(fields[1], f"{path}:{at}", "a score, the natural logarithm of what the words are worth")
+        score = number_of(fields[1], f"{path}:{at}", "a score, the natural logarithm of what the words are worth")
         paths.append((scale * score, labels(fields[2:])))
     if name is not None:
         yield from_paths(name, paths)
@@ -163,24 +132,15 @@ def _ctm(path: str, labels: Labels, scale: float) -> Iterator[WordGraph]:
     key, end = ("", ""), -math.inf
     words: list[str] = []
     sure: list[float] = []
-    for at, line in enumerate(read_lines(path), 1):
-        fields = to_str(line).split()
-        if not fields or fields[0].startswith(";;"):
-            continue
-        if len(fields) not in (5, 6):
-            raise MdiError(
-                f"{path}:{at}: '{to_str(line)[:80]}'; expected utterance, channel, begin, duration, word and confidence"
-            )
-        begin, duration = (_number(field, f"{path}:{at}", "seconds") for field in fields[2:4])
-        value = _number(fields[5], f"{path}:{at}", "a confidence from 0 to 1") if len(fields) == 6 else 1.0
-        if not 0.0 <= value <= 1.0001:
-            raise MdiError(f"{path}:{at}: a confidence of {value:g}; expected 0 to 1")
-        if words and (key != (fields[0], fields[1]) or begin - end > LONG_PAUSE):
+    for row in ctm_rows(path):
+        if not 0.0 <= row.confidence <= 1.0001:
+            raise MdiError(f"{row.where}: a confidence of {row.confidence:g}; expected 0 to 1")
+        if words and (key != (row.name, row.channel) or row.begin - end > LONG_PAUSE):
             yield from_confidences(key[0], labels(words), sure)
             words, sure = [], []
-        key, end = (fields[0], fields[1]), begin + duration
-        words.append(fields[4])
-        sure.append(value)
+        key, end = (row.name, row.channel), row.begin + row.duration
+        words.append(row.word)
+        sure.append(row.confidence)
     if words:
         yield from_confidences(key[0], labels(words), sure)
 
@@ -209,13 +169,13 @@ def _vosk_graph(found: dict[str, Any], name: str, labels: Labels, scale: float) 
     try:
         if "alternatives" in found:
             paths = [
-                (scale * _number(one.get("confidence", 0.0), name, "a confidence"), labels(one["text"].split()))
+                (scale * number_of(one.get("confidence", 0.0), name, "a confidence"), labels(one["text"].split()))
                 for one in found["alternatives"]
             ]
             return from_paths(name, paths) if any(words for _, words in paths) else None
         if "result" in found:
             words = [str(one["word"]) for one in found["result"]]
-            sure = [_number(one.get("conf", 1.0), name, "a confidence from 0 to 1") for one in found["result"]]
+            sure = [number_of(one.get("conf", 1.0), name, "a confidence from 0 to 1") for one in found["result"]]
         else:
             words = found["text"].split()
             sure = [1.0] * len(words)

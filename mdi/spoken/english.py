@@ -10,42 +10,14 @@ from functools import lru_cache
 from mdi.spoken.sentences import TYPOGRAPHY, split_sentences
 
 # Titles and such, after which a full stop ends no sentence. Written with a capital they come before a name.
-ABBREVIATIONS = {
-    "mr": "mister",
-    "mrs": "missus",
-    "ms": "miz",
-    "dr": "doctor",
-    "prof": "professor",
-    "st": "saint",
-    "sen": "senator",
-    "rep": "representative",
-    "gov": "governor",
-    "gen": "general",
-    "col": "colonel",
-    "capt": "captain",
-    "lt": "lieutenant",
-    "sgt": "sergeant",
-    "rev": "reverend",
-    "hon": "honourable",
-    "rt": "right",
-    "jr": "junior",
-    "sr": "senior",
-    "vs": "versus",
-    "etc": "etcetera",
-    "co": "company",
-    "inc": "incorporated",
-    "corp": "corporation",
-    "ltd": "limited",
-    "jan": "january",
-    "feb": "february",
-    "aug": "august",
-    "sept": "september",
-    "oct": "october",
-    "nov": "november",
-    "dec": "december",
-    "approx": "approximately",
-    "dept": "department",
-}
+_IN_FULL = """
+    mr mister, mrs missus, ms miz, dr doctor, prof professor, st saint, sen senator, rep representative, gov governor,
+    gen general, col colonel, capt captain, lt lieutenant, sgt sergeant, rev reverend, hon honourable, rt right,
+    jr junior, sr senior, vs versus, etc etcetera, co company, inc incorporated, corp corporation, ltd limited,
+    jan january, feb february, aug august, sept september, oct october, nov november, dec december,
+    approx approximately, dept department
+"""
+ABBREVIATIONS: dict[str, str] = dict(pair.split() for pair in _IN_FULL.split(","))
 CURRENCIES = {"$": ("dollar", "dollars"), "£": ("pound", "pounds"), "€": ("euro", "euros"), "¥": ("yen", "yen")}
 SCALES = {"k": "thousand", "m": "million", "bn": "billion", "tn": "trillion"}
 UNITS = {
@@ -88,10 +60,11 @@ def _spell(number: str, to: str = "cardinal") -> str:
     if to == "cardinal" and len(text) > 1 and text[0] == "0" and "." not in text:
         return " ".join(num2words(int(digit)) for digit in text)
     value = float(text) if "." in text else int(text)
-    return " " + num2words(value, to=to if value == int(value) else "cardinal").replace("-", " ").replace(",", "") + " "
+    said = num2words(value, to=to if value == int(value) else "cardinal")
+    return f" {said.replace('-', ' ').replace(',', '')} "
 
 
-def _money(match: re.Match) -> str:
+def _money(match: re.Match[str]) -> str:
     one, many = CURRENCIES[match[1]]
     scale = (match[3] or "").lower()
     amount = match[2].rstrip(",")
@@ -105,12 +78,12 @@ def _money(match: re.Match) -> str:
     return f" {said} {SCALES.get(scale, scale)} {one if amount == '1' and not scale else many} "
 
 
-def _time(match: re.Match) -> str:
+def _time(match: re.Match[str]) -> str:
     minutes = "" if match[2] == "00" else ("oh " if match[2][0] == "0" else "") + _spell(match[2].lstrip("0"))
     return f" {_spell(match[1])} {minutes} "
 
 
-def _decade(match: re.Match) -> str:
+def _decade(match: re.Match[str]) -> str:
     words = _spell(match[1], "year" if len(match[1]) == 4 else "cardinal").split()
     last = words[-1]
     words[-1] = last[:-1] + "ies" if last.endswith("y") else last + "s"
@@ -150,7 +123,7 @@ def words(text: str) -> list[str]:
 def in_full(text: str, wanted: Callable[[str], bool] = lambda word: True) -> str:
     """Abbreviations in full, where the full word is `wanted`."""
 
-    def full_word(match: re.Match) -> str:
+    def full_word(match: re.Match[str]) -> str:
         full = ABBREVIATIONS.get(match[1].lower())
         if not full or not wanted(full):
             return match[0]

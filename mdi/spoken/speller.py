@@ -39,7 +39,7 @@ _HELD, _CAPITAL, _MOST_HELD = 0xF0000, 0x100000, 0xFFFD
 _ONE_CASE = 0.95
 
 
-class _Silence(dict):
+class _Silence(dict[int, int]):
     """str.translate's table: a blank for every letter or sign that is not said."""
 
     def __missing__(self, code: int) -> int:

@@ -50,7 +50,7 @@ class Spoken:
         ]
         unsaid = Counter({word: k for word, k in self.after.items() if word not in known and not sayable(word)})
         if unsaid:
-            why = "" if self.known.language else "; --language tells which language numbers are read in"
+            why = "" if self.known.language else "; --language says in which language numbers are read out"
             more = f" and {len(unsaid) - 5:,} more" if len(unsaid) > 5 else ""
             listed = ", ".join(f"'{word}' {k}" for word, k in unsaid.most_common(5))
             lines.append(f"{self.text}: tokens that cannot be read out, and are no words: {listed}{more}{why}")

@@ -106,7 +106,7 @@ def main() -> int:
     parser.add_argument("lm", metavar="LM")
     parser.add_argument("--words", metavar="words.txt", help="its table, where it holds none")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--tmp", metavar="DIR", help="folder for the models (the system's)")
+    parser.add_argument("--tmp", metavar="DIR", help="directory for the models (the system's)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench_formats.", dir=args.tmp) as folder:
         return exit_code("utils/bench/formats.py", lambda: bench(args, Path(folder)))

@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--vocab", metavar="WORDS", help="one word per line (every word of the text)")
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="(3)")
     parser.add_argument("--kenlm-python", metavar="PYTHON", help="a Python that has the kenlm module (this one)")
-    parser.add_argument("--tmp", metavar="DIR", help="folder for the text and the models (the system's)")
+    parser.add_argument("--tmp", metavar="DIR", help="directory for the text and the models (the system's)")
     args = parser.parse_args()
     if not os.access(args.text, os.R_OK):
         sys.exit(f"utils/bench/lm.py: {args.text}: no such file, or it cannot be read")

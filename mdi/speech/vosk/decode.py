@@ -11,7 +11,7 @@ import itertools
 import json
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def _steps(blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
 
 def _timed(answer: str) -> dict[str, Any]:
     """With times from the end of the silence on."""
-    found = json.loads(answer)
+    found: dict[str, Any] = json.loads(answer)
     for one in found.get("alternatives", [found]):
         for word in one.get("result", []):
             word |= {name: round(word[name] - _WARM_UP, 6) for name in ("start", "end")}
@@ -104,6 +104,20 @@ def load_model(folder: str, shown: str) -> Any:
 
 
 @dataclass(frozen=True)
+class Hearing:
+    """How a folder is decoded: see `Sound`; `nj` processes."""
+
+    n_best: int
+    nj: int
+    allow_pipes: bool
+    channel: int | None
+    max_overshoot: float
+
+    def sound(self, data: DataFolder) -> Sound:
+        return Sound(data, self.allow_pipes, self.channel, self.max_overshoot)
+
+
+@dataclass(frozen=True)
 class Decoded:
     """Seconds per second of speech, of one job, and the utterances that have no sound, with the reason."""
 
@@ -112,60 +126,35 @@ class Decoded:
 
 
 def decode_missing(
-    folder: VoskFolder,
-    shown: Path,
-    data: DataFolder,
-    utterances: list[str],
-    out: Path,
-    n_best: int,
-    nj: int,
-    allow_pipes: bool,
-    channel: int | None,
-    max_overshoot: float,
+    folder: VoskFolder, shown: Path, data: DataFolder, utterances: list[str], out: Path, how: Hearing
 ) -> Decoded:
     """Recognises what is missing, or has another sound than it had. `shown`: the folder as people know it. libvosk has
     a process of its own: it trusts its models, and hangs beside another OpenFst, which writing models may have
     loaded."""
-    there, sound = read_results(out), Sound(data, allow_pipes, channel, max_overshoot)
+    there, sound = read_results(out), how.sound(data)
     missing = [
         u
         for u in utterances
-        if u not in there or there[u].sound != sound.identity(u) or not there[u].overshoot < max(max_overshoot, 1e-9)
+        if u not in there
+        or there[u].sound != sound.identity(u)
+        or not there[u].overshoot < max(how.max_overshoot, 1e-9)
     ]
     if not missing:
         return Decoded(0.0, {})
+    where = {"folder": str(folder.path.resolve()), "shown": str(shown), "data": str(data.path), "out": str(out)}
     factor, silent = call_apart(
-        "mdi.speech.vosk.decode:decode",
-        f"decoding with {shown}",
-        folder=str(folder.path.resolve()),
-        shown=str(shown),
-        data=str(data.path),
-        utterances=missing,
-        out=str(out),
-        n_best=n_best,
-        nj=nj,
-        allow_pipes=allow_pipes,
-        channel=channel,
-        max_overshoot=max_overshoot,
+        "mdi.speech.vosk.decode:decode", f"decoding with {shown}", utterances=missing, how=asdict(how), **where
     )
     return Decoded(factor, silent)
 
 
 def decode(
-    folder: str,
-    shown: str,
-    data: str,
-    utterances: list[str],
-    out: str,
-    n_best: int,
-    nj: int,
-    allow_pipes: bool,
-    channel: int | None,
-    max_overshoot: float,
+    folder: str, shown: str, data: str, out: str, utterances: list[str], how: dict[str, Any]
 ) -> tuple[float, dict[str, str]]:
-    """Recognises utterances in `nj` processes."""
-    recogniser = _Recogniser(load_model(folder, shown), shown, n_best)
-    sound, silent = Sound(DataFolder(Path(data)), allow_pipes, channel, max_overshoot), {}
+    """Recognises utterances as `Hearing(**how)` says."""
+    asked = Hearing(**how)
+    recogniser = _Recogniser(load_model(folder, shown), shown, asked.n_best)
+    sound, silent = asked.sound(DataFolder(Path(data))), {}
 
     def heard(task: tuple[str, np.ndarray, Iterator[np.ndarray]]) -> Iterator[dict[str, Any]]:
         utterance, first, rest = task
@@ -200,7 +189,7 @@ def decode(
         open(Path(out) / "results.1.jsonl", "ab") as stream,
         Progress("recognising", len(utterances), "utterances") as progress,
     ):
-        for name, found in in_copies(heard, tasks(), nj):
+        for name, found in in_copies(heard, tasks(), asked.nj):
             if "row" in found:
                 stream.write(json.dumps(found["row"]).encode() + b"\n")
                 stream.flush()

@@ -177,11 +177,11 @@ def find_vosk_folder(path: str, lattice_beam: float | None = None) -> VoskFolder
     """The folder, with what libvosk needs to decode; with this beam, if one is asked for."""
     folder = VoskFolder(Path(path))
     if not folder.path.is_dir():
-        raise MdiError(f"{path}: no such folder; expected a Vosk model, such as vosk-model-small-en-us-0.15, unpacked")
+        raise MdiError(f"{path}: no such directory; expected an unpacked Vosk model, as vosk-model-small-en-us-0.15")
     for name in folder.files:
         check_regular(str(folder.path / name))
     if not any((folder.path / name).exists() for name in ("am/final.mdl", "final.mdl")):
-        raise MdiError(f"{path}: no am/final.mdl; expected a Vosk model. Is the model in a folder within this one?")
+        raise MdiError(f"{path}: no am/final.mdl; expected a Vosk model. Is the model in a directory within this one?")
     if folder.dynamic and not folder.first_pass.exists():
         raise MdiError(f"{folder.first_pass}: not there, though HCLr.fst is; unpack the model again")
     if not folder.dynamic and not (folder.graph / "HCLG.fst").exists():
@@ -228,23 +228,23 @@ def new_folder(
 def check_new_folder(out: Path, source: VoskFolder) -> None:
     """Refuses, before any work is done, a folder that cannot be made or is somebody else's."""
     if not out.parent.is_dir():
-        raise MdiError(f"{out}: the folder {out.parent} does not exist; make it first")
+        raise MdiError(f"{out}: the directory {out.parent} does not exist; make it first")
     if out.is_symlink():
-        raise MdiError(f"{out}: is a link; name the folder itself, which will be replaced")
+        raise MdiError(f"{out}: is a link; name the directory itself, which will be replaced")
     if out.exists() and out.resolve() == source.path.resolve():
-        raise MdiError(f"{out}: is also the model that is adapted; name another folder")
+        raise MdiError(f"{out}: is also the model that is adapted; name another directory")
     for inner, outer in ((out, source.path), (source.path, out)):
         if outer.resolve() in inner.resolve().parents:
-            raise MdiError(f"{out}: {inner} lies within {outer}; name a folder beside the model")
+            raise MdiError(f"{out}: {inner} lies within {outer}; name a directory beside the model")
     inside = source.path.resolve()
     for name in source.files:
         if inside not in (found := (source.path / name).resolve()).parents:
             raise MdiError(
-                f"{source.path / name}: is a link out of the folder, to {found}, which the new folder would hold; "
-                f"expected files. If you trust whoever made it: cp -rL {source.path} COPY, and use the copy"
+                f"{source.path / name}: is a link out of the directory, to {found}; expected files. "
+                f"If you trust whoever made it: cp -rL {source.path} COPY, and use the copy"
             )
     if out.exists() and not (out / CERTIFICATE).exists():
-        raise MdiError(f"{out}: exists, and was not made by mdi vosk; remove it, or name another folder")
+        raise MdiError(f"{out}: exists, and was not made by mdi vosk; remove it, or name another directory")
 
 
 def _take_over(

@@ -11,10 +11,9 @@ import numpy as np
 from mdi.files import writing
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight
 from mdi.fst.symbols import SymbolTable
-from mdi.kernels.lattice import LatticeArcs, LatticeFinals
 from mdi.lm.vocabulary import to_bytes
 from mdi.progress import say
-from mdi.speech.lattice import Lattice
+from mdi.speech.lattice import Lattice, bundle, costs_from_start
 from mdi.speech.lattice_files import lattice_writer
 from mdi.speech.rescore import CHEAPEST, EXACT, LatticeModel, add_model, lattice_model
 from mdi.speech.vosk.folder import VoskFolder
@@ -30,38 +29,10 @@ FRAME = 0.03  # seconds, at a frame subsampling of 3
 
 def n_best_lattice(found: Recognised, symbols: SymbolTable) -> Lattice:
     """One path per alternative from a common start: all of its score is acoustic, and at its end."""
-    label: list[int] = []
-    dest: list[int] = []
-    frames: list[int] = []  # of each arc
-    arcs_from: list[list[int]] = [[]]
-    cost = {}
-    for one in found.alternatives:
-        here = 0
-        for word in one.words:
-            arcs_from[here].append(len(label))
-            arcs_from.append([])
-            here = len(arcs_from) - 1
-            label.append(symbols.require(word.word))
-            dest.append(here)
-            frames.append(max(1, round((word.end - word.begin) / FRAME)))
-        cost[here] = -one.score
-    order = [arc for arcs in arcs_from for arc in arcs]
-    begin = np.zeros(len(arcs_from) + 1, np.int64)
-    np.cumsum([len(arcs) for arcs in arcs_from], out=begin[1:])
-    end = np.full(len(arcs_from), np.inf)
-    end[list(cost)] = list(cost.values())
-    stop = np.cumsum(np.array(frames, np.int64)[order]) if label else np.zeros(0, np.int64)
-    none, n = np.zeros(len(arcs_from), np.int64), len(label)
-    arcs = LatticeArcs(
-        label=np.array(label, np.int32)[order],
-        dest=np.array(dest, np.int32)[order],
-        graph=np.zeros(n),
-        acoustic=np.zeros(n),
-        first=np.concatenate([[0], stop[:-1]])[:n].astype(np.int64),
-        stop=stop,
-    )
-    finals = LatticeFinals(graph=np.where(np.isfinite(end), 0.0, np.inf), acoustic=end, first=none, stop=none)
-    return Lattice(found.utterance, begin, arcs, finals, np.ones(int(stop[-1]) if n else 0, np.int32))
+    labels = [[symbols.require(word) for word in one.text] for one in found.alternatives]
+    spans = [max(1, round((word.end - word.begin) / FRAME)) for one in found.alternatives for word in one.words]
+    scores = np.array([-one.score for one in found.alternatives])
+    return bundle(found.utterance, labels, scores, np.array(spans, np.int64))
 
 
 def with_graph_scores(lattice: Lattice, lm: LatticeModel, scores: str, weight: GraphWeight = UNWEIGHTED) -> Lattice:
@@ -71,11 +42,7 @@ def with_graph_scores(lattice: Lattice, lm: LatticeModel, scores: str, weight: G
         total = GRAPH_SCALE * (W * model + P * words) + rest
     """
     scored = add_model(lattice, lm, 1.0, scores)
-    path_cost = np.zeros(scored.n_states)  # every state has one way to it
-    for state in range(scored.n_states):
-        for arc in range(scored.begin[state], scored.begin[state + 1]):
-            cost = weight.lm_weight * scored.arcs.graph[arc] + weight.word_penalty
-            path_cost[scored.dest[arc]] = path_cost[state] + cost
+    path_cost = costs_from_start(scored, weight.lm_weight * scored.arcs.graph + weight.word_penalty)
     ends = np.isfinite(scored.finals.graph)
     rest = scored.finals.acoustic.copy()
     rest[ends] = ACOUSTIC_FACTOR * (

@@ -56,9 +56,6 @@ class RecogniserGraph:
     transitions: TransitionModel
     phones: Phones
     words: dict[int, str]  # by label
-    left: tuple[Array, Array]  # (state, phone), sorted: pairs of a state and a phone by which it is entered
-    pair: Array  # int32[l, p]: the transition-id of phone p after phone l, 0 where the graph has none
-    loop_cost: float
 
     @cached_property
     def boundary(self) -> Array:
@@ -68,7 +65,66 @@ class RecogniserGraph:
     @cached_property
     def phone(self) -> Array:
         """By arc: the phone that begins, 0 for none (epsilon, disambiguation), -1 for a loop."""
-        return _phones_of_arcs(self.fst, self.transitions)
+        tid = np.where(self.fst.arcs.ilabel <= self.transitions.n, self.fst.arcs.ilabel, 0)
+        return np.where(self.transitions.is_loop[tid], -1, self.transitions.phone[tid]).astype(np.int32)
+
+    @cached_property
+    def loop_cost(self) -> float:
+        """What a loop costs. A state that is entered by a transition-id must have its loop, and no other."""
+        arcs, source = self.fst.arcs, self.fst.arcs.source
+        loops, speaks = self.phone < 0, self.phone > 0
+        if (source[loops] != arcs.dest[loops]).any():
+            raise self._refused("loops of phones are spread over several states", "each on one state")
+        loop_at = np.zeros(arcs.n_states, np.int32)
+        loop_at[source[loops]] = arcs.ilabel[loops]
+        if (loop_at[source[loops]] != arcs.ilabel[loops]).any():
+            raise self._refused("a state has the loops of two phones", "one")
+        if (loop_at[arcs.dest[speaks]] != self.transitions.loop[arcs.ilabel[speaks]]).any():
+            raise self._refused(
+                "a phone's loop is not where it leads to", "loops after the transition (--reorder=true)"
+            )
+        cost = arcs.weight[loops, 0]
+        if not len(cost) or np.ptp(cost) > _TOLERANCE:
+            raise self._refused("loops have different costs", "one for all")
+        return float(np.median(cost))
+
+    @cached_property
+    def left(self) -> tuple[Array, Array]:
+        """(state, phone), sorted: pairs of a state and a phone by which it is entered, at once or by way of what is
+        not said (epsilons, disambiguation symbols)."""
+        arcs, width = self.fst.arcs, len(self.transitions.emitting)
+        goes, passes = self.phone > 0, self.phone == 0
+        entered = arcs.dest[goes].astype(np.int64) * width + self.phone[goes]
+        pairs = np.unique(np.append(entered, arcs.start * width))
+        source, dest = arcs.source[passes].astype(np.int64), arcs.dest[passes].astype(np.int64)
+        new = pairs
+        while len(new):
+            i, size = _spread(np.searchsorted(new, source * width), np.searchsorted(new, (source + 1) * width))
+            reached = np.unique(np.repeat(dest, size) * width + new[i] % width)
+            new = np.setdiff1d(reached, pairs, assume_unique=True)
+            pairs = np.union1d(pairs, new)
+            if len(pairs) > 8 * arcs.n_states + 1000:
+                raise self._refused("its states do not remember the phone before them", "graphs of biphones")
+        return (pairs // width).astype(np.int64), (pairs % width).astype(np.int32)
+
+    @cached_property
+    def pair(self) -> Array:
+        """int32[l, p]: the transition-id of phone p after phone l, 0 where the graph has none."""
+        arcs, width = self.fst.arcs, len(self.transitions.emitting)
+        state, phone = self.left
+        source, tid = arcs.source[self.phone > 0], arcs.ilabel[self.phone > 0]
+        i, size = _spread(np.searchsorted(state, source), np.searchsorted(state, source, side="right"))
+        before, tid = phone[i], np.repeat(tid, size)
+        table = np.zeros((width, width), np.int32)
+        here = self.transitions.phone[tid]
+        table[before, here] = tid
+        if (odd := table[before, here] != tid).any():
+            first, second = int(before[odd][0]), int(here[odd][0])
+            several = len(np.unique(tid[(before == first) & (here == second)]))
+            raise self._refused(
+                f"phone {second} after phone {first} has {several} transition-ids", "one: no more context"
+            )
+        return table
 
     @cached_property
     def entered_by(self) -> Array:
@@ -83,7 +139,7 @@ class RecogniserGraph:
     def _quiet(self) -> Array:
         """bool, by arc: it reads nothing that speaks and says no word (epsilons, disambiguation symbols)."""
         arcs = self.fst.arcs
-        return (self.phone == 0) & (arcs.olabel == 0) & (arcs.source != arcs.dest)
+        return np.asarray((self.phone == 0) & (arcs.olabel == 0) & (arcs.source != arcs.dest))
 
     @cached_property
     def origin(self) -> int:
@@ -123,7 +179,7 @@ class RecogniserGraph:
         between = self.boundary.copy()
         between[arcs.start] = True
         found = no_word & between[arcs.source] & self._only(np.zeros(arcs.n_arcs, bool))[arcs.dest]
-        return no_word & np.isin(self.phone, self.phone[found])
+        return np.asarray(no_word & np.isin(self.phone, self.phone[found]))
 
     @cached_property
     def ends(self) -> Array:
@@ -215,6 +271,12 @@ class RecogniserGraph:
         return _refused(self.path, found, expected)
 
 
+def _spread(begin: Array, end: Array) -> tuple[Array, Array]:
+    """(all places from begin[i] to end[i], i after i; how many of each)"""
+    size = end - begin
+    return np.repeat(begin - np.cumsum(size) + size, size) + np.arange(size.sum()), size
+
+
 def _refused(path: str, found: str, expected: str) -> MdiError:
     return MdiError(
         f"{path}: {found}; expected {expected}, as graphs of chain models with left biphones have it "
@@ -235,16 +297,9 @@ def read_graph(folder: VoskFolder) -> RecogniserGraph:
     numbers = np.flatnonzero(transitions.emitting)
     phones = read_phones(folder.graph, folder.word_boundary, numbers)
     _check_disambiguation(folder, fst, transitions)
-    loop_cost = _check_loops(path, fst, transitions)
-    left = _left_phones(path, fst, transitions)
-    pair = _pairs(path, fst, transitions, left)
-    return RecogniserGraph(path, fst, transitions, phones, folder.symbols().words, left, pair, loop_cost)
-
-
-def _phones_of_arcs(fst: LookaheadFst, transitions: TransitionModel) -> Array:
-    known = fst.arcs.ilabel <= transitions.n
-    tid = np.where(known, fst.arcs.ilabel, 0)
-    return np.where(transitions.is_loop[tid], -1, transitions.phone[tid]).astype(np.int32)
+    graph = RecogniserGraph(path, fst, transitions, phones, folder.symbols().words)
+    _ = graph.loop_cost, graph.pair  # it is refused here where it has none
+    return graph
 
 
 def _check_topology(path: str, transitions: TransitionModel) -> None:
@@ -270,63 +325,3 @@ def _check_disambiguation(folder: VoskFolder, fst: LookaheadFst, transitions: Tr
             f"{folder.graph / 'HCLr.fst'}: the input label {lost[0]} is beyond the {transitions.n:,} transition-ids of "
             f"{folder.acoustic} and not in {path.name}; expected files of one model. Unpack it again"
         )
-
-
-def _check_loops(path: str, fst: LookaheadFst, transitions: TransitionModel) -> float:
-    """A state that is entered by a transition-id has its loop, and no other; what a loop costs."""
-    arcs = fst.arcs
-    source, phone = arcs.source, _phones_of_arcs(fst, transitions)
-    loops, speaks = phone < 0, phone > 0
-    if (source[loops] != arcs.dest[loops]).any():
-        raise _refused(path, "loops of phones are spread over several states", "each on one state")
-    loop_at = np.zeros(arcs.n_states, np.int32)
-    loop_at[source[loops]] = arcs.ilabel[loops]
-    if (loop_at[source[loops]] != arcs.ilabel[loops]).any():
-        raise _refused(path, "a state has the loops of two phones", "one")
-    if (loop_at[arcs.dest[speaks]] != transitions.loop[arcs.ilabel[speaks]]).any():
-        raise _refused(path, "a phone's loop is not where it leads to", "loops after the transition (--reorder=true)")
-    cost = arcs.weight[loops, 0]
-    if not len(cost) or np.ptp(cost) > _TOLERANCE:
-        raise _refused(path, "loops have different costs", "one for all")
-    return float(np.median(cost))
-
-
-def _left_phones(path: str, fst: LookaheadFst, transitions: TransitionModel) -> tuple[Array, Array]:
-    """Pairs (state, left phone): of the phone that leads into it, or by way of epsilons and disambiguation symbols."""
-    arcs = fst.arcs
-    spoken = _phones_of_arcs(fst, transitions)
-    goes, passes = spoken > 0, spoken == 0
-    width = len(transitions.emitting)
-    entered = arcs.dest[goes].astype(np.int64) * width + transitions.phone[arcs.ilabel[goes]]
-    pairs = np.unique(np.append(entered, arcs.start * width))
-    source, dest = arcs.source[passes].astype(np.int64), arcs.dest[passes].astype(np.int64)
-    new = pairs
-    while len(new):
-        begin = np.searchsorted(new, source * width)
-        size = np.searchsorted(new, (source + 1) * width) - begin
-        i = np.repeat(begin - np.cumsum(size) + size, size) + np.arange(size.sum())
-        reached = np.unique(np.repeat(dest, size) * width + new[i] % width)
-        new = np.setdiff1d(reached, pairs, assume_unique=True)
-        pairs = np.union1d(pairs, new)
-        if len(pairs) > 8 * arcs.n_states + 1000:
-            raise _refused(path, "its states do not remember the phone before them", "graphs of biphones")
-    return (pairs // width).astype(np.int64), (pairs % width).astype(np.int32)
-
-
-def _pairs(path: str, fst: LookaheadFst, transitions: TransitionModel, left: tuple[Array, Array]) -> Array:
-    arcs, width = fst.arcs, len(transitions.emitting)
-    state, phone = left
-    speaks = _phones_of_arcs(fst, transitions) > 0
-    source, tid = arcs.source[speaks], arcs.ilabel[speaks]
-    begin = np.searchsorted(state, source)
-    size = np.searchsorted(state, source, side="right") - begin
-    i = np.repeat(begin - np.cumsum(size) + size, size) + np.arange(size.sum())
-    before, tid = phone[i], np.repeat(tid, size)
-    table = np.zeros((width, width), np.int32)
-    here = transitions.phone[tid]
-    table[before, here] = tid
-    if (odd := table[before, here] != tid).any():
-        first, second = int(before[odd][0]), int(here[odd][0])
-        several = len(np.unique(tid[(before == first) & (here == second)]))
-        raise _refused(path, f"phone {second} after phone {first} has {several} transition-ids", "one: no more context")
-    return table

@@ -15,7 +15,6 @@ Transition-ids count from 1: the transitions of each triple's state, in order.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from itertools import islice
 
@@ -23,14 +22,13 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import read_chunks
+from mdi.fst.kaldi_binary import KaldiReader
 from mdi.lm.trie import Array
 
-_NUMBER = np.dtype([("size", "u1"), ("value", "<i4")])
 # No language has more phones, with their positions, tones and accents.
 _MOST_PHONES = 5000
 # The head ends long before this; the acoustic model after it is not read.
 _HEAD = 1 << 24
-_LONGEST_TOKEN = 40
 
 
 @dataclass(frozen=True)
@@ -48,44 +46,6 @@ class TransitionModel:
         return len(self.phone) - 1
 
 
-class _Head:
-    """Reads tokens and numbers. ValueError where it cannot."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def token(self, *expected: str) -> str:
-        end = self.data.find(b" ", self.at, self.at + _LONGEST_TOKEN)
-        found = self.data[self.at : max(end, self.at)].decode("latin-1")
-        if found not in expected:
-            raise ValueError(f"expected {' or '.join(expected)} at byte {self.at}")
-        self.at = end + 1
-        return found
-
-    def numbers(self, n: int) -> Array:
-        """As many, each with its size."""
-        if not 0 <= n <= (len(self.data) - self.at) // 5:
-            raise ValueError(f"{n:,} numbers announced")
-        found = np.frombuffer(self.data, _NUMBER, n, self.at)
-        if (found["size"] != 4).any():
-            raise ValueError(f"numbers that have not 4 bytes after byte {self.at}")
-        self.at += 5 * n
-        return found["value"].copy()
-
-    def number(self) -> int:
-        return int(self.numbers(1)[0])
-
-    def vector(self) -> Array:
-        """A size, a length, and so many numbers."""
-        if self.at + 5 > len(self.data) or self.data[self.at] != 4:
-            raise ValueError(f"no numbers of 4 bytes at byte {self.at}")
-        (n,) = struct.unpack_from("<i", self.data, self.at + 1)
-        if not 0 <= n <= (len(self.data) - self.at - 5) // 4:
-            raise ValueError(f"{n:,} numbers announced")
-        self.at += 5 + 4 * n
-        return np.frombuffer(self.data, "<i4", n, self.at - 4 * n)
-
-
 def read_transition_model(path: str) -> TransitionModel:
     data = b"".join(islice(read_chunks(path, _HEAD), 2))  # the first has a few bytes
     if data[:2] != b"\0B":
@@ -93,9 +53,8 @@ def read_transition_model(path: str) -> TransitionModel:
             f"{path}: not in Kaldi's binary form; expected an acoustic model, final.mdl. If it is text, "
             f"nnet3-am-copy writes it in binary form"
         )
-    head = _Head(data[2:])
     try:
-        return _parse(head)
+        return _parse(KaldiReader(data))
     except ValueError as error:
         raise MdiError(
             f"{path}: damaged, or no model with a transition model at its head ({error}); expected Kaldi's "
@@ -103,9 +62,8 @@ def read_transition_model(path: str) -> TransitionModel:
         ) from error
 
 
-def _parse(head: _Head) -> TransitionModel:
-    head.token("<TransitionModel>")
-    head.token("<Topology>")
+def _parse(head: KaldiReader) -> TransitionModel:
+    head.tokens("<TransitionModel>", "<Topology>")
     phones, topology_of = head.vector(), head.vector()
     n = head.number()
     two_classes = n == -1
@@ -116,8 +74,7 @@ def _parse(head: _Head) -> TransitionModel:
     kind = head.token("<Triples>", "<Tuples>")
     columns = 4 if kind == "<Tuples>" else 3
     rows = head.numbers(columns * head.number()).reshape(-1, columns)
-    head.token(kind.replace("<", "</"))
-    head.token("<LogProbs>")
+    head.tokens(kind.replace("<", "</"), "<LogProbs>")
     if len(topology_of) > _MOST_PHONES:
         raise ValueError(f"{len(topology_of):,} phones announced")
     if not len(phones) or phones.min() < 1 or phones.max() >= len(topology_of):
@@ -145,7 +102,7 @@ def _parse(head: _Head) -> TransitionModel:
     )
 
 
-def _topology(head: _Head, two_classes: bool) -> list[list[int]]:
+def _topology(head: KaldiReader, two_classes: bool) -> list[list[int]]:
     """Of each state, where its transitions lead."""
     states = []
     for _ in _counted(head.number(), head):
@@ -155,7 +112,7 @@ def _topology(head: _Head, two_classes: bool) -> list[list[int]]:
     return states
 
 
-def _counted(n: int, head: _Head) -> range:
+def _counted(n: int, head: KaldiReader) -> range:
     if not 0 <= n <= len(head.data):
         raise ValueError(f"{n:,} announced at byte {head.at}")
     return range(n)
