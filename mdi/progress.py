@@ -97,7 +97,7 @@ def shown_as(temporary: str, name: str) -> Iterator[None]:
 
 
 def _with_names(message: str) -> str:
-    for temporary, name in _names.items():
+    for temporary, name in reversed(_names.items()):  # a name may be a temporary one of those around it
         message = message.replace(temporary, name)
     return message
 

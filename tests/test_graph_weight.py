@@ -236,7 +236,7 @@ class Decoder:
 
     def __call__(self, args: argparse.Namespace) -> None:
         weight, symbols, out = VoskFolder(Path(args.model)).weight, read_symbols(WORDS), Path(args.out)
-        out.mkdir()
+        out.mkdir(exist_ok=True)
         (out / "lat.1.gz").write_bytes((LAT / "lats.txt.gz").read_bytes())
         rows = []
         for lattice in lattices("lats").values():
@@ -269,6 +269,10 @@ def test_recordings_choose_the_weight_and_decoding_verifies_it(dynamic, tmp_path
     if breaks_at == 0.0:
         assert found == UNWEIGHTED
     assert len(list((tmp_path / "out.decoded" / "dev").iterdir())) == len(tried)  # and no model that was tried
+    # a second run ends with the same
+    assert main(["vosk", verb, "--dev-recordings", str(data), str(dynamic), lm, str(out)]) == 0
+    assert VoskFolder(out).weight == found
+    assert ".tmp" not in capsys.readouterr().err  # names of files as people know them
     # the model is what it was, but for the weight
     plain = tmp_path / "plain"
     assert main(["vosk", verb, str(dynamic), lm, str(plain)]) == 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdi.commands import vosk_decode
 from mdi.commands import vosk_folders as folders
-from mdi.progress import say
+from mdi.progress import say, shown_as
 
 if TYPE_CHECKING:
     from mdi.fst.graph_weight import GraphWeight
@@ -105,7 +105,8 @@ def _give(
 
     with scratch_folder(f".{folder.path.name}.", str(folder.path.parent)) as scratch:
         made = Path(scratch) / "model"
-        _write(folder, made, weight, more, started)
+        with shown_as(str(made), str(folder.path)):
+            _write(folder, made, weight, more, started)
         if (words := folder.path / "new_words.tsv").exists():
             (made / words.name).write_bytes(words.read_bytes())
         exchange_folder(str(made), str(folder.path))
