@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mdi.errors import MdiError, check_choice, check_positive
+from mdi.errors import MdiError, check_choice, check_positive, examples
 from mdi.files import check_output, make_folder, writing
 from mdi.fst.formats import read_lm
 from mdi.fst.symbols import SymbolTable, read_symbols, words_of
@@ -42,11 +42,11 @@ class LatticeModel:
     arrays: ModelArrays
 
     @property
-    def unknown(self) -> int:
+    def unknown(self) -> list[str]:
         """Words of the table that the model lacks."""
         own = (self.model.vocab.unk, -1)
         skip = {"<eps>", "#0", "<s>", "</s>", "<unk>", "<UNK>"}
-        return sum(word not in skip and int(self.word_of[i]) in own for word, i in self.symbols.ids.items())
+        return [word for word, i in self.symbols.ids.items() if word not in skip and int(self.word_of[i]) in own]
 
 
 def lattice_model(model: NgramModel, symbols: SymbolTable) -> LatticeModel:
@@ -201,6 +201,6 @@ def _known(lm: NgramModel | str | os.PathLike[str], symbols: SymbolTable) -> Lat
     name = "the model" if isinstance(lm, NgramModel) else os.fspath(lm)
     ready = lattice_model(lm if isinstance(lm, NgramModel) else read_lm(name, symbols.path), symbols)
     if ready.unknown:
-        how = "scored as <unk>" if ready.model.vocab.unk >= 0 else "it has no <unk>: their arcs are dropped"
-        logger.warning(f"{name} lacks {ready.unknown:,} words of {symbols.path}; {how}")
+        how = "which are scored as <unk>" if ready.model.vocab.unk >= 0 else "and no <unk>: arcs with them are dropped"
+        logger.warning(f"{name} lacks {len(ready.unknown):,} words of {symbols.path}: {examples(ready.unknown)}, {how}")
     return ready
