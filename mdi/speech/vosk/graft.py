@@ -150,7 +150,7 @@ class Contexts:
         """Of every phone to this one as a left phone."""
         table = self.graph.pair
         both = (table > 0) & (table[left] > 0)
-        same = ((table == table[left]) & both).sum(1)
+        same: Array = ((table == table[left]) & both).sum(1)
         return same / (both.sum(1) + 2.0)
 
 
