@@ -150,8 +150,8 @@ class Contexts:
         """Of every phone to this one as a left phone."""
         table = self.graph.pair
         both = (table > 0) & (table[left] > 0)
-        same: Array = ((table == table[left]) & both).sum(1)
-        return same / (both.sum(1) + 2.0)
+        same = ((table == table[left]) & both).sum(1)
+        return np.asarray(same / (both.sum(1) + 2.0))
 
 
 class _Graft:
