@@ -175,7 +175,9 @@ def test_answers_of_vosk_that_never_end(tmp_path: Path) -> None:
 
 
 def test_settings_of_a_vosk_model(tmp_path: Path) -> None:
-    (tmp_path / "mfcc.conf").write_bytes(b"# \xff\n--lattice-beam=6..0\n")
+    for name, content in {"am/final.mdl": b"", "conf/model.conf": b"# \xff\n--lattice-beam=6..0\n"}.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(content)
     with pytest.raises(MdiError, match="expected a number, such as --lattice-beam"):
         assert VoskFolder(tmp_path).lattice_beam
     assert to_bytes(with_option(VoskFolder(tmp_path).settings(), LATTICE_BEAM, 4.0)) == b"# \xff\n--lattice-beam=4\n"
