@@ -200,7 +200,7 @@ def _known(lm: NgramModel | str | os.PathLike[str], symbols: SymbolTable) -> Lat
     """The model, and a line about words of the lattices that it lacks."""
     name = "the model" if isinstance(lm, NgramModel) else os.fspath(lm)
     ready = lattice_model(lm if isinstance(lm, NgramModel) else read_lm(name, symbols.path), symbols)
-    if ready.unknown:
+    if unknown := ready.unknown:
         how = "which are scored as <unk>" if ready.model.vocab.unk >= 0 else "and no <unk>: arcs with them are dropped"
-        logger.warning(f"{name} lacks {len(ready.unknown):,} words of {symbols.path}: {examples(ready.unknown)}, {how}")
+        logger.warning(f"{name} lacks {len(unknown):,} words of {symbols.path}: {examples(unknown)}, {how}")
     return ready
