@@ -127,6 +127,6 @@ def _end_with(parent: int) -> None:
 
 def _ended_by(number: int, what: str) -> MdiError:
     return MdiError(
-        f"{what}: the process was ended by {signal.Signals(number).name}: killed, out of memory, or by a file that the "
-        f"library cannot take. Look the files over; started again, the same command goes on from here"
+        f"{what}: the process was ended by {signal.Signals(number).name}: it was killed, ran out of memory, or met a "
+        f"file that the library cannot read. Check the files, then repeat the command: it continues from here"
     )

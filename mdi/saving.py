@@ -122,8 +122,8 @@ def sum_fields(
     if not gap <= MAX_OUTPUT_GAP[form == "arpa"]:
         other = "raise --min-counts, use --targets smoothed or --sigma2, or " if why else ""
         raise MdiError(
-            f"the model would sum to one only within {gap:.2g} (after {where}){why}. Nothing was written; {other}look "
-            f"the input over with mdi check"
+            f"the model would sum to one only within {gap:.2g} (after {where}){why}. Nothing was written; {other}check "
+            f"the input with mdi check"
         )
     return {"worst_sum_gap": gap, "worst_sum_history": where}
 

@@ -143,7 +143,7 @@ def solve(
     if objective.best is None:
         raise MdiError(
             "the dual is not finite: after some history of the text the background has no probability left for any "
-            "word; expected a model that sums to one. Look it over with mdi check"
+            "word; expected a model that sums to one. Check it with mdi check"
         )
     _, mu, found, marginal = objective.best
     last = objective.steps[-1]

@@ -23,7 +23,7 @@ def check_output(path: str, inputs: Iterable[str] = ()) -> None:
         what = f"a link to the directory {os.path.realpath(path)}" if os.path.islink(path) else "a directory"
         raise MdiError(f"{path}: is {what}; name a file in it")
     if not os.access(path if is_stream(path) else folder, os.W_OK):
-        raise MdiError(f"{path}: the {'file' if is_stream(path) else f'folder {folder}'} cannot be written")
+        raise MdiError(f"{path}: the {'file' if is_stream(path) else f'directory {folder}'} cannot be written")
     for source in inputs:
         if same_file(path, source) and not is_stream(path):
             raise MdiError(f"{path}: is also an input; write to another file")

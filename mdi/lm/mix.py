@@ -86,7 +86,7 @@ def impossible_tokens(vocab: Vocabulary, ids: Array, probs: list[Array]) -> int:
     if word.any() and zero[word].all():
         raise MdiError(
             f"all {int(word.sum()):,} words of the development text have probability 0 in every model; expected text "
-            f"that the models allow. Look them over with mdi check"
+            f"that the models allow. Check them with mdi check"
         )
     return int(zero.sum())
 

@@ -99,7 +99,7 @@ def refuse_new_words(source: VoskFolder, lacking: list[str]) -> None:
     if lacking:
         raise MdiError(
             f"{source.path}: lacks {len(lacking):,} words of the delta, such as {examples(lacking)}, which need a "
-            f"graph that knows them. Make a folder with one: mdi vosk replace-lm --delta A.delta MODEL_DIR OUT_DIR"
+            f"graph that knows them. Make a directory with one: mdi vosk replace-lm --delta A.delta MODEL_DIR OUT_DIR"
         )
 
 
