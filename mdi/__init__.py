@@ -63,7 +63,6 @@ mdi.errors.OptionError: targets='smothed'; expected ml or smoothed
 from __future__ import annotations
 
 import importlib
-import warnings
 from typing import TYPE_CHECKING
 
 __version__ = "0.3.0"
@@ -124,16 +123,10 @@ _NAMES_IN = {
 }
 _MODULE_OF = {name: f"mdi.{module}" for module, names in _NAMES_IN.items() for name in names.split()}
 __all__ = [*_MODULE_OF, "__version__"]
-# Old names, for one release: the new one, and what the old one did.
-_OLD = {"read_lm": ("load", "mdi.fst.formats"), "write_lm": ("save", "mdi.fst.formats")}
 
 
 def __getattr__(name: str) -> object:
     """Imports on first use: `mdi --help` need not wait for the compiler."""
-    if name in _OLD:
-        new, module = _OLD[name]
-        warnings.warn(f"mdi.{name} goes with the next release; use mdi.{new}", FutureWarning, stacklevel=2)
-        return getattr(importlib.import_module(module), name)
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'mdi' has no attribute '{name}'")
     return getattr(importlib.import_module(_MODULE_OF[name]), name)

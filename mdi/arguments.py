@@ -6,7 +6,6 @@
     --nj N = 1                    a number: of what kind, its name says
     --ppl TEXT*                   may be repeated, and is a list
     --words words.txt!            must be given
-    --new,--old LM                has two names, of which the second goes with the next release
 
 The help follows after two blanks, and goes on in lines that begin with a blank. [title] begins a group of options,
 [one of] and [at most one of] those that exclude each other, [] ends them.
@@ -17,8 +16,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-import sys
-from collections.abc import Sequence
 from typing import Any, NoReturn
 
 _NUMBERS = {"N": int, **dict.fromkeys(("A", "B", "L", "L1", "P", "S", "SHARE", "THRESHOLD", "W"), float)}
@@ -40,17 +37,6 @@ class Parser(argparse.ArgumentParser):
         super().error(message)
 
 
-class _Renamed(argparse.Action):
-    """An option of two names, the second of which says so where it is used."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, name: str | None = None
-    ) -> None:
-        if name != (new := self.option_strings[0]):
-            print(f"{name}: is now {new}; the old name goes with the next release", file=sys.stderr)
-        setattr(namespace, self.dest, values)
-
-
 def boolean(text: str) -> bool:
     """An option's true or false."""
     if text.lower() not in ("true", "false"):
@@ -69,12 +55,12 @@ def declare(parser: argparse.ArgumentParser, table: str) -> None:
         elif line.startswith("["):
             add = parser.add_argument_group(line[1:-1]).add_argument
         else:
-            names, given = _argument(line)
-            add(*names, **given)
+            name, given = _argument(line)
+            add(name, **given)
 
 
-def _argument(line: str) -> tuple[Sequence[str], dict[str, Any]]:
-    """What argparse is told of a line: names, and the rest."""
+def _argument(line: str) -> tuple[str, dict[str, Any]]:
+    """What argparse is told of a line: the name, and the rest."""
     found = _LINE.fullmatch(line)
     if found is None:
         raise ValueError(line)
@@ -89,13 +75,10 @@ def _argument(line: str) -> tuple[Sequence[str], dict[str, Any]]:
         given["default"] = (given["type"] or str)(default)
         text = text if text and f"({default})" in text else f"{text or ''} ({default})".strip()
     given["help"] = text
-    names = name.split(",")
     if not name.startswith("-"):
-        return names, given | ({"nargs": how} if how else {})
-    if len(names) > 1:
-        given |= {"action": _Renamed, "dest": names[0][2:].replace("-", "_")}
+        given |= {"nargs": how} if how else {}
     elif how == "*":
         given |= {"action": "append", "default": []}
     elif how == "!":
         given["required"] = True
-    return names, given
+    return name, given

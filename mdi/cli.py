@@ -45,16 +45,14 @@ VERBS = {
     "check": "check a model: format, closure, sums, what Kaldi would stumble on",
 }
 MOST_WANTED = ("adapt", "tune", "ppl", "vosk", "demo")
-# Their old names, for one release.
-OLD_VERBS = {"deltas": "list-deltas", "recordings": "adapt-recordings"}
 
 # Modules of the optional dependencies and who brings them: decoding and scoring need them, language models not.
 EXTRA_OF = {"kaldialign": "speech", "num2words": "text", "soundfile": "vosk", "vosk": "vosk"}
 EXTRA_OF |= dict.fromkeys(("dask", "distributed", "dask_jobqueue"), "cluster")
 
 
-def _verb(prog: str, description: str | None, verbs: dict[str, str], old: dict[str, str], argv: list[str]) -> str:
-    """The verb that the arguments begin with, an old one by its new name."""
+def _verb(prog: str, description: str | None, verbs: dict[str, str], argv: list[str]) -> str:
+    """The verb that the arguments begin with."""
     width = max(map(len, verbs)) + 2
     listed = [f"  {verb:{width}}{text}" for verb, text in verbs.items()]
     if most := [line for verb, line in zip(verbs, listed, strict=True) if verb in MOST_WANTED]:
@@ -67,19 +65,17 @@ def _verb(prog: str, description: str | None, verbs: dict[str, str], old: dict[s
         epilog="\n".join([*listed, "", f"{prog} verb --help lists the options of a verb."]),
     )
     parser.add_argument("--version", action="version", version=f"mdi {__version__}")
-    parser.add_argument("verb", metavar="verb", choices=[*verbs, *old], help="one of those below")
+    parser.add_argument("verb", metavar="verb", choices=list(verbs), help="one of those below")
     if not argv:
         parser.print_help(sys.stderr)
         raise SystemExit(2)
     verb: str = parser.parse_args(argv[:1]).verb
-    if verb in old:
-        print(f"{prog} {verb}: is now {prog} {old[verb]}; the old name goes with the next release", file=sys.stderr)
-    return old.get(verb, verb)
+    return verb
 
 
 def _action(command: ModuleType, verb: str, argv: list[str]) -> tuple[ModuleType, str, list[str]]:
     """(the module of a verb's action, such as that of `mdi vosk adapt`; both names; the arguments that are left)"""
-    action = _verb(f"mdi {verb}", command.__doc__, command.ACTIONS, command.OLD_ACTIONS, argv)
+    action = _verb(f"mdi {verb}", command.__doc__, command.ACTIONS, argv)
     module = importlib.import_module(f"mdi.commands.{verb}_{action.replace('-', '_')}")
     return module, f"{verb} {action}", argv[1:]
 
@@ -88,7 +84,7 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
     """Runs one command. Returns 0 when done, 1 for the user's data or a model that did not converge; argparse exits
     with 2. In a process of its own it starts sooner."""
     argv = sys.argv[1:] if argv is None else argv
-    verb = _verb("mdi", "MDI adaptation of n-gram language models.", VERBS, OLD_VERBS, argv)
+    verb = _verb("mdi", "MDI adaptation of n-gram language models.", VERBS, argv)
     command, argv = importlib.import_module(f"mdi.commands.{verb.replace('-', '_')}"), argv[1:]
     if hasattr(command, "ACTIONS"):
         command, verb, argv = _action(command, verb, argv)

@@ -242,7 +242,7 @@ def test_a_model_that_did_not_converge_says_so(tmp_path: Path, capsys: pytest.Ca
         ([BACKGROUND, str(DATA / "bad" / "empty.arpa"), "OUT"], "no text"),
         ([BACKGROUND, IN_DOMAIN, BACKGROUND], "also an input"),
         ([BACKGROUND, IN_DOMAIN, "nowhere/out.arpa"], "does not exist"),
-        (["--oov", "error", BACKGROUND, str(DATA / "text" / "dev.txt"), "OUT"], "oov"),
+        (["--new-words", "error", BACKGROUND, str(DATA / "text" / "dev.txt"), "OUT"], "oov"),
         ([BACKGROUND, str(DATA.parent.parent / "pyproject.toml"), "OUT"], "in-domain words are outside the vocabulary"),
         (["--init", IN_DOMAIN, BACKGROUND, IN_DOMAIN, "OUT"], "not a table of constraints"),
         (
@@ -305,7 +305,7 @@ def test_oov_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
                 "none",
                 "--min-counts",
                 "1",
-                "--oov",
+                "--new-words",
                 "map",
                 BACKGROUND,
                 str(tmp_path / "t"),
@@ -316,7 +316,6 @@ def test_oov_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
     said = capsys.readouterr().err
     assert "1 words outside the vocabulary, such as 'oov': mapped to <unk>" in said
-    assert "--oov: is now --new-words" in said
 
 
 def test_targets_by_a_model_of_higher_order() -> None:
@@ -336,25 +335,6 @@ def test_targets_by_a_model_of_higher_order() -> None:
         assert adapted.problem.target[i] == pytest.approx(
             wanted, rel=1e-6
         )  # the file's sums are one only to seven digits
-
-
-def test_old_names_of_options_and_verbs_say_what_they_are_now(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """For one release."""
-    unnormalised, text = str(DATA / "bad" / "missing-backoff-bigram.arpa"), str(DATA / "bad" / "tiny.txt")
-    for name in ("--renormalize", "--allow-unnormalized"):
-        assert main(["adapt", name, "true", unnormalised, text, str(tmp_path / name)]) == 0
-        said = capsys.readouterr().err
-        assert ("--renormalize: is now --allow-unnormalized; the old name goes" in said) == (name == "--renormalize")
-    assert (tmp_path / "--renormalize").read_bytes() == (tmp_path / "--allow-unnormalized").read_bytes()
-    assert main(["adapt", "--delta", str(tmp_path / "a.delta"), BACKGROUND, IN_DOMAIN]) == 0
-    capsys.readouterr()
-    shown = []
-    for verb in ("deltas", "list-deltas"):
-        assert main([verb, str(tmp_path)]) == 0
-        shown.append(capsys.readouterr())
-    assert shown[0].out == shown[1].out
-    assert "mdi deltas: is now mdi list-deltas" in shown[0].err
-    assert not shown[1].err
 
 
 def test_threads_change_nothing() -> None:

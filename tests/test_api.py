@@ -254,19 +254,14 @@ def test_a_solver_that_runs_out_of_iterations_warns(background: mdi.NgramModel) 
 
 
 def test_settings_are_one_record(background: mdi.NgramModel) -> None:
-    """The keywords that they were go on working for one release, with a line that says so."""
     steps: list = []
     settings = mdi.SolverSettings(tolerance=1e-4, max_iters=500, report=steps.append)
     new = mdi.adapt(background, IN_DOMAIN, settings=settings)
     assert len(steps) == new.solution.iterations
     assert steps[-1].l1 <= 1e-4
-    with pytest.warns(FutureWarning, match="tolerance, max_iters: go with the next release"):
-        old = mdi.adapt(background, IN_DOMAIN, tolerance=1e-4, max_iters=500)
-    assert old.model == new.model
-    with pytest.warns(FutureWarning, match="tolerance: go"):
-        assert next(iter(mdi.Adapter(background, IN_DOMAIN).sweep([1], tolerance=1e-4))).model == new.model
+    assert next(iter(mdi.Adapter(background, IN_DOMAIN).sweep([1], settings=settings))).model == new.model
     with pytest.raises(TypeError):
-        mdi.adapt(background, IN_DOMAIN, tolerence=1e-4)
+        mdi.adapt(background, IN_DOMAIN, tolerance=1e-4)
     with pytest.raises(AttributeError):
         settings.tolerance = 1.0
 

@@ -17,7 +17,6 @@ texts TEXT*  any number
 --ppl TEXT*  may be
   repeated
 --words words.txt!  a table
---new,--old LM  a model
 [at most one of]
 --a N  one
 --b N  the other
@@ -45,7 +44,6 @@ def test_values_have_their_types_and_defaults(parser):
         "json": True,
         "ppl": ["x", "y"],
         "words": "w",
-        "new": None,
         "a": None,
         "b": None,
     }
@@ -63,8 +61,3 @@ def test_what_is_wrong_is_a_usage_error(parser, wrong):
     with pytest.raises(SystemExit) as ended:
         parser.parse_args(wrong.split())
     assert ended.value.code == 2
-
-
-def test_old_names_say_so(parser, capsys):
-    assert parser.parse_args(["--words", "w", "--old", "x", "m"]).new == "x"
-    assert "--old: is now --new" in capsys.readouterr().err

@@ -12,6 +12,7 @@ import pytest
 
 import mdi
 from mdi.cli import main
+from mdi.fst.formats import write_lm
 from mdi.lm.model import NgramModel
 
 DATA = Path(__file__).parent / "data"
@@ -104,7 +105,7 @@ def test_no_model_keeps_the_certificate_of_another(
     background: NgramModel, adapted, tmp_path: Path, name: str, capsys: pytest.CaptureFixture
 ) -> None:
     out = tmp_path / name
-    for write in (mdi.write_arpa, _write_lm):
+    for write in (mdi.write_arpa, write_lm):
         mdi.save(adapted, out)
         assert Path(f"{out}.json").exists()
         write(background, out)
@@ -128,12 +129,6 @@ def test_no_model_keeps_the_certificate_of_another(
     assert "error: " in said
     assert "is the certificate of another file" in said
     assert "nothing is wrong" not in said
-
-
-def _write_lm(model: NgramModel, path: Path) -> None:
-    with pytest.warns(FutureWarning, match="use mdi.save"):
-        write = mdi.write_lm
-    write(model, path)
 
 
 def test_what_fails_while_writing_leaves_model_and_certificate(

@@ -951,13 +951,11 @@ def test_every_option_of_a_decoding_reaches_it(dynamic, tmp_path, monkeypatch):
             assert told["data"] == str(data)
 
 
-def test_old_names_of_actions_work_for_a_while(dynamic, tmp_path, capsys):
-    lm = str(DATA / "kaldi" / "bg.kn.arpa.gz")
-    assert main(["vosk", "put", str(dynamic), lm, str(tmp_path / "out")]) == 0
-    assert "mdi vosk put: is now mdi vosk replace-lm" in capsys.readouterr().err
+def test_a_misspelt_action_is_a_usage_error(dynamic, tmp_path, capsys):
     with pytest.raises(SystemExit) as caught:
-        main(["vosk", "adopt", str(dynamic), lm, str(tmp_path / "out")])
+        main(["vosk", "adopt", str(dynamic), str(DATA / "kaldi" / "bg.kn.arpa.gz"), str(tmp_path / "out")])
     assert caught.value.code == 2
+    assert "did you mean adapt?" in capsys.readouterr().err
 
 
 def test_modules_in_the_current_folder_are_not_imported(dynamic, tmp_path):

@@ -17,7 +17,7 @@ from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.delta import Delta, delta_fields, delta_of, rounded
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto
-from mdi.adaptation.settings import USUAL, SolverSettings, takes_settings
+from mdi.adaptation.settings import USUAL, SolverSettings
 from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import make_folder
@@ -55,7 +55,6 @@ class Adapter:
 
     once = False  # the background is nobody else's, and the one ground that is made may take it
 
-    @takes_settings
     def __init__(
         self,
         background: NgramModel | str | os.PathLike[str],
@@ -136,7 +135,6 @@ class Adapter:
         name, rows = spell_thresholds(min_counts), dual.constraints
         return Problem(name, ground.model, rows, chosen, target, count, dual, before, events, dropped, keep)
 
-    @takes_settings
     def adapt(
         self,
         min_counts: Thresholds = MIN_COUNTS,
@@ -170,7 +168,6 @@ class Adapter:
         made.background, made.once = active_part(self.background, self.counts.trie), True
         return made
 
-    @takes_settings
     def delta(
         self,
         min_counts: Thresholds = MIN_COUNTS,
@@ -191,7 +188,6 @@ class Adapter:
         at = np.concatenate([NONE, *nearest])
         return np.where(at >= 0, old.solution.mu[at], 0.0)
 
-    @takes_settings
     def sweep(
         self, sets: Sequence[Thresholds], *, sigma2: Variances = SIGMA2, settings: SolverSettings = USUAL
     ) -> Iterator[Adapted]:
@@ -233,7 +229,6 @@ class OneAdaptation(Adapter):
         return replace(adapted, in_place=True)
 
 
-@takes_settings
 def adapt(
     background: NgramModel | str | os.PathLike[str],
     text: TextLike | Counts,

@@ -13,7 +13,7 @@ from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.dual import Dual
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import Problem, model_marginals, onto
-from mdi.adaptation.settings import USUAL, SolverSettings, takes_settings
+from mdi.adaptation.settings import USUAL, SolverSettings
 from mdi.errors import check_choice
 from mdi.fst.formats import load
 from mdi.lm.counts import Counts, count_text, over_words
@@ -23,7 +23,6 @@ from mdi.lm.text import TextLike
 from mdi.lm.trie import NONE, locate
 
 
-@takes_settings
 def match(
     small: NgramModel | str | os.PathLike[str],
     large: NgramModel | str | os.PathLike[str],

@@ -29,7 +29,7 @@ from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.by_errors import judge_of
 from mdi.adaptation.problem import ExtendedBackground, onto
-from mdi.adaptation.settings import USUAL, SolverSettings, takes_settings
+from mdi.adaptation.settings import USUAL, SolverSettings
 from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.estimate import estimate
@@ -339,7 +339,6 @@ def in_domain_models(
     return {f"interpolated Kneser-Ney of the in-domain text, order {best}": found[best]}
 
 
-@takes_settings
 def tune(
     background: NgramModel | str | os.PathLike[str],
     text: TextLike | Counts,

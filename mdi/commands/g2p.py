@@ -6,4 +6,3 @@ mdi g2p apply [options] MODEL WORDS OUT   finds pronunciations for a list of wor
 
 # One module each, mdi/commands/g2p_ACTION.py.
 ACTIONS = {"train": "learn letters and phones from a lexicon", "apply": "say the words of a list"}
-OLD_ACTIONS: dict[str, str] = {}

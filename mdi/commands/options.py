@@ -48,12 +48,12 @@ def adaptation(new_words: str = "add") -> str:
     """Of verbs that adapt; what they do with new words unless told otherwise."""
     return f"""
 --counts FILE  SRILM count file instead of text; fractional counts are fine
---new-words,--oov HOW = {new_words}  words that the model lacks: add, N (add those seen at least N times), LIST (add
+--new-words HOW = {new_words}  words that the model lacks: add, N (add those seen at least N times), LIST (add
   those of a word list), map (to <unk>), drop (with the n-grams around them) or error
 --history ml|LM = ml  history distribution: the text's, or a back-off model's
 --tolerance L1 = 1e-3  stop at this L1 distance between targets and marginals
 --max-iters N = 200  stop after this many iterations
---allow-unnormalized,--renormalize true|false = false  accept a model that does not sum to one
+--allow-unnormalized true|false = false  accept a model that does not sum to one
 --threads N = 2  results do not depend on it
 --verbose true|false = false  print a line for every iteration
 """

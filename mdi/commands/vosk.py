@@ -15,4 +15,3 @@ ACTIONS = {
     "replace-lm": "replace the language model of a directory",
     "decode": "decode a Kaldi data directory with libvosk",
 }
-OLD_ACTIONS = {"put": "replace-lm"}

@@ -72,9 +72,7 @@ def words_of(ids: Mapping[str, int], vocab: Vocabulary, oov: str = "map", where:
     if oov == "error":
         lost = [word for word, i in ids.items() if i and known[i] < 0 and not re.fullmatch(r"#\d+", word)]
         if lost:
-            raise MdiError(
-                f"{where}: words outside the vocabulary, such as {examples(lost)}; add them, or use --oov map or drop"
-            )
+            raise MdiError(f"{where}: words outside the vocabulary, such as {examples(lost)}; add, map or drop them")
     word_of = np.full(1 + max(known, default=0), vocab.unk if oov == "map" else -1, np.int32)
     for i, word in known.items():
         if word >= 0:

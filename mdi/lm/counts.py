@@ -213,9 +213,7 @@ def _parsed_counts(
             stats.oov += int(min(found.lost, MOST_EVENTS))
             if found.unknown and oov == "error":
                 words = examples(stats.oov_examples)
-                raise MdiError(
-                    f"{path}: words outside the vocabulary, such as {words}; add them, or use --oov map or drop"
-                )
+                raise MdiError(f"{path}: words outside the vocabulary, such as {words}; add, map or drop them")
             if found.why == kernels.BAD_COUNT:
                 text = to_str(data[at:].split(b"\n", 1)[0])
                 raise MdiError(

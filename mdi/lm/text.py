@@ -186,9 +186,7 @@ class Text:
             stats.oov += found.unknown
             if found.unknown and self.oov == "error":
                 words = examples(stats.oov_examples)
-                raise MdiError(
-                    f"{path}: words outside the vocabulary, the first: {words}; add them, or use --oov map or drop"
-                )
+                raise MdiError(f"{path}: words outside the vocabulary, the first: {words}; add, map or drop them")
             if found.why == kernels.MARKER_INSIDE:
                 line = to_str(data[found.line :].split(b"\n", 1)[0])
                 raise MdiError(
