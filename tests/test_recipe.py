@@ -599,10 +599,15 @@ def test_ambiguous_recipes_are_not_guessed(recipes):
     assert "choose with --model-dir" in done.stderr
 
 
-def test_all_that_a_recipe_lacks_is_named_at_once(tmp_path):
-    top = tmp_path / "egs/ami/s5b"
+def empty_tree(top: Path) -> Path:
+    """A recipe of which nothing was run."""
     for folder in ("steps", "utils", "local"):
         (top / folder).mkdir(parents=True)
+    return top
+
+
+def test_all_that_a_recipe_lacks_is_named_at_once(tmp_path):
+    top = empty_tree(tmp_path / "egs/ami/s5b")
     done = run(top, "--stop-stage", 2)
     assert done.returncode == 1
     assert "data/lang_*.pr1-7/words.txt is not there; the recipe's run_prepare_shared.sh makes it" in done.stderr
@@ -618,6 +623,10 @@ def test_all_that_a_recipe_lacks_is_named_at_once(tmp_path):
     assert "programs that are not on PATH: arpa2fst" in done.stderr
     assert "to be made: lm/in.arpa.gz" in done.stderr
     assert not (top / "exp").exists()
+    done = run(top, "--dry-run", "true", "--background-text", TEXT / "bg.txt.gz")
+    assert "data/ihm/train/text is not there" in done.stderr
+    assert "time and memory: unknown, as there are no texts yet" in done.stderr
+    assert "Errno" not in done.stderr
 
 
 def test_a_recipe_without_its_model_is_not_sent_in_a_circle(tmp_path):
@@ -644,9 +653,7 @@ def test_a_recipe_without_its_model_is_not_sent_in_a_circle(tmp_path):
 
 
 def test_a_dry_run_of_a_later_stage_names_what_the_first_one_lacks(tmp_path):
-    top = tmp_path / "egs/ami/s5b"
-    for folder in ("steps", "utils", "local"):
-        (top / folder).mkdir(parents=True)
+    top = empty_tree(tmp_path / "egs/ami/s5b")
     done = run(top, "--dry-run", "true", "--stage", "3")
     assert done.returncode == 1
     assert f"{top}/data/ihm/train/text is not there; the recipe's run.sh --mic ihm makes it" in done.stderr
@@ -656,9 +663,7 @@ def test_a_dry_run_of_a_later_stage_names_what_the_first_one_lacks(tmp_path):
 
 def test_another_recipe_of_the_same_corpus_is_not_taken(tmp_path):
     """egs/swbd/s5 is not egs/swbd/s5c."""
-    top = tmp_path / "egs/swbd/s5"
-    for folder in ("steps", "utils", "local"):
-        (top / folder).mkdir(parents=True)
+    top = empty_tree(tmp_path / "egs/swbd/s5")
     done = run(top, "--stop-stage", 0)
     assert done.returncode == 1
     assert f"{top} is not s5c" in done.stderr

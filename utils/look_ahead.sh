@@ -69,7 +69,7 @@ show_problems() {
 
 # estimate_cost: of each part, from the prepared data, or from what stage 0 will read
 estimate_cost() {
-  local part options folder pair
+  local part options folder pair in_domain=${in_text:-$egs_dir/$train_data/text}
   for part in ${parts:-""}; do
     enter "$part"
     options=(--stage "$stage" --stop-stage "$stop_stage" --nj "$nj" --max-settings "$max_settings")
@@ -77,8 +77,8 @@ estimate_cost() {
     if [[ -e $data/train.txt.gz ]]; then
       options+=(--in-text "$data/train.txt.gz" --background "$(compgen -G "$data/background.*.gz" | head -n 1)")
       for folder in ${spoken[@]+"${spoken[@]}"}; do options+=(--speech "$data/speech/$folder"); done
-    elif [[ -n $in_text$recipe && -n $background_text$background_lm ]]; then
-      options+=(--in-text "${in_text:-$egs_dir/$train_data/text}" --background "${background_lm:-$background_text}")
+    elif [[ -e $in_domain && -e ${background_lm:-$background_text} ]]; then
+      options+=(--in-text "$in_domain" --background "${background_lm:-$background_text}")
       IFS=, read -ra folders <<< "$data_dir"
       for folder in ${folders[@]+"${folders[@]}"}; do options+=(--speech "$folder"); done
       for pair in $set_data; do options+=(--speech "$egs_dir/${pair#*=}"); done
@@ -93,7 +93,7 @@ estimate_cost() {
         "to 0.4 of the time of the speech on a core, for each of ${#small[@]} models here" >&2
       return
     else
-      echo "time and memory: unknown, as no texts are given" >&2
+      echo "time and memory: unknown, as there are no texts yet" >&2
       return
     fi
     [[ -z $lattice_dir$decode_dirs && ! -d $data/lattices ]] || options+=(--lattices true)
