@@ -39,10 +39,17 @@ _bars: list[Any] = []  # tqdm's, those on the screen now
 
 
 class _Lines(logging.Handler):
-    """Lines, each written at once: those of two threads cannot run into each other, nor into a bar."""
+    """Lines, each written at once: those of two threads cannot run into each other, nor into a bar. A warning is shown
+    once, however often what it is about is read."""
+
+    warned: set[str]
 
     def emit(self, record: logging.LogRecord) -> None:
         with _lock:
+            if record.levelno == logging.WARNING:
+                if record.getMessage() in self.warned:
+                    return
+                self.warned.add(record.getMessage())
             for bar in _bars:
                 bar.clear()
             message = _with_names(record.getMessage())
@@ -62,6 +69,7 @@ def messages_shown() -> Iterator[None]:
         yield
         return
     before = logger.level, logger.propagate
+    _lines.warned = set()
     logger.addHandler(_lines)
     logger.setLevel(logging.INFO)
     logger.propagate = False

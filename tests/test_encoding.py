@@ -52,7 +52,7 @@ def test_verbs_that_read_text(call: str, folder: Path, capsys: pytest.CaptureFix
     said = capsys.readouterr().err
     # it may be a warning only: text is read as it is, for vocabularies of the same encoding
     named = f"text.txt:51: not UTF-8: '{UNKNOWN}' if it is Latin-1; expected text in UTF-8. Convert it: "
-    assert named + "iconv -f latin1 -t utf-8 text.txt > text.txt.utf8" in said
+    assert said.count(named + "iconv -f latin1 -t utf-8 text.txt > text.txt.utf8") == 1  # however often it is read
     write(folder / "text.txt", LINES, "utf-16")
     assert main(call.split()) == 1
     said = capsys.readouterr().err
