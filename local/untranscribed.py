@@ -21,7 +21,7 @@ from cross_validate import Folds, Scored, by_scene, permutation_p
 from mdi.adaptation.adapter import adapt
 from mdi.errors import MdiError, exit_code
 from mdi.fst.formats import load
-from mdi.fst.symbols import read_symbols
+from mdi.fst.symbols import read_symbols, words_of
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.model import NgramModel
 from mdi.lm.n_best import NBestLists
@@ -40,7 +40,8 @@ CONFIDENT = 0.7  # of the share of the likelihood that the best sequence has
 
 def counted(own: NgramModel, heard: list[Recognised]) -> Counts:
     labels = Labels()
-    return graph_counts(list(word_graphs(heard, labels)), labels, own.vocab, own.order)
+    graphs = list(word_graphs(heard, labels))
+    return graph_counts(graphs, words_of(labels.of, own.vocab), own.vocab, own.order)
 
 
 def confident(heard: list[Recognised]) -> list[Recognised]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lattice_data import LAT, WORDS, lattices
 from oracle import prob
 from random_models import random_model, write_model
-from test_vosk import CONF, DATA, DEV, TEXT, unpack
+from test_vosk import DATA, DEV, TEXT, dynamic_folder
 
 from mdi.cli import main
 from mdi.errors import MdiError
@@ -31,16 +31,7 @@ from mdi.speech.vosk.outputs import ACOUSTIC_FACTOR, GRAPH_SCALE, n_best_lattice
 from mdi.speech.vosk.results import Alternative, Recognised, Word
 
 WEIGHT = GraphWeight(1.3, 0.4)
-
-
-@pytest.fixture
-def dynamic(tmp_path: Path) -> Path:
-    folder = tmp_path / "dynamic"
-    unpack(DATA / "ngram-fst" / "Gr.bg.kn.fst.gz", folder / "graph" / "Gr.fst")
-    for name, content in (("am/final.mdl", "acoustic"), ("graph/HCLr.fst", "graph"), ("conf/model.conf", CONF)):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(content)
-    return folder
+dynamic = pytest.fixture(dynamic_folder, name="dynamic")
 
 
 def path_cost(path: str, words: list[str]) -> float:
@@ -269,9 +260,11 @@ def test_recordings_choose_the_weight_and_decoding_verifies_it(dynamic, tmp_path
     if breaks_at == 0.0:
         assert found == UNWEIGHTED
     assert len(list((tmp_path / "out.decoded" / "dev").iterdir())) == len(tried)  # and no model that was tried
-    # a second run ends with the same
+    # a second run ends with the same, and leaves nothing of weights that it does not try
+    (tmp_path / "out.decoded" / "dev" / "9.9,0").mkdir()
     assert main(["vosk", verb, "--dev-recordings", str(data), str(dynamic), lm, str(out)]) == 0
     assert VoskFolder(out).weight == found
+    assert len(list((tmp_path / "out.decoded" / "dev").iterdir())) == len(tried)
     assert ".tmp" not in capsys.readouterr().err  # names of files as people know them
     # the model is what it was, but for the weight
     plain = tmp_path / "plain"

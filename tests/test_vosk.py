@@ -44,8 +44,7 @@ def unpack(source: Path, target: Path) -> None:
     target.write_bytes(gzip.decompress(source.read_bytes()))
 
 
-@pytest.fixture
-def dynamic(tmp_path: Path) -> Path:
+def dynamic_folder(tmp_path: Path) -> Path:
     """What mdi vosk adapt sees of a folder with a dynamic graph; only its language model is looked into."""
     folder = tmp_path / "dynamic"
     unpack(DATA / "ngram-fst" / "Gr.bg.kn.fst.gz", folder / "graph" / "Gr.fst")
@@ -53,6 +52,9 @@ def dynamic(tmp_path: Path) -> Path:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(content)
     return folder
+
+
+dynamic = pytest.fixture(dynamic_folder, name="dynamic")
 
 
 @pytest.fixture
@@ -563,7 +565,10 @@ def test_the_real_model_chooses_the_weight_and_goes_on(speech, tmp_path, capsys)
         assert (found == content) == (path != last)
 
     (tmp_path / "text").write_text("they walk to the house\n")
+    shutil.copytree(last.parent, last.parent.parent / "9.9,0")  # a weight that is not tried any more
     assert main(command) == 0
+    tried = json.loads((out / "mdi.json").read_text())["errors_by_weight"]
+    assert len(list((tmp_path / "out.decoded" / "dev").iterdir())) == len(tried)
     lists = tmp_path / "out.decoded" / "dev" / "1" / "results.1.jsonl"  # at libvosk's weight, which is always tried
     assert lists.read_bytes() != before[lists]
 

@@ -76,13 +76,12 @@ class _Work:
     out: Path
 
     def expected(self, lattices: list[Lattice]) -> Counts:
-        from mdi.speech.expected_counts import Tally
+        from mdi.speech.expected_counts import graph_counts
         from mdi.speech.word_graph import from_lattice
 
-        args, tally = self.args, Tally(self.background.vocab, self.background.order)
-        for lattice in lattices:
-            tally.add(from_lattice(lattice, args.acoustic_scale, args.lm_scale, args.word_penalty), self.word_of)
-        return tally.counts()
+        scales = self.args.acoustic_scale, self.args.lm_scale, self.args.word_penalty
+        graphs = (from_lattice(lattice, *scales) for lattice in lattices)
+        return graph_counts(graphs, self.word_of, self.background.vocab, self.background.order)
 
     def adapted(self, expected: Counts, start: Delta | None) -> Delta | None:
         """The adaptation to these counts and the text; None where no n-gram is expected often enough."""
@@ -137,7 +136,7 @@ class _Work:
 
 def run(args: argparse.Namespace) -> int:
     from mdi.adaptation.adapter import Adapter
-    from mdi.files import make_folder, writing
+    from mdi.files import make_folder, write_file
     from mdi.fst.symbols import read_symbols, words_of
     from mdi.lm.counts import count_text
     from mdi.lm.identity import identity
@@ -189,8 +188,7 @@ def run(args: argparse.Namespace) -> int:
     for name in set(number_of) - seen:
         say(f"WARNING: no lattices of {name}; its archive is empty")
         work.recording(name, number_of[name], [])
-    with writing(str(out / "num_jobs")) as stream:  # last: whoever finds it may take the folder for finished
-        stream.write(f"{len(number_of)}\n".encode())
+    write_file(out / "num_jobs", f"{len(number_of)}\n")  # last: whoever finds it may take the folder for finished
     size = sum(path.stat().st_size for path in (out / "deltas").iterdir())
     say(f"mdi adapt-recordings: {len(number_of):,} recordings, {size / 1e3:,.0f} kB of deltas -> {out}")
     if failed:

@@ -86,7 +86,6 @@ def run(args: argparse.Namespace) -> int:
     chosen = {name: getattr(args, name) for name in CHOICES.split()}
     content = {"in_domain": args.texts, "development": args.dev, "recordings": args.recordings, "options": chosen}
     if args.recordings:
-        _decoded(args, args.model, "before")
         return _adapt_to_itself(args, exchange, content)
     code = _adapt_folder(args, exchange, [], content)
     if args.dev_recordings:
@@ -95,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _adapt_to_itself(args: argparse.Namespace, exchange: Exchange, content: dict[str, Any]) -> int:
-    """Adapts to the first decoding, unless that was done before, and decodes again."""
+    """Decodes, adapts to that, unless it was done before, and decodes again."""
     from mdi.certificate import plain
     from mdi.files import read_json
     from mdi.speech.data import DataFolder
@@ -103,7 +102,9 @@ def _adapt_to_itself(args: argparse.Namespace, exchange: Exchange, content: dict
     from mdi.speech.vosk.folder import CERTIFICATE
     from mdi.speech.vosk.results import read_results
 
-    out, (before, after) = Path(args.out), _decodings(args)
+    out, folder = Path(args.out), Path(f"{args.out.rstrip('/')}.decoded")
+    how = args.n_best, folders.RESCORING_BEAM if args.n_best else None
+    before = vosk_decode.decoded(args, args.model, args.recordings, folder / "before", *how, restart=False)
     read = [*args.texts, *filter(None, [args.lexicon, args.large, args.first_pass])]
     content |= {"decoded": read_json(before / vosk_decode.RECORD).get("model"), "ppl": args.ppl}
     content |= {"sources": [source_of(path) for path in read], "asked": [args.lm_weight, args.word_penalty]}
@@ -111,7 +112,7 @@ def _adapt_to_itself(args: argparse.Namespace, exchange: Exchange, content: dict
     code = 0
     if any(known.get(name) != value for name, value in plain(content).items()):
         code = _adapt_folder(args, exchange, list(read_results(before).values()), content)
-    _decoded(args, str(out), "after")
+    after = vosk_decode.decoded(args, str(out), args.recordings, folder / "after", *how)
     if (data := DataFolder(Path(args.recordings))).has("text"):
         compare_decodings(data, before, after)
     return code
@@ -163,22 +164,6 @@ def _adapt_folder(
     content["adapted"] = fields
     folders.write_folder(args, "adapt", exchange.source, exchange.completed(models), content, new_words)
     return 0 if converged else 1
-
-
-def _decodings(args: argparse.Namespace) -> tuple[Path, Path]:
-    folder = Path(f"{args.out.rstrip('/')}.decoded")
-    return folder / "before", folder / "after"
-
-
-def _decoded(args: argparse.Namespace, model: str, name: str) -> None:
-    """Decodes the recordings, with all of the options."""
-    out = _decodings(args)[name == "after"]
-    out.parent.mkdir(exist_ok=True)
-    asked = argparse.Namespace(**{**vars(args), "model": model, "data": args.recordings, "out": str(out), "delta": []})
-    asked.restart = name == "after"  # what was decoded with another adaptation
-    if asked.lattice_beam is None and asked.n_best:
-        asked.lattice_beam = folders.RESCORING_BEAM
-    vosk_decode.run(asked)
 
 
 def _adapted(

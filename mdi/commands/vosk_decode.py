@@ -51,6 +51,18 @@ def settings_of(args: argparse.Namespace, source: VoskFolder) -> dict[str, Any]:
     return asked | ({"deltas": sorted(map(check_sum, args.delta))} if args.delta else {})
 
 
+def decoded(
+    args: argparse.Namespace, model: str, data: str, out: Path, n_best: int, beam: float | None, restart: bool = True
+) -> Path:
+    """Decodes with the options of another verb, and with this lattice beam unless they name one. What an earlier run
+    has decoded stays, with `restart` unless it was another model's."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    asked = {"model": model, "data": data, "out": str(out), "n_best": n_best, "delta": [], "restart": restart}
+    asked["lattice_beam"] = beam if args.lattice_beam is None else args.lattice_beam
+    run(argparse.Namespace(**{**vars(args), **asked}))
+    return out
+
+
 def run(args: argparse.Namespace) -> None:
     from mdi.files import make_folder, same_file
     from mdi.speech.data import DataFolder
@@ -84,15 +96,15 @@ def run(args: argparse.Namespace) -> None:
         refuse_new_words(source, lacking_words(source, models))
     with changed(source, args.lattice_beam, models, args.dither) as folder:
         how = Hearing(args.n_best, args.nj, args.allow_pipes, args.channel, args.max_overshoot)
-        done = decode_missing(folder, source.path, data, utterances, out, how)
-        found = read_results(out) | {name: Recognised(name, 0.0, [Alternative([])]) for name in done.silent}
+        factor, silent = decode_missing(folder, source.path, data, utterances, out, how)
+        found = read_results(out) | {name: Recognised(name, 0.0, [Alternative([])]) for name in silent}
         results = [found[utterance] for utterance in utterances]
         write_outputs(folder, results, out, args.n_best)
-    for reason in dict.fromkeys(done.silent.values()):
-        names = [name for name, why in done.silent.items() if why == reason]
+    for reason in dict.fromkeys(silent.values()):
+        names = [name for name, why in silent.items() if why == reason]
         say(f"{args.data}/segments: {len(names):,} utterances have {reason}, and no words: {examples(names)}")
     if cut := [one.utterance for one in results if one.overshoot]:
         say(f"{args.data}/segments: {len(cut):,} utterances end after their recording, and were cut: {examples(cut)}")
     seconds = sum(one.seconds for one in results)
-    note = f", {done.factor:.2f} times real time in each of {args.nj} jobs" if done.factor else ""
+    note = f", {factor:.2f} times real time in each of {args.nj} jobs" if factor else ""
     say(f"mdi vosk decode: {len(results):,} utterances, {seconds / 60:.1f} minutes of speech{note} -> {out}")

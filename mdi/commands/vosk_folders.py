@@ -94,13 +94,9 @@ def weight_for(args: argparse.Namespace, source: VoskFolder) -> GraphWeight:
 
 
 def check_options(args: argparse.Namespace) -> None:
-    if args.lattice_beam is not None:
-        check_positive("lattice_beam", args.lattice_beam)
-    for name in ("nj", "threads", "max_settings", "count_weight"):
-        if hasattr(args, name):
+    for name in ("lattice_beam", "nj", "threads", "max_settings", "count_weight", "channel"):
+        if getattr(args, name, None) is not None:
             check_positive(name, getattr(args, name))
-    if getattr(args, "channel", None) is not None:
-        check_positive("channel", args.channel)
     if not 0 <= getattr(args, "max_overshoot", 0) < float("inf"):
         raise OptionError("max_overshoot", args.max_overshoot, "seconds")
     if getattr(args, "n_best", 0) < 0:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mdi.certificate import write_certificate
 from mdi.commands import vosk_decode
 from mdi.commands import vosk_folders as folders
-from mdi.progress import say, shown_as
+from mdi.files import read_json
+from mdi.progress import say
 
 if TYPE_CHECKING:
     from mdi.fst.graph_weight import GraphWeight
@@ -25,8 +28,6 @@ def choose_weight(args: argparse.Namespace) -> None:
     """Gives the folder OUT_DIR, which is there, the weight under which it decodes the recordings with the fewest
     errors: the one that its n-best lists ask for, half-way to it, or none. At the same beam a graph loses more at a
     larger weight, which lists do not show."""
-    import shutil
-
     from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight
     from mdi.speech.data import DataFolder
     from mdi.speech.n_best import read_lists
@@ -34,10 +35,12 @@ def choose_weight(args: argparse.Namespace) -> None:
 
     started, folder = time.monotonic(), VoskFolder(Path(args.out))
     if folder.weight:
-        _give(args, folder, UNWEIGHTED, {}, started)
+        _write(folder, folder.path, UNWEIGHTED, {}, started)
+        say(f"{args.out}: {UNWEIGHTED}")
         folder = VoskFolder(Path(args.out))
     data = DataFolder(Path(args.dev_recordings))
-    decoded = _decoded(args, args.out, "1", N_BEST)
+    dev = Path(f"{args.out.rstrip('/')}.decoded") / "dev"
+    decoded = vosk_decode.decoded(args, args.out, args.dev_recordings, dev / "1", N_BEST, folders.RESCORING_BEAM)
     assert folder.own_lm is not None  # noqa: S101 - for the type checker
     own = folder.read(folder.own_lm)
     lists = read_lists(decoded, folder.symbols(), own, data.text(), N_BEST)
@@ -49,28 +52,22 @@ def choose_weight(args: argparse.Namespace) -> None:
         f"{int(lists.reference_words.sum()):,} words"
     )
     half = GraphWeight(round((1 + best.lm_weight) / 2, 3), best.word_penalty / 2)
-    errors, trial = {UNWEIGHTED: _errors(data, decoded)}, decoded.parent / "model"
+    errors, used, trial = {UNWEIGHTED: _errors(data, decoded)}, {decoded}, dev / "model"
     for weight in (half, GraphWeight(best.lm_weight, best.word_penalty)):
         if weight not in errors:
             _write(folder, trial, weight, {}, started)
-            name = f"{weight.lm_weight:g},{weight.word_penalty:g}"
-            errors[weight] = _errors(data, _decoded(args, str(trial), name, 1))
-    shutil.rmtree(trial, ignore_errors=True)
+            place = dev / f"{weight.lm_weight:g},{weight.word_penalty:g}"
+            decoded = vosk_decode.decoded(args, str(trial), args.dev_recordings, place, 1, None)
+            errors[weight] = _errors(data, decoded)
+            used.add(decoded)
+    for old in {trial, *dev.glob("*,*")} - used:  # other weights, which an earlier run has tried
+        shutil.rmtree(old, ignore_errors=True)
     chosen = min(errors, key=lambda weight: errors[weight])
     tried = {f"{weight.lm_weight:g} {weight.word_penalty:g}": n for weight, n in errors.items()}
     say("decoded: " + ", ".join(f"{weight}: {n:,} errors" for weight, n in errors.items()))
-    _give(args, folder, chosen, {"dev_recordings": args.dev_recordings, "errors_by_weight": tried}, started)
-
-
-def _decoded(args: argparse.Namespace, model: str, name: str, n_best: int) -> Path:
-    """The recordings decoded with a folder, in OUT_DIR.decoded/dev/NAME: an earlier run's decoding goes on, unless it
-    was another model's."""
-    out = Path(f"{args.out.rstrip('/')}.decoded") / "dev" / name
-    out.parent.mkdir(parents=True, exist_ok=True)
-    beam = folders.RESCORING_BEAM if n_best > 1 and args.lattice_beam is None else args.lattice_beam
-    options = {"model": model, "data": args.dev_recordings, "out": str(out), "n_best": n_best, "lattice_beam": beam}
-    vosk_decode.run(argparse.Namespace(**{**vars(args), **options, "delta": [], "restart": True}))
-    return out
+    more = {"dev_recordings": args.dev_recordings, "errors_by_weight": tried}
+    _write(folder, folder.path, chosen, more, started)
+    say(f"{args.out}: {chosen}")
 
 
 def _errors(data: Any, decoded: Path) -> int:
@@ -81,33 +78,17 @@ def _errors(data: Any, decoded: Path) -> int:
 
 
 def _write(folder: VoskFolder, out: Path, weight: GraphWeight, more: dict[str, Any], started: float) -> None:
-    """A copy of the folder with this weight in its graph, and in what it rescores with."""
-    from mdi.certificate import write_certificate
-    from mdi.files import read_json
+    """A copy of the folder, or the folder itself, with this weight in its graph, and in what it rescores with."""
     from mdi.speech.vosk.folder import CERTIFICATE, exchange_lm, new_folder
 
     places = [path for path in (folder.first_pass, folder.first_pass_in_lattices, folder.rescoring) if path.exists()]
     models = {str(path.relative_to(folder.path)): folder.read(path) for path in places}
     symbols = folder.symbols()
-    with new_folder(folder, out, models, None) as made:
+    with new_folder(folder, out, models) as made:
         for place, model in models.items():
             exchange_lm(symbols, made.path / place, model, weight)
+        if (words := folder.path / "new_words.tsv").exists():
+            shutil.copyfile(words, made.path / words.name)
         known = read_json(folder.path / CERTIFICATE)
         known |= {"lm_weight": weight.lm_weight, "word_penalty": weight.word_penalty, **more}
         write_certificate(str(made.path / "mdi"), known, known.get("seconds", 0.0) + time.monotonic() - started)
-
-
-def _give(
-    args: argparse.Namespace, folder: VoskFolder, weight: GraphWeight, more: dict[str, Any], started: float
-) -> None:
-    """OUT_DIR itself gets the weight, in one step."""
-    from mdi.files import exchange_folder, scratch_folder
-
-    with scratch_folder(f".{folder.path.name}.", str(folder.path.parent)) as scratch:
-        made = Path(scratch) / "model"
-        with shown_as(str(made), str(folder.path)):
-            _write(folder, made, weight, more, started)
-        if (words := folder.path / "new_words.tsv").exists():
-            (made / words.name).write_bytes(words.read_bytes())
-        exchange_folder(str(made), str(folder.path))
-    say(f"{args.out}: {weight}")

@@ -23,5 +23,6 @@ from mdi.files.writing import discard as discard
 from mdi.files.writing import is_stream as is_stream
 from mdi.files.writing import replacing as replacing
 from mdi.files.writing import together as together
+from mdi.files.writing import write_file as write_file
 from mdi.files.writing import writing as writing
 from mdi.files.writing import written as written

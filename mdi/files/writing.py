@@ -220,3 +220,10 @@ def writing(path: str) -> Iterator[BinaryIO]:
                 yield cast(BinaryIO, stream)
         else:
             yield raw
+
+
+def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """All of a file at once, in a folder that is made if it is not there."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with writing(os.fspath(path)) as stream:
+        stream.write(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)

@@ -22,7 +22,7 @@ from mdi.lm.text import OOV, SPECIAL, TextStats
 from mdi.lm.trie import PADDED, Array
 from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, model_vocabulary, read_words
 from mdi.progress import Progress
-from mdi.speech.lattice_files import archives, read_lattices
+from mdi.speech.lattice_files import read_all_lattices
 from mdi.speech.word_graph import FORMATS, NO_WORD, Labels, WordGraph, from_lattice, guess_format, read_graphs
 
 # Events that are held before they are added up.
@@ -165,11 +165,10 @@ def expected_counts(
     with Progress("counting", None, "utterances") as progress:
         if symbols is not None:
             word_of = words_of(symbols.ids, vocab, oov, symbols.path)
-            for path, kind in zip(paths, kinds, strict=True):
-                for archive in archives(path) if kind == "lattice" else []:
-                    for lattice in read_lattices(archive):
-                        tally.add(from_lattice(lattice, acoustic_scale, lm_scale, penalty), word_of)
-                        progress.update(tally.graphs)
+            for path in (path for path, kind in zip(paths, kinds, strict=True) if kind == "lattice"):
+                for lattice in read_all_lattices(path):
+                    tally.add(from_lattice(lattice, acoustic_scale, lm_scale, penalty), word_of)
+                    progress.update(tally.graphs)
         for path, graphs in spelled.items():
             if not graphs:
                 raise MdiError(f"{path}: no words in it; expected at least one")
@@ -183,11 +182,9 @@ def expected_counts(
     return add_counts(plain, tally.counts()) if tally.graphs else plain
 
 
-def graph_counts(
-    graphs: Iterable[WordGraph], labels: Labels, vocab: Vocabulary, order: int, oov: str = "map"
-) -> Counts:
-    """Expected counts over graphs with words of `labels`."""
-    tally, word_of = Tally(vocab, order), words_of(labels.of, vocab, oov, "the hypotheses")
+def graph_counts(graphs: Iterable[WordGraph], word_of: Array, vocab: Vocabulary, order: int) -> Counts:
+    """Expected counts over graphs; word_of[label] is a word's id."""
+    tally = Tally(vocab, order)
     for graph in graphs:
         tally.add(graph, word_of)
     return tally.counts()

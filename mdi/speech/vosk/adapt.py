@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mdi.errors import MdiError, examples
+from mdi.fst.symbols import words_of
 from mdi.lm.counts import Counts, add_counts, count_text, scaled_counts
 from mdi.lm.model import NgramModel
 from mdi.lm.new_words import as_new_words, may_be_added
@@ -35,7 +36,7 @@ def recognised_counts(
     if not graphs:
         raise MdiError(f"{data}: not a word was recognised; is there speech in it?")
     vocab = own.vocab.extended([word for word in new_words if word not in own])
-    expected = graph_counts(graphs, labels, vocab, own.order)
+    expected = graph_counts(graphs, words_of(labels.of, vocab), vocab, own.order)
     say(f"recognised: {expected.stats.sentences:,} utterances, {expected.stats.words:,} words expected")
     own_counts = scaled_counts(expected, weight)
     return add_counts(count_text(texts, vocab, own.order), own_counts) if texts else own_counts
@@ -112,9 +113,7 @@ def learned(
 
 
 def compare_decodings(data: DataFolder, before: Path, after: Path) -> None:
-    """WER of both decodings, and whether they differ, where there are references."""
-    if not data.has("text"):
-        return
+    """WER of both decodings, and whether they differ."""
     for folder in (before, after):
         found = BestPaths({AS_RECOGNISED: read_text(folder / "text")})
         write_scores(str(folder), found, data.text(), data.speakers(), "strict")

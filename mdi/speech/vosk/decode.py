@@ -117,20 +117,12 @@ class Hearing:
         return Sound(data, self.allow_pipes, self.channel, self.max_overshoot)
 
 
-@dataclass(frozen=True)
-class Decoded:
-    """Seconds per second of speech, of one job, and the utterances that have no sound, with the reason."""
-
-    factor: float
-    silent: dict[str, str]
-
-
 def decode_missing(
     folder: VoskFolder, shown: Path, data: DataFolder, utterances: list[str], out: Path, how: Hearing
-) -> Decoded:
+) -> tuple[float, dict[str, str]]:
     """Recognises what is missing, or has another sound than it had. `shown`: the folder as people know it. libvosk has
-    a process of its own: it trusts its models, and hangs beside another OpenFst, which writing models may have
-    loaded."""
+    a process of its own: it trusts its models, and hangs beside another OpenFst, which writing models may have loaded.
+    Returns seconds per second of speech, of one job, and the utterances that have no sound, with the reason."""
     there, sound = read_results(out), how.sound(data)
     missing = [
         u
@@ -140,12 +132,12 @@ def decode_missing(
         or not there[u].overshoot < max(how.max_overshoot, 1e-9)
     ]
     if not missing:
-        return Decoded(0.0, {})
+        return 0.0, {}
     where = {"folder": str(folder.path.resolve()), "shown": str(shown), "data": str(data.path), "out": str(out)}
     factor, silent = call_apart(
         "mdi.speech.vosk.decode:decode", f"decoding with {shown}", utterances=missing, how=asdict(how), **where
     )
-    return Decoded(factor, silent)
+    return factor, silent
 
 
 def decode(

@@ -23,12 +23,12 @@ from functools import cached_property
 from pathlib import Path
 
 from mdi.errors import MdiError
-from mdi.files import check_regular, check_sum, exchange_folder, read_plain, scratch_folder, writing
+from mdi.files import check_regular, check_sum, exchange_folder, read_plain, scratch_folder, write_file
 from mdi.fst.formats import read_lm, weight_of, words_for, write_lm
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight
 from mdi.fst.symbols import DISAMBIGUATION, EPSILON, SymbolTable, read_symbols
 from mdi.lm.model import NgramModel
-from mdi.lm.vocabulary import BOS, EOS, to_bytes, to_str
+from mdi.lm.vocabulary import BOS, EOS, to_str
 from mdi.progress import shown_as
 
 CERTIFICATE = "mdi.json"
@@ -215,8 +215,9 @@ def new_folder(
 ) -> Iterator[VoskFolder]:
     """A folder under a temporary name with the files of `source` but for `places`, into which models are to be written;
     large files are links where the file system has them. It gets the name `out` when all is done. What was made here
-    before is replaced, nothing else."""
-    check_new_folder(out, source)
+    before, or the source itself, is replaced, nothing else."""
+    if out.resolve() != source.path.resolve():
+        check_new_folder(out, source)
     with scratch_folder(f".{out.name}.", str(out.parent)) as scratch:
         made = VoskFolder(Path(scratch) / "model")
         _take_over(VoskFolder(source.path.resolve()), made, places, _beam_settings(source, lattice_beam), _link_or_copy)
@@ -262,9 +263,7 @@ def _take_over(
         if name not in places and name not in settings:
             put(source.path / name, made.path / name)
     for name, content in settings.items():
-        (made.path / name).parent.mkdir(exist_ok=True)
-        with writing(str(made.path / name)) as stream:
-            stream.write(to_bytes(content))
+        write_file(made.path / name, content)
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

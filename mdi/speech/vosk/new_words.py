@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mdi.errors import MdiError, examples
-from mdi.files import writing
+from mdi.files import write_file
 from mdi.fst.lookahead import write_lookahead
 from mdi.fst.symbols import SymbolTable
-from mdi.lm.vocabulary import to_bytes
 from mdi.progress import get_logger
 from mdi.speech.g2p import train_g2p
 from mdi.speech.given import read_given, write_new_words
@@ -19,7 +18,7 @@ from mdi.speech.lexicon import Lexicon
 from mdi.speech.pronounce import UNCERTAIN, Pronounced, Speaker
 from mdi.speech.vosk.folder import VoskFolder
 from mdi.speech.vosk.graft import Grafted, add_words, by_sound
-from mdi.speech.vosk.recogniser_graph import RecogniserGraph, read_graph
+from mdi.speech.vosk.recogniser_graph import read_graph
 
 logger = get_logger(__name__)
 
@@ -60,8 +59,7 @@ class NewWordsOfFolder:
         """The graph, words.txt where the source has one, and new_words.tsv."""
         for place in self.places(source):
             if place.endswith("words.txt"):
-                with writing(str(folder.path / place)) as stream:
-                    stream.write(to_bytes("".join(f"{word} {i}\n" for word, i in self.symbols.ids.items())))
+                write_file(folder.path / place, "".join(f"{word} {i}\n" for word, i in self.symbols.ids.items()))
             elif self.grafted:
                 write_lookahead(self.grafted.fst, str(folder.path / place))
         write_new_words(str(folder.path / "new_words.tsv"), self.said, self.count)
@@ -105,13 +103,7 @@ def learn_words(
     for one in speaker.say([word for word in count if word not in said]):
         parts = [said[part] for part in one.how.split()[1:] if part in said]
         said[one.word] = replace(one, certainty=min([one.certainty, *(part.certainty for part in parts)]))
-    return grafted_words(source, graph, [said[word] for word in count], count)
-
-
-def grafted_words(
-    source: VoskFolder, graph: RecogniserGraph, said: Sequence[Pronounced], count: Mapping[str, int]
-) -> NewWordsOfFolder:
-    ways = by_sound({one.word: one.pronunciations for one in said if one.pronunciations})
+    ways = by_sound({word: said[word].pronunciations for word in count if said[word].pronunciations})
     symbols = source.symbols()
     if known := [word for word in ways if word in symbols.ids]:
         raise MdiError(f"the word '{known[0]}' is in {source.words}; expected words that the model lacks")
@@ -120,4 +112,4 @@ def grafted_words(
     grafted = add_words(graph, ways, first) if ways else None
     if grafted and any(larger.ids[word] != label for word, label in grafted.labels.items()):
         raise AssertionError("labels and table disagree")
-    return NewWordsOfFolder(list(said), count, larger, grafted)
+    return NewWordsOfFolder([said[word] for word in count], count, larger, grafted)

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mdi.files import writing
+from mdi.files import write_file
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight
 from mdi.fst.symbols import SymbolTable
-from mdi.lm.vocabulary import to_bytes
 from mdi.progress import say
 from mdi.speech.lattice import Lattice, bundle, costs_from_start
 from mdi.speech.lattice_files import lattice_writer
@@ -55,29 +54,16 @@ def write_outputs(folder: VoskFolder, results: list[Recognised], out: Path, n_be
     """Kaldi's files, from what was recognised."""
 
     def write(name: str, lines: Iterable[str]) -> None:
-        with writing(str(out / name)) as stream:
-            stream.write(to_bytes("".join(f"{line}\n" for line in lines)))
+        write_file(out / name, "".join(f"{line}\n" for line in lines))
 
     best = {one.utterance: one.alternatives[0] for one in results}
     write("text", (" ".join([utterance, *one.text]) for utterance, one in best.items()))
-    write(
-        "ctm",
-        (
-            f"{utterance} 1 {w.begin:.2f} {w.end - w.begin:.2f} {w.word} {w.confidence:.4f}"
-            for utterance, one in best.items()
-            for w in one.words
-        ),
-    )
+    timed = ((utterance, w) for utterance, one in best.items() for w in one.words)
+    write("ctm", (f"{u} 1 {w.begin:.2f} {w.end - w.begin:.2f} {w.word} {w.confidence:.4f}" for u, w in timed))
     if not n_best:
         return
-    write(
-        "nbest",
-        (
-            " ".join([one.utterance, str(rank), f"{alternative.score:.4f}", *alternative.text])
-            for one in results
-            for rank, alternative in enumerate(one.alternatives, 1)
-        ),
-    )
+    ranked = ((one.utterance, rank, each) for one in results for rank, each in enumerate(one.alternatives, 1))
+    write("nbest", (" ".join([u, str(rank), f"{each.score:.4f}", *each.text]) for u, rank, each in ranked))
     if folder.own_lm is None:
         say(f"{out}: no lattices, as the language model is within HCLG.fst, and its scores cannot be told from others")
         return
