@@ -21,11 +21,11 @@ from isal import igzip
 
 from mdi.arguments import boolean
 from mdi.errors import MdiError, examples, exit_code
-from mdi.files import GZIP_LEVEL, not_utf8, read_ahead, read_chunks, read_lines, replacing, writing
+from mdi.files import GZIP_LEVEL, not_utf8, read_ahead, read_chunks, read_lines, replacing, write_file
 from mdi.fst.symbols import read_symbols
 from mdi.lm.new_words import may_be_added
 from mdi.lm.text import SPECIAL, Text
-from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, read_words, to_bytes
+from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, read_words
 from mdi.progress import Progress, say
 from mdi.speech.data import DataFolder, fields
 from mdi.speech.given import write_new_words
@@ -123,8 +123,7 @@ def count_words(path: Path) -> WordCounts:
 
 
 def write_lines(path: Path, lines: list[str]) -> None:
-    with writing(str(path)) as stream:
-        stream.write(to_bytes("".join(f"{line}\n" for line in lines)))
+    write_file(path, "".join(f"{line}\n" for line in lines))
 
 
 def words_of_model(path: str) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
-from mdi.files import writing
+from mdi.files import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -176,8 +176,7 @@ _DARK = (
 
 def write_svg(figure: Figure, path: str) -> None:
     svg = re.sub(r"(<svg[^>]*>\n?)", lambda head: head[1] + _DARK, _svg(figure, "chart", "white"), count=1)
-    with writing(path) as stream:
-        stream.write(svg.encode())
+    write_file(path, svg)
 
 
 def inline_svg(figure: Figure, name: str) -> str:

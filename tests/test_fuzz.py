@@ -18,6 +18,7 @@ import fuzz
 import numpy as np
 import prepare_corpus
 import pytest
+import recipe_files
 import report
 import results
 import validate_data
@@ -139,12 +140,12 @@ def test_scores_that_are_no_numbers(tmp_path: Path) -> None:
     (scored / "wer_details" / "wer_bootci").write_bytes(b"[ 1.2.3, - ] \xff")
     (scored / "wer_details" / "comparison").write_text("Difference of the WERs: +-., p = .\nimproving Set1: 1..2\n")
     (scored / "best_wer").write_bytes(b"%WER 12.5 [ \xff ]")
-    found = results.read_wer(tmp_path)
+    found = recipe_files.read_wer(tmp_path)
     assert found
     assert (found.rate, found.low, found.comparisons) == (12.5, None, ())
     (scored / "best_wer").write_text("%WER ..5")
     with pytest.raises(MdiError, match="no %WER in it"):
-        results.read_wer(tmp_path)
+        recipe_files.read_wer(tmp_path)
 
 
 ROW = '{"utterance": "u", "seconds": 1, "sound": [], "overshoot": 0, "answers": ANSWERS}'

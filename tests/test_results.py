@@ -16,6 +16,7 @@ from pathlib import Path
 import draw_gains
 import draw_results
 import pytest
+import recipe_files
 import report
 import results
 
@@ -78,10 +79,10 @@ def test_kaldis_own_comparison_is_understood(ami):
     text = "Set1: %WER 20.00 95% Conf Interval [ 18, 22 ]\nSet2: %WER 19.00 95% Conf Interval [ 17, 21 ]\n"
     path = folder / "scoring_kaldi" / "wer_details" / "comparison"
     path.write_text(f"{text}Probability of Set2 improving Set1: 98.50\n")
-    assert results.read_wer(folder).comparisons[0].p == pytest.approx(0.03)  # two-sided: 2 x 1.5%
-    assert results.read_wer(folder).comparisons[0].mark == "+"
+    assert recipe_files.read_wer(folder).comparisons[0].p == pytest.approx(0.03)  # two-sided: 2 x 1.5%
+    assert recipe_files.read_wer(folder).comparisons[0].mark == "+"
     path.write_text(f"{text}Probability of Set2 improving Set1: 90.00\n")
-    assert results.read_wer(folder).comparisons[0].mark == ""
+    assert recipe_files.read_wer(folder).comparisons[0].mark == ""
 
 
 def test_two_baselines_have_a_table_of_their_own(ami):
@@ -173,8 +174,8 @@ def test_the_paper_and_the_differences(ami):
 
 
 def test_significance_needs_a_small_p():
-    assert results.Comparison(-1.0, 0.06, "test").mark == ""
-    assert results.Comparison(1.0, 0.01, "test").mark == "-"
+    assert recipe_files.Comparison(-1.0, 0.06, "test").mark == ""
+    assert recipe_files.Comparison(1.0, 0.01, "test").mark == "-"
 
 
 @pytest.mark.parametrize("kind", list(results.FORMATS))

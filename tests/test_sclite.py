@@ -54,7 +54,7 @@ def test_the_best_point_and_its_interval(tmp_path, capsys):
     details = folder / "scoring_kaldi/wer_details"
     assert (details / "lmwt").read_text() == "13\n"
     assert (details / "wip").read_text() == "0.0\n"
-    interval = confidence(sclite.read_report(folder / "ascore_13/dev.ctm.filt.raw"))[0]
+    interval = confidence(sclite.read_report(folder / "ascore_13/dev.ctm.filt.raw"))
     assert (details / "wer_bootci").read_text() == interval.line("Set1").rstrip() + " over 8 speakers\n"
     wer = results.read_wer(folder)
     assert (wer.rate, wer.scorer, wer.unit) == (8.09, "sclite", "speakers")

@@ -13,7 +13,7 @@ from mdi.cli import main
 from mdi.errors import MdiError
 from mdi.fst.symbols import read_symbols
 from mdi.speech.data import read_text
-from mdi.speech.wer import compute_wer, confidence, sign_flip_p
+from mdi.speech.wer import compute_wer, confidence, improvement, sign_flip_p
 
 SYMBOLS = read_symbols(WORDS)
 REFERENCES = read_text(str(LAT / "refs.txt"))
@@ -55,8 +55,8 @@ def test_strict_names_what_is_missing():
 
 def test_bootstrap_is_kaldis_digit_for_digit():
     first, second = (compute_wer(REFERENCES, kaldi_hypotheses(n, 10, "0.0")) for n in ("lats", "lats.carpa"))
-    one = confidence(second)[0].line("Set1")
-    a, b, better = confidence(first, second)
+    one = confidence(second).line("Set1")
+    a, b, better = improvement(first, second)
     both = f"{a.line('Set1')}{b.line('Set2')}Probability of Set2 improving Set1: {better:.2f}\n"
     assert one + "## two systems: old then new\n" + both == (LAT / "compute-wer-bootci.txt").read_text()
 

@@ -194,7 +194,7 @@ def test_segmentation_is_the_likeliest_path():
         assert "".join(found) == text
         best = max(sum(logs[word] for word in way) for way in ways(text))
         assert sum(logs[word] for word in found) == pytest.approx(best)
-    assert Segmenter(vocabulary(["a", "b"]))("axyb") == ["a", "xy", "b"]
+    assert Segmenter(vocabulary(["a", "b"]), np.full(2, 0.5))("axyb") == ["a", "xy", "b"]
 
 
 def test_prose_with_broken_lines_is_joined_and_other_lines_are_not(english):

@@ -7,6 +7,7 @@ import re
 import wave
 
 import pytest
+import recipe_files
 import report
 import results
 import word_recall
@@ -78,7 +79,7 @@ def recipe(tmp_path):
 
 
 def test_words_are_counted_by_utterance(recipe):
-    new_words = word_recall.read_new_words(recipe, results.data_folder(recipe))
+    new_words = word_recall.read_new_words(recipe, recipe_files.data_folder(recipe))
     assert new_words.added == 2
     split = {u: text.split() for u, text in SAID.items()}
     found = word_recall.recall(new_words, split, {u: text.split() for u, text in HEARD.items()})
@@ -93,7 +94,7 @@ def test_words_are_counted_by_utterance(recipe):
 
 def test_nobody_is_asked_where_nothing_was_added(recipe):
     (recipe / "graph" / "new_words" / "new_words.tsv").unlink()
-    data = results.data_folder(recipe)
+    data = recipe_files.data_folder(recipe)
     assert word_recall.read_new_words(recipe, data) is None
     assert results.new_word_cells(results.collect("mine", [recipe])).empty
     # all models of the recipe know them: words.txt has them too
@@ -130,7 +131,7 @@ def test_the_row_is_marked_as_another_vocabulary(recipe):
 
 
 def test_the_page_has_the_words_with_their_sound_and_pronunciations(recipe):
-    data = results.data_folder(recipe) / "speech" / "eval"
+    data = recipe_files.data_folder(recipe) / "speech" / "eval"
     with wave.open(str(data / "a.wav"), "wb") as stream:
         stream.setparams((1, 2, 16000, 0, "NONE", ""))
         stream.writeframes(bytes(3200))

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mdi.errors import exit_code
-from mdi.files import writing
+from mdi.files import write_file
 
 # Text, then code, in turns.
 CELLS = (
@@ -153,8 +153,7 @@ def make(out: str) -> None:
             made = notebook()
         finally:
             os.chdir(here)
-    with writing(str(path)) as stream:
-        stream.write((json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode())
+    write_file(path, json.dumps(made, indent=1, ensure_ascii=False) + "\n")
 
 
 def main(argv: list[str] | None = None) -> int:

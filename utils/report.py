@@ -23,22 +23,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
+from recipe_files import DECODING, SIGNIFICANT, corpora, model_path
 from report_speech import listen, new_words
 from results import (
-    DECODING,
     FORMATS,
     PERPLEXITY,
-    SIGNIFICANT,
     WORD_ERROR_RATE,
     Results,
     cells,
     collect,
     comparison_cells,
-    corpora,
     decodes_with_large,
     default_model,
     html,
-    model_path,
     new_word_cells,
     notes,
     other_vocabulary,
@@ -49,7 +46,7 @@ from mdi import charts
 from mdi.arguments import boolean
 from mdi.certificate import read_certificate
 from mdi.errors import MdiError, exit_code
-from mdi.files import writing
+from mdi.files import write_file
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN
 from mdi.progress import say
 
@@ -425,12 +422,10 @@ def main(argv: list[str] | None = None) -> int:
         results = collect(args.corpus or parts[0].name, parts, args.synthetic)
         out.mkdir(parents=True, exist_ok=True)
         for kind, name in FILES.items():
-            with writing(str(out / name)) as stream:
-                stream.write(FORMATS[kind](results).encode())
+            write_file(out / name, FORMATS[kind](results))
         if not charts.available():
             raise MdiError(f"matplotlib is not installed, so there are tables only; for the page: {charts.HOW_TO_GET}")
-        with writing(str(out / "index.html")) as stream:
-            stream.write(page(results, parts, out, args.command).encode("utf-8", "surrogateescape"))
+        write_file(out / "index.html", page(results, parts, out, args.command))
         say(f"report: {out / 'index.html'}")
 
     return exit_code("utils/report.py", work)

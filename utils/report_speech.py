@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 from listen import drawn, examples, heard_by
-from results import Results, data_folder, decodes_with_large, html, scored_folder
+from recipe_files import data_folder, scored_folder
+from results import Results, decodes_with_large, html
 from word_recall import NewWords, Recall, read_new_words, recall
 
 from mdi.speech.given import OR

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from mdi.errors import MdiError, examples
-from mdi.files import read_lines
+from mdi.files import read_lines, write_file
 from mdi.lm.vocabulary import to_str
-from mdi.speech.score import Point, comparison, write_comparisons, write_file
+from mdi.speech.score import Point, comparison, write_comparisons
 from mdi.speech.wer import Errors, confidence
 
 SCLITE, ASCLITE = "SPKR", "Speaker"  # heads of the first column
@@ -105,7 +105,7 @@ def write_scores(folder: Path, name: str, points: list[Point]) -> Errors:
     write_file(details / "lmwt", f"{best[0]}\n")
     write_file(details / "wip", f"{best[1]}\n")
     if len(found.utterances) > 1:
-        write_file(details / "wer_bootci", confidence(found)[0].line("Set1").rstrip() + f" over {_speakers(found)}\n")
+        write_file(details / "wer_bootci", confidence(found).line("Set1").rstrip() + f" over {_speakers(found)}\n")
     # last: whoever finds it takes the folder for scored
     write_file(folder / "scoring_kaldi" / "best_wer", f"{found.summary()} {reports[best].with_suffix('.sys')}\n")
     return found

@@ -24,14 +24,13 @@ def run(args: argparse.Namespace) -> int:
     from importlib.resources import files
 
     from mdi.cli import main
-    from mdi.files import make_folder, writing
+    from mdi.files import make_folder, write_file
     from mdi.from_files import perplexity
 
     folder = make_folder(args.folder)
     for name, what in TEXTS.items():
         data = files("mdi").joinpath("demo_texts", name).read_bytes()
-        with writing(str(folder / name)) as stream:  # which packs what ends in .gz
-            stream.write(gzip.decompress(data) if name.endswith(".gz") else data)
+        write_file(folder / name, gzip.decompress(data) if name.endswith(".gz") else data)  # packs what ends in .gz
         print(f"{args.folder}/{name:15} {what}")
     os.chdir(folder)
     for command in ("train general.txt.gz general.arpa.gz", "adapt general.arpa.gz domain.txt adapted.arpa.gz"):

@@ -49,10 +49,8 @@ def run(args: argparse.Namespace) -> None:
         check_outputs(args, args.out)
     if args.delta and not args.new_lm:
         raise MdiError("--delta adapts the new model; expected --new-lm")
-    old_lm = read_model(args.old_lm, args) if args.old_lm else None
-    if args.new_lm == args.old_lm and not args.delta:
-        new_lm = old_lm
-    else:
+    old_lm = new_lm = read_model(args.old_lm, args) if args.old_lm else None
+    if args.new_lm != args.old_lm or args.delta:
         new_lm = read_adapted(args.new_lm, args) if args.new_lm else None
     done = rescore(
         args.source,
@@ -73,17 +71,15 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _write_mbr(args: argparse.Namespace) -> None:
-    from itertools import chain
-
     from mdi.files import writing
     from mdi.fst.symbols import read_symbols
     from mdi.lm.vocabulary import to_bytes
-    from mdi.speech.lattice_files import archives, read_lattices
+    from mdi.speech.lattice_files import read_all_lattices
     from mdi.speech.mbr import minimum_risk
 
     symbols, risk, n = read_symbols(args.words), 0.0, 0
     with writing(args.mbr) as stream:
-        for lattice in chain.from_iterable(read_lattices(path) for path in archives(args.out)):
+        for lattice in read_all_lattices(args.out):
             found = minimum_risk(lattice, args.lmwt, args.word_ins_penalty)
             stream.write(to_bytes(f"{' '.join([lattice.utterance, *symbols.spell(found.words)])}\n"))
             risk, n = risk + found.risk, n + 1

@@ -11,8 +11,11 @@ The one-best words of a recogniser, DIR/text or DIR/ctm, are scored as they are:
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mdi.commands.outputs import check_outputs
+from mdi.errors import MdiError
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -37,11 +40,7 @@ folder DIR  decoding directory (lat.N.gz, text or ctm); the scores are written h
 
 
 def run(args: argparse.Namespace) -> None:
-    from pathlib import Path
-
-    from mdi.commands.outputs import check_outputs
-    from mdi.errors import MdiError
-    from mdi.speech.data import DataFolder, read_text
+    from mdi.speech.data import DataFolder, read_references
     from mdi.speech.score import compare, filtered, write_scores
     from mdi.speech.wer import confidence
 
@@ -49,21 +48,20 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError(f"{args.folder}: no such directory; expected one with lat.1.gz, text or ctm. Decode first")
     kept = Path(args.folder) / "scoring_kaldi" / "test_filt.txt"  # the references as scored
     check_outputs(args, beside=[str(kept)] if kept.exists() else [], folder=args.folder)
-    data = Path(args.data)
-    references = filtered(DataFolder(data).text() if data.is_dir() else read_text(data), args.ref_filter)
-    speakers = DataFolder(data).speakers() if data.is_dir() else {}
+    references = filtered(read_references(args.data), args.ref_filter)
+    speakers = DataFolder(Path(args.data)).speakers()
     found = _lattices(args, references) if args.hyp == "lattices" else _words(args, references)
-    result = write_scores(args.folder, found, references, speakers, args.mode, args.hyp_filter)
+    point, by_point = write_scores(args.folder, found, references, speakers, args.mode, args.hyp_filter)
     print((Path(args.folder) / "scoring_kaldi" / "best_wer").read_text(), end="")
-    interval = confidence(result.errors)[0]
+    interval = confidence(by_point[point])
     limits = f"95% interval [{interval.mean - interval.half:.2f}, {interval.mean + interval.half:.2f}]"
-    weight, penalty = result.point
+    weight, penalty = point
     if found.utterances:
         limits = f"LM weight {weight}, penalty {penalty}, {limits}, oracle WER {found.oracle_rate:.2f}"
         limits += f", depth {found.depth:.1f}"
     say(f"mdi score: {limits}")
     inner = {args.min_lmwt: weight + 1, args.max_lmwt: weight - 1}.get(weight, weight)
-    if (inner, penalty) in result.by_point and result.by_point[inner, penalty].rate > result.errors.rate:
+    if (inner, penalty) in by_point and by_point[inner, penalty].rate > by_point[point].rate:
         say(f"mdi score: the best LM weight, {weight}, is at the edge of the range; widen --min-lmwt or --max-lmwt")
     if args.compare_with:
         print(compare(args.folder, args.compare_with, references, args.mode), end="")
@@ -71,11 +69,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _lattices(args: argparse.Namespace, references: dict[str, list[str]]) -> BestPaths:
     """The words of every lattice at every LM weight and penalty."""
-    from itertools import chain
-
-    from mdi.errors import MdiError
     from mdi.fst.symbols import read_symbols
-    from mdi.speech.lattice_files import archives, read_lattices
+    from mdi.speech.lattice_files import read_all_lattices
     from mdi.speech.score import best_paths, best_point
 
     if not args.words:
@@ -93,15 +88,11 @@ def _lattices(args: argparse.Namespace, references: dict[str, list[str]]) -> Bes
         points = [(weight, p) for p in penalties for weight in range(args.min_lmwt, args.max_lmwt + 1)]
     if not points or min(weight for weight, _ in points) <= 0:
         raise MdiError(f"no LM weights from {args.min_lmwt} to {args.max_lmwt}; expected positive ones, smallest first")
-    lattices = chain.from_iterable(read_lattices(path) for path in archives(args.folder))
-    return best_paths(lattices, read_symbols(args.words), references, points, args.mbr)
+    return best_paths(read_all_lattices(args.folder), read_symbols(args.words), references, points, args.mbr)
 
 
 def _words(args: argparse.Namespace, references: dict[str, list[str]]) -> BestPaths:
     """DIR/text or DIR/ctm, of which there is nothing to choose."""
-    from pathlib import Path
-
-    from mdi.errors import MdiError
     from mdi.speech.data import DataFolder, read_ctm, read_text
     from mdi.speech.score import AS_RECOGNISED, BestPaths
 

@@ -109,7 +109,12 @@ def _train(
             counts = stack.enter_context(stream_blocks(texts, vocab, args.order, args.oov, memory, job))
         else:
             counts = stack.enter_context(stream_text(texts, vocab, args.order, args.oov, memory, args.tmp))
-        _say_text(counts.stats, len(counts.vocab), args)
+        stats, note = counts.stats, ""
+        if stats.oov:
+            done = "mapped to <unk>" if args.oov == "map" else "left out with the n-grams around them"
+            note = f"; {stats.oov:,} words outside it, such as {examples(stats.oov_examples)}: {done}"
+        read = f"{stats.sentences:,} sentences, {stats.words:,} words, {len(counts.vocab):,} in the vocabulary"
+        say(f"mdi train: {read}{note}")
         if args.counts_out:
             counts = stack.enter_context(writing_counts(counts, args.counts_out))
         found = estimate(counts, args.smoothing, min_counts)
@@ -118,12 +123,4 @@ def _train(
     gap, where = worst_sum(found.model)
     if not gap <= TOLERANCE:
         raise MdiError(f"the model sums to one only within {gap:.2g} (after {where}); nothing was written")
-    return counts.stats, found
-
-
-def _say_text(stats: TextStats, vocabulary: int, args: argparse.Namespace) -> None:
-    text = f"mdi train: {stats.sentences:,} sentences, {stats.words:,} words, {vocabulary:,} in the vocabulary"
-    if stats.oov:
-        done = "mapped to <unk>" if args.oov == "map" else "left out with the n-grams around them"
-        text += f"; {stats.oov:,} words outside it, such as {examples(stats.oov_examples)}: {done}"
-    say(text)
+    return stats, found

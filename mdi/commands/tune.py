@@ -143,13 +143,12 @@ def _tune(args: argparse.Namespace) -> int:
 def _lists(args: argparse.Namespace, background: NgramModel) -> NBestLists:
     """Of the development recordings; their symbol table lies beside lattices of mdi vosk decode."""
     from mdi.fst.symbols import read_symbols
-    from mdi.speech.data import DataFolder, read_text
+    from mdi.speech.data import read_references
     from mdi.speech.n_best import read_lists
 
-    words, data = args.words or str(Path(args.dev_lattices) / "words.txt"), Path(args.dev_recordings)
-    references = DataFolder(data).text() if data.is_dir() else read_text(data)
+    words = args.words or str(Path(args.dev_lattices) / "words.txt")
     old = read_model(args.old_lm, args) if args.old_lm else background
-    return read_lists(args.dev_lattices, read_symbols(words), old, references)
+    return read_lists(args.dev_lattices, read_symbols(words), old, read_references(args.dev_recordings))
 
 
 def _described(trial: Trial) -> str:
@@ -165,12 +164,12 @@ def _described(trial: Trial) -> str:
 def _write_search(tuned: Tuned, out: str) -> None:
     """The settings that were tried, as a table and as a picture."""
     from mdi import charts
-    from mdi.files import writing
+    from mdi.files import write_file
 
     table = tuned.table()
     table = table.assign(chosen=table["chosen"].map({True: "*", False: ""}))
-    with writing(f"{out}.search.tsv") as stream:
-        stream.write(table.to_csv(sep="\t", index=False, float_format="%.4f", lineterminator="\n").encode())
+    text = table.to_csv(sep="\t", index=False, float_format="%.4f", lineterminator="\n")
+    write_file(f"{out}.search.tsv", text)
     if not charts.available():
         say(f"no picture of the search, since matplotlib is not installed; to have it: {charts.HOW_TO_GET}")
         return

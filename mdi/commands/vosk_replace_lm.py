@@ -9,15 +9,10 @@ otherwise n-grams of LM with such words are dropped.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from mdi.commands import vosk_folders as folders
 from mdi.commands import vosk_weight
 from mdi.errors import MdiError
-
-if TYPE_CHECKING:
-    from mdi.lm.model import NgramModel
-
 
 OPTIONS = f"""
 model MODEL_DIR  directory of a Vosk model
@@ -37,6 +32,7 @@ out OUT_DIR  the new directory
 
 
 def run(args: argparse.Namespace) -> None:
+    from mdi.adaptation.delta import apply_delta
     from mdi.fst.formats import read_lm
     from mdi.speech.vosk.adapt import learned
     from mdi.speech.vosk.models import lacking_words, refuse_new_words
@@ -48,7 +44,11 @@ def run(args: argparse.Namespace) -> None:
     if args.lm is None:
         models = exchange.adapted_by(args.delta)
     else:
-        lm = _with_delta(args, read_lm(args.lm, str(source.words)))
+        lm = read_lm(args.lm, str(source.words))
+        if len(args.delta) > 1:
+            raise MdiError(f"{len(args.delta)} deltas for {args.lm}; expected one")
+        for delta in args.delta:
+            lm = apply_delta(lm, delta, args.lm)
         models = exchange.completed(dict.fromkeys(adapted, lm))
     content = {"lm": [] if args.lm is None else [args.lm], "deltas": args.delta}
     lacking = lacking_words(source, models)
@@ -64,11 +64,3 @@ def run(args: argparse.Namespace) -> None:
     folders.write_folder(args, "replace-lm", source, models, content, new_words)
     if args.dev_recordings:
         vosk_weight.choose_weight(args)
-
-
-def _with_delta(args: argparse.Namespace, model: NgramModel) -> NgramModel:
-    from mdi.adaptation.delta import apply_delta
-
-    if len(args.delta) > 1:
-        raise MdiError(f"{len(args.delta)} deltas for {args.lm}; expected one")
-    return apply_delta(model, args.delta[0], args.lm) if args.delta else model

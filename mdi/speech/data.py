@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,6 +72,11 @@ def read_text(path: str | Path) -> dict[str, Words]:
     return {name: row.fields for name, row in rows.items()}
 
 
+def read_references(path: str | Path) -> dict[str, Words]:
+    """The text of a data folder, or of the file itself."""
+    return DataFolder(Path(path)).text() if Path(path).is_dir() else read_text(path)
+
+
 def read_groups(path: str | Path, what: str = "speaker") -> dict[str, str]:
     """utt2spk and its like: an utterance and its speaker, or whatever else utterances have in common, per line."""
     found = {}
@@ -80,11 +85,6 @@ def read_groups(path: str | Path, what: str = "speaker") -> dict[str, str]:
             raise MdiError(f"{path}:{row.number}: {len(row.fields)} fields after the name; expected one {what}")
         found[name] = row.fields[0]
     return found
-
-
-def text_of_lines(lines: Iterable[bytes]) -> dict[str, Words]:
-    """The same from lines that a program has printed."""
-    return {words[0]: words[1:] for words in map(fields, lines) if words}
 
 
 @dataclass(frozen=True)
@@ -207,13 +207,12 @@ class DataFolder:
 
     def speakers(self) -> dict[str, str]:
         """utt2spk: the speaker of each utterance; empty if there is no such file."""
-        path = self.path / "utt2spk"
-        return read_groups(path) if path.exists() else {}
+        return read_groups(self.path / "utt2spk") if self.has("utt2spk") else {}
 
     def utterances_of_speakers(self) -> dict[str, list[str]]:
         """spk2utt; empty if there is no such file."""
-        path = self.path / "spk2utt"
-        return {name: row.fields for name, row in read_rows(path, "speaker").items()} if path.exists() else {}
+        rows = read_rows(self.path / "spk2utt", "speaker") if self.has("spk2utt") else {}
+        return {name: row.fields for name, row in rows.items()}
 
     def recordings(self) -> dict[str, Source]:
         """wav.scp: the file of each recording, or the command that prints it."""
@@ -240,9 +239,8 @@ class DataFolder:
     def channels(self) -> dict[str, int]:
         """The channel of each recording that reco2file_and_channel has, counted from 0."""
         path = self.path / CHANNELS
-        return (
-            {name: _channel(path, row) for name, row in read_rows(path, "recording").items()} if path.exists() else {}
-        )
+        rows = read_rows(path, "recording") if path.exists() else {}
+        return {name: _channel(path, row) for name, row in rows.items()}
 
     def segments(self) -> dict[str, Segment]:
         """Where each utterance is; whole recordings if there is no such file."""

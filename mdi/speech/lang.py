@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mdi.errors import MdiError, examples
-from mdi.files import exchange_folder, read_bytes, read_lines, scratch_folder, writing
+from mdi.files import exchange_folder, read_bytes, read_lines, scratch_folder, write_file
 from mdi.fst.lexicon_fst import Entry, Silence, disambiguated, lexicon_fst, read_entries
 from mdi.fst.openfst import from_bytes, to_bytes
 from mdi.fst.symbols import SymbolTable, read_symbols
@@ -104,7 +104,7 @@ def extend_lang(lang: Lang, lexicon: Mapping[str, Sequence[Pronunciation]], out:
         _write_disambiguation(made / "phones", symbols, phones)
         _write_alignment(made / "phones", entries, words, phones, lang)
         silence = lang.silence
-        _write(made / "L.fst", to_bytes(lexicon_fst(entries, silence)))
+        write_file(made / "L.fst", to_bytes(lexicon_fst(entries, silence)))
         told_apart = [
             Entry(entry.word, (*entry.phones, phones[f"#{n}"]), entry.p) if n else entry
             for entry, n in zip(entries, numbers, strict=True)
@@ -114,7 +114,7 @@ def extend_lang(lang: Lang, lexicon: Mapping[str, Sequence[Pronunciation]], out:
         loops = list(
             zip(lang.numbers("phones/wdisambig_phones.int"), lang.numbers("phones/wdisambig_words.int"), strict=True)
         )
-        _write(made / "L_disambig.fst", to_bytes(lexicon_fst(told_apart, silence, loops)))
+        write_file(made / "L_disambig.fst", to_bytes(lexicon_fst(told_apart, silence, loops)))
         exchange_folder(str(made), str(target))
     return new
 
@@ -142,27 +142,19 @@ def _with_positions(said: Sequence[str]) -> list[str]:
     return [f"{said[0]}_B", *(f"{phone}_I" for phone in said[1:-1]), f"{said[-1]}_E"]
 
 
-def _write(path: Path, data: bytes) -> None:
-    with writing(str(path)) as stream:
-        stream.write(data)
-
-
 def _extend_table(old: Path, path: Path, ids: dict[str, int], before: SymbolTable) -> None:
     """The old file as it is, and the new symbols after it."""
     text = old.read_bytes()
     text += b"" if not text or text.endswith(b"\n") else b"\n"
     more = (f"{name} {i}\n" for name, i in ids.items() if name not in before.ids)
-    _write(path, text + "".join(more).encode("utf-8", "surrogateescape"))
+    write_file(path, text + "".join(more).encode("utf-8", "surrogateescape"))
 
 
 def _write_disambiguation(folder: Path, symbols: list[str], phones: dict[str, int]) -> None:
     numbers = [str(phones[name]) for name in symbols]
-    for name, text in (
-        ("disambig.txt", "".join(f"{name}\n" for name in symbols)),
-        ("disambig.int", "".join(f"{i}\n" for i in numbers)),
-        ("disambig.csl", ":".join(numbers) + "\n"),
-    ):
-        _write(folder / name, text.encode())
+    write_file(folder / "disambig.txt", "".join(f"{name}\n" for name in symbols))
+    write_file(folder / "disambig.int", "".join(f"{i}\n" for i in numbers))
+    write_file(folder / "disambig.csl", ":".join(numbers) + "\n")
 
 
 def _write_alignment(
@@ -173,7 +165,7 @@ def _write_alignment(
     rows = {(word_of[entry.word], *(phone_of[phone] for phone in entry.phones)) for entry in entries}
     rows |= {("<eps>", *silent.split()) for silent in lang._list("phones/optional_silence.txt")}
     lines = sorted(os.fsencode(" ".join((row[0], *row))) for row in rows)
-    _write(folder / "align_lexicon.txt", b"".join(line + b"\n" for line in lines))
+    write_file(folder / "align_lexicon.txt", b"".join(line + b"\n" for line in lines))
     named = (os.fsdecode(line).split(" ") for line in lines)
     numbers = ([words[w], words[v], *(phones[phone] for phone in said)] for w, v, *said in named)
-    _write(folder / "align_lexicon.int", "".join(f"{' '.join(map(str, row))}\n" for row in numbers).encode())
+    write_file(folder / "align_lexicon.int", "".join(f"{' '.join(map(str, row))}\n" for row in numbers))

@@ -103,20 +103,14 @@ class LatticePath:
 
 def tidy(lattice: Lattice, start: int = 0, where: str = "") -> Lattice:
     """Drops what no path leads through and numbers the states in a topological order."""
-    at = f"{where}: " if where else ""
+    name = f"{f'{where}: ' if where else ''}lattice of utterance {lattice.utterance}"
     if lattice.n_arcs and (int(lattice.dest.min()) < 0 or int(lattice.dest.max()) >= lattice.n_states):
-        raise MdiError(
-            f"{at}lattice of utterance {lattice.utterance}: an arc leads to a state that does not exist; make it again"
-        )
+        raise MdiError(f"{name}: an arc leads to a state that does not exist; make it again")
     number, kept = kernels.number_states(lattice.arrays, start)
     if kept < 0:
-        raise MdiError(
-            f"{at}lattice of utterance {lattice.utterance} has a cycle; expected none. Decode the utterance again"
-        )
+        raise MdiError(f"{name} has a cycle; expected none. Decode the utterance again")
     if kept == 0:
-        raise MdiError(
-            f"{at}lattice of utterance {lattice.utterance} is empty: no path leads to an end; decode it again, wider"
-        )
+        raise MdiError(f"{name} is empty: no path leads to an end; decode it again, wider")
     if kept == lattice.n_states and start == 0 and (number[1:] > number[:-1]).all():
         return lattice
     source = number[lattice.source]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -238,6 +239,11 @@ def lattice_writer(path: str, text: bool = False) -> Iterator[Callable[[Lattice]
             stream.write(form(lattice))
 
         yield write
+
+
+def read_all_lattices(path: str) -> Iterator[Lattice]:
+    """Those of a decoding folder, or of the one archive named."""
+    return chain.from_iterable(map(read_lattices, archives(path)))
 
 
 def archives(path: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 
 import kaldialign
@@ -16,7 +15,7 @@ from mdi.lm.n_best import IMPOSSIBLE, NBestLists
 from mdi.lm.trie import Array
 from mdi.speech.data import Words
 from mdi.speech.lattice import Lattice, bundle, costs_from_start, n_best
-from mdi.speech.lattice_files import archives, read_lattices
+from mdi.speech.lattice_files import read_all_lattices
 from mdi.speech.rescore import CHEAPEST, LatticeModel, add_model, lattice_model
 
 # Acoustic costs of lattices are divided by this, the LM weight of Kaldi's recipes at which they are as decoded.
@@ -69,5 +68,4 @@ def read_lists(
     folder: str | Path, symbols: SymbolTable, old_lm: NgramModel, references: Mapping[str, Words], n: int = 100
 ) -> NBestLists:
     """Of a decoding folder's lat.1.gz, lat.2.gz and so on."""
-    found = chain.from_iterable(read_lattices(path) for path in archives(str(folder)))
-    return lists_of(found, symbols, old_lm, references, n)
+    return lists_of(read_all_lattices(str(folder)), symbols, old_lm, references, n)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from mdi.errors import MdiError, check_choice, check_positive, examples
-from mdi.files import check_output, make_folder, writing
+from mdi.files import check_output, make_folder, write_file
 from mdi.fst.formats import read_lm
 from mdi.fst.symbols import SymbolTable, read_symbols, words_of
 from mdi.kernels.model import ModelArrays
@@ -164,12 +164,8 @@ def rescore(
     for one, target in pairs:
         check_output(target, [one, *given])
     symbols = read_symbols(os.fspath(words))
-    models: list[LatticeModel | None] = []
-    for lm in (old_lm, new_lm):
-        if lm is not None and lm is old_lm and models:
-            models.append(models[0])
-        else:
-            models.append(_known(lm, symbols) if lm is not None else None)
+    old = _known(old_lm, symbols) if old_lm is not None else None
+    new = old if new_lm is old_lm else _known(new_lm, symbols) if new_lm is not None else None
     progress = Progress("rescoring", None, "lattices")
 
     def one_archive(pair: tuple[str, str]) -> tuple[int, int, int, float]:
@@ -178,7 +174,7 @@ def rescore(
         with lattice_writer(pair[1], text) as write:
             for lattice in read_lattices(pair[0]):
                 start = time.perf_counter()
-                made = rescored(lattice, models[0], models[1], old_scores)
+                made = rescored(lattice, old, new, old_scores)
                 seconds += time.perf_counter() - start
                 write(made)
                 n, before, after = n + 1, before + lattice.n_arcs, after + made.n_arcs
@@ -191,8 +187,7 @@ def rescore(
         found = Rescoring(*(sum(column) for column in zip(*pool.map(one_archive, pairs), strict=True)))
     progress.close()
     if folder:  # last: whoever finds it may take the folder for finished
-        with writing(str(Path(out) / "num_jobs")) as stream:
-            stream.write(f"{len(sources)}\n".encode())
+        write_file(Path(out) / "num_jobs", f"{len(sources)}\n")
     return found
 
 

@@ -21,14 +21,14 @@ from pathlib import Path
 import numpy as np
 
 from mdi.errors import MdiError
-from mdi.files import writing
+from mdi.files import write_file
 from mdi.fst.symbols import SymbolTable
 from mdi.lm.vocabulary import UNKNOWN, to_bytes, to_str
 from mdi.progress import Progress
-from mdi.speech.data import Words, read_text, text_of_lines
+from mdi.speech.data import Words, fields, read_text
 from mdi.speech.lattice import Lattice, best_path, depth, n_frames, oracle
 from mdi.speech.mbr import minimum_risk
-from mdi.speech.wer import Errors, align, compute_wer, confidence, sign_flip_p
+from mdi.speech.wer import Errors, align, compute_wer, confidence, improvement, sign_flip_p
 
 Point = tuple[int, str]  # LM weight and word-insertion penalty, as they are in file names
 AS_RECOGNISED: Point = (1, "0.0")  # of words that come without lattices: nothing was weighed
@@ -99,13 +99,7 @@ def filtered(texts: dict[str, Words], program: str | None) -> dict[str, Words]:
     done = subprocess.run([program], input=to_bytes(_lines(texts)), capture_output=True)  # noqa: S603 - a list of arguments, no shell
     if done.returncode:
         raise MdiError(f"{program}: failed with code {done.returncode}: {to_str(done.stderr).strip()[:200]}")
-    return text_of_lines(done.stdout.split(b"\n"))
-
-
-def write_file(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with writing(str(path)) as stream:
-        stream.write(to_bytes(text))
+    return {words[0]: words[1:] for words in map(fields, done.stdout.split(b"\n")) if words}
 
 
 def _lines(texts: dict[str, Words]) -> str:
@@ -164,13 +158,6 @@ def _per_speaker(errors: Errors, speaker_of: dict[str, str]) -> str:
     return "\n".join(out) + "\n"
 
 
-@dataclass(frozen=True)
-class Result:
-    point: Point
-    errors: Errors
-    by_point: dict[Point, Errors]
-
-
 def write_scores(
     folder: str,
     found: BestPaths,
@@ -178,9 +165,9 @@ def write_scores(
     speaker_of: dict[str, str],
     mode: str,
     hyp_filter: str | None = None,
-) -> Result:
-    """Scores every point and writes Kaldi's files. The best point is that of the lowest WER, the first one among
-    equals."""
+) -> tuple[Point, dict[Point, Errors]]:
+    """(the best point, the errors of every point), in Kaldi's files too. The best point is that of the lowest WER, the
+    first one among equals."""
     root = Path(folder)
     scoring = root / "scoring_kaldi"
     write_file(scoring / "test_filt.txt", _lines(references))
@@ -204,7 +191,7 @@ def write_scores(
     write_file(details / "ops", _operations(alignments))
     if all(utterance in speaker_of for utterance in errors.utterances):
         write_file(details / "per_spk", _per_speaker(errors, speaker_of))
-    write_file(details / "wer_bootci", confidence(errors)[0].line("Set1"))
+    write_file(details / "wer_bootci", confidence(errors).line("Set1"))
     for name in ("oracle_wer", "depth"):  # of an earlier scoring of lattices
         (details / name).unlink(missing_ok=True)
     if found.utterances:
@@ -213,7 +200,7 @@ def write_scores(
         write_file(details / "depth", f"Overall density is {found.depth:.6g} over {found.frames} frames.\n")
     _sclite(root, point, references, hypotheses[point], speaker_of)
     write_file(scoring / "best_wer", f"{errors.summary()} {root / f'wer_{point[0]}_{point[1]}'}\n")
-    return Result(point, errors, by_point)
+    return point, by_point
 
 
 def _sclite(
@@ -260,8 +247,7 @@ def compare(folder: str, others: list[str], references: dict[str, Words], mode: 
 
 def comparison(folder: str, other: str, first: Errors, second: Errors, over: str = "") -> str:
     """`second` is of `folder`; `over` says what was drawn and paired where that is not the utterance."""
-    one, two, improved = confidence(first, second)
-    assert two is not None  # noqa: S101 - for the type checker
+    one, two, improved = improvement(first, second)
     return (
         f"WERs as scored: {second.rate:.2f}, against {first.rate:.2f} of {other}. Below, as Kaldi's compute-wer-bootci "
         f"has it, the means of a bootstrap, which differ a little\n"

@@ -83,21 +83,23 @@ class Interval:
         return f"{name}: %WER {self.mean:.2f} 95% Conf Interval [ {low:.2f}, {high:.2f} ]\n"
 
 
-def confidence(errors: Errors, other: Errors | None = None) -> tuple[Interval, Interval | None, float | None]:
+def confidence(errors: Errors) -> Interval:
+    return Interval(*_bootstrap(errors, np.zeros(0, np.int64))[:2])
+
+
+def improvement(errors: Errors, other: Errors) -> tuple[Interval, Interval, float]:
     """(interval, the other system's, share of the replications in percent in which the other one makes fewer
     errors)."""
-    if other is not None and errors.utterances != other.utterances:
+    if errors.utterances != other.utterances:
         raise MdiError("the two systems were scored on different utterances; score both on the same text")
+    result = _bootstrap(errors, other.total)
+    return Interval(*result[:2]), Interval(*result[2:4]), result[4]
+
+
+def _bootstrap(errors: Errors, second: np.ndarray) -> list[float]:
     result = np.zeros(5)
-    second = other.total if other is not None else np.zeros(0, np.int64)
     bootstrap(errors.total, errors.words, second, REPLICATIONS, result)
-    result = 100.0 * result.astype(np.float32).astype(np.float64)
-    first = Interval(float(result[0]), float(result[1]))
-    return (
-        (first, None, None)
-        if other is None
-        else (first, Interval(float(result[2]), float(result[3])), float(result[4]))
-    )
+    return [100.0 * float(value) for value in result.astype(np.float32)]
 
 
 def sign_flip_p(errors: Errors, other: Errors) -> float:

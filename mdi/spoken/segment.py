@@ -24,11 +24,11 @@ def unspaced(token: str) -> bool:
 
 
 class Segmenter:
-    """`p`: the unigram probability of each word; equal ones, which make for the fewest words, where there are none."""
+    """`p`: the unigram probability of each word; equal ones make for the fewest words."""
 
-    def __init__(self, vocab: Vocabulary, p: np.ndarray | None = None) -> None:
+    def __init__(self, vocab: Vocabulary, p: np.ndarray) -> None:
         with np.errstate(divide="ignore"):
-            cost = np.log(len(vocab)) * np.ones(len(vocab)) if p is None else -np.log(p)
+            cost = -np.log(p)
         self.vocab, self.cost = vocab, np.where(cost < _UNKNOWN, cost, np.inf)
         self.longest = max(map(len, vocab.words), default=1)
 
