@@ -22,7 +22,7 @@ from pathlib import Path
 import game_dialogue
 import vosk_model
 from prepare_corpus import link, write_lines
-from recorded_speech import Line, recognisable, write_data_folder
+from recorded_speech import Line, recognisable, speech_parser, write_data_folder
 
 from mdi.errors import MdiError, exit_code
 from mdi.progress import say
@@ -161,12 +161,8 @@ def draw(args: argparse.Namespace) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = speech_parser(__doc__)
     add = parser.add_argument
-    add("out", metavar="DIR")
-    add("--vosk-model", metavar="DIR", help="directory of a Vosk model (downloaded)")
-    add("--game", metavar="FILE", help="queen.1c, or Debian's package of it (downloaded with apt-get)")
-    add("--downloads", default="data/downloads", metavar="DIR", help="what was downloaded, kept (data/downloads)")
     add("--folds", type=int, default=5, metavar="N", help="(5)")
     add("--utterances", type=int, default=2500, metavar="N", help="at least so many in all tests together (2500)")
     add("--least-words", type=int, default=15_000, metavar="N", help="and so many words (15000)")
@@ -177,7 +173,6 @@ def main(argv: list[str] | None = None) -> int:
         metavar="X",
         help="of a fold's drawn lines, to develop on for the fold before (0.35)",
     )
-    add("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
     args = parser.parse_args(argv)
     return exit_code("local/cross_validate.sh", lambda: draw(args))
 

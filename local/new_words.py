@@ -24,7 +24,8 @@ import game_dialogue
 import vosk_model
 from folds import fold_scenes
 from prepare_corpus import write_lines
-from recorded_speech import Line, recognisable, write_data_folder
+from recorded_speech import Line, recognisable, speech_parser, write_data_folder
+from word_recall import NewWords, read_rows, recall
 
 from mdi.errors import exit_code
 from mdi.fst.symbols import read_symbols
@@ -73,49 +74,43 @@ def _mdi(*arguments: object) -> None:
 
 
 def summary(folder: Path, n_folds: int, known: set[str]) -> None:
-    references: dict[str, list[str]] = {}
-    heard: dict[str, dict[str, list[str]]] = {name: {} for name in MODELS}
-    in_text: dict[str, set[str]] = {}  # by utterance: words that its model was given
-    for k in range(1, n_folds + 1):
-        here = folder / f"fold.{k}"
-        texts = read_text(here / "speech" / "text")
-        references |= texts
-        given = {row.split("\t")[0] for row in (here / "new" / "new_words.tsv").read_text().splitlines()[1:]}
-        in_text |= dict.fromkeys(texts, given)
-        for name in MODELS:
-            heard[name] |= read_text(here / f"{name}.decoded" / "text")
-    has_new = {u: any(word not in known for word in words) for u, words in references.items()}
-    with write_rows(folder / "result.tsv") as rows:
-        for name, found in heard.items():
-            for u, words in references.items():
-                rows.append("\t".join((name, u, " ".join(words), " ".join(found.get(u, [])))))
-    print(f"{sum(has_new.values()):,} utterances with new words, {len(has_new) - sum(has_new.values()):,} without")
+    places = [folder / f"fold.{k}" for k in range(1, n_folds + 1)]
+    texts = [read_text(here / "speech" / "text") for here in places]
+    words = [NewWords(known, {row.word: row for row in read_rows(here / "new" / "new_words.tsv")}) for here in places]
+    references = {u: said for text in texts for u, said in text.items()}
+    with_new = {u for u, said in references.items() if words[0].among(said)}
+    print(f"{len(with_new):,} utterances with new words, {len(references) - len(with_new):,} without")
     print("| | new words right, of those in the text | of all | false among its new words | WER with | without |")
     print("|---|---|---|---|---|---|")
-    errors = {}
-    for name, found in heard.items():
-        right = may = total = output = forms = 0
-        for u, words in references.items():
-            said = Counter(word for word in words if word not in known)
-            got = Counter(word for word in found.get(u, []) if word not in known)
-            total += sum(said.values())
-            may += sum(n for word, n in said.items() if word in in_text[u])
-            right += sum((said & got).values())
-            output += sum(got.values())
-            forms += other_forms(said, got)
+    errors, rows = {}, []
+    for name in MODELS:
+        heard = [read_text(here / f"{name}.decoded" / "text") for here in places]
+        found = {u: got for text in heard for u, got in text.items()}
+        rows += ["\t".join((name, u, " ".join(said), " ".join(found.get(u, [])))) for u, said in references.items()]
+        recalls = [recall(*fold) for fold in zip(words, texts, heard, strict=True)]
+        right, false, total = (
+            sum(getattr(one, what).total() for one in recalls) for what in ("right", "false", "said")
+        )
+        may = sum(
+            n for new, one in zip(words, recalls, strict=True) for word, n in one.said.items() if word in new.rows
+        )
+        forms = sum(
+            other_forms(words[0].among(said), words[0].among(found.get(u, []))) for u, said in references.items()
+        )
         rates = []
         for wanted in (True, False):
-            part = {u: w for u, w in references.items() if has_new[u] is wanted}
+            part = {u: said for u, said in references.items() if (u in with_new) is wanted}
             errors[name, wanted] = compute_wer(part, {u: found.get(u, []) for u in part})
-            low_high = confidence(errors[name, wanted])[0]
-            low, high = low_high.mean - low_high.half, low_high.mean + low_high.half
+            interval = confidence(errors[name, wanted])
+            low, high = interval.mean - interval.half, interval.mean + interval.half
             rates.append(f"{errors[name, wanted].rate:.2f} ({low:.1f}-{high:.1f})")
         print(
             f"| {name} | {right} of {may} ({100 * right / max(1, may):.1f}%) | {100 * right / max(1, total):.1f}% of "
-            f"{total} | {output - right} of {output} ({100 * (output - right) / max(1, output):.1f}%), "
+            f"{total} | {false} of {right + false} ({100 * false / max(1, right + false):.1f}%), "
             f"{forms} of them another form of the word | "
             f"{' | '.join(rates)} |"
         )
+    write_lines(folder / "result.tsv", rows)
     for wanted in (True, False):
         p = sign_flip_p(errors["new", wanted], errors["old", wanted])
         print(f"{'with' if wanted else 'without'} new words: p = {p:.4f}")
@@ -130,19 +125,6 @@ def other_forms(said: Counter[str], got: Counter[str]) -> int:
     for word, n in (got - said).items():
         false[word.split("'")[0]] += n
     return sum((stems & false).values())
-
-
-class write_rows:
-    """Lines that are written when all are there."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.rows = path, list[str]()
-
-    def __enter__(self) -> list[str]:
-        return self.rows
-
-    def __exit__(self, *error: object) -> None:
-        write_lines(self.path, self.rows)
 
 
 def study(args: argparse.Namespace) -> None:
@@ -160,15 +142,9 @@ def study(args: argparse.Namespace) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = parser.add_argument
-    add("out", metavar="DIR")
-    add("--vosk-model", metavar="DIR", help="directory of a Vosk model (downloaded)")
-    add("--game", metavar="FILE", help="queen.1c, or Debian's package of it (downloaded with apt-get)")
-    add("--downloads", default="data/downloads", metavar="DIR", help="what was downloaded, kept (data/downloads)")
-    add("--folds", type=int, default=5, metavar="N", help="(5)")
-    add("--options", default="", metavar="TEXT", help="more options for both models' mdi vosk adapt")
-    add("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
+    parser = speech_parser(__doc__)
+    parser.add_argument("--folds", type=int, default=5, metavar="N", help="(5)")
+    parser.add_argument("--options", default="", metavar="TEXT", help="more options for both models' mdi vosk adapt")
     args = parser.parse_args(argv)
     return exit_code("local/new_words.py", lambda: study(args))
 

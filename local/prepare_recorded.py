@@ -17,7 +17,7 @@ import game_dialogue
 import telephone_prompts
 import vosk_model
 from prepare_corpus import add_new_word_arguments, count_words, link, write_lines
-from recorded_speech import write_sets
+from recorded_speech import speech_parser, write_sets
 
 from mdi.arguments import boolean
 from mdi.errors import MdiError, exit_code
@@ -49,20 +49,15 @@ def prepare(args: argparse.Namespace) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = speech_parser(__doc__)
     add = parser.add_argument
-    add("out", metavar="DIR")
-    add("--vosk-model", metavar="DIR", help="directory of a Vosk model (downloaded)")
     add("--source", choices=("dialogue", "prompts"), default="dialogue", help="(dialogue)")
     add("--language", choices=telephone_prompts.RELEASES, default="en", help="of the prompts (en)")
-    add("--game", metavar="FILE", help="queen.1c, or Debian's package of it (downloaded with apt-get)")
     add("--prompts", metavar="DIR", help="directory with Debian's packages of them (downloaded with apt-get)")
-    add("--downloads", default="data/downloads", metavar="DIR", help="what was downloaded, kept (data/downloads)")
     add("--only-downloads", type=boolean, default=False, metavar="true|false", help="and nothing else (false)")
     add("--spoken", type=int, default=0, metavar="N", help="utterances of the evaluation set (0: all; half of dev)")
     add("--train-spoken", type=int, default=0, metavar="N", help="utterances of the training text, as sound (0: none)")
     add_new_word_arguments(parser)
-    add("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
     args = parser.parse_args(argv)
     return exit_code("local/prepare_data.sh", lambda: prepare(args))
 

@@ -6,6 +6,7 @@ have no line in common with any other set, and no line twice. Every choice is se
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import io
 import re
@@ -95,6 +96,18 @@ def split(lines: list[Line], seed: int, recordings: Recordings) -> dict[str, lis
                 fresh.append((utterance, words))
         sets[name] = fresh
     return sets
+
+
+def speech_parser(description: str | None) -> argparse.ArgumentParser:
+    """With what programs ask for that make folders of recorded speech."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("out", metavar="DIR")
+    add("--vosk-model", metavar="DIR", help="directory of a Vosk model (downloaded)")
+    add("--game", metavar="FILE", help="queen.1c, or Debian's package of it (downloaded with apt-get)")
+    add("--downloads", default="data/downloads", metavar="DIR", help="what was downloaded, kept (data/downloads)")
+    add("--seed", type=int, default=1, metavar="N", help="of every choice (1)")
+    return parser
 
 
 def to_wav(samples: np.ndarray, rate: int) -> bytes:

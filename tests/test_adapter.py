@@ -172,23 +172,8 @@ def test_history_by_a_model(tmp_path: Path) -> None:
 
 def test_command_writes_model_certificate_and_constraints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, table = tmp_path / "out.arpa.gz", tmp_path / "constraints.tsv.gz"
-    assert (
-        main(
-            [
-                "adapt",
-                "--sigma2",
-                "none",
-                "--min-counts",
-                "5-3-2",
-                "--constraints-out",
-                str(table),
-                BACKGROUND,
-                IN_DOMAIN,
-                str(out),
-            ]
-        )
-        == 0
-    )
+    options = ["--sigma2", "none", "--min-counts", "5-3-2", "--constraints-out"]
+    assert main(["adapt", *options, str(table), BACKGROUND, IN_DOMAIN, str(out)]) == 0
     certificate = json.loads((tmp_path / "out.arpa.gz.json").read_text())
     assert certificate["converged"]
     assert certificate["worst_sum_gap"] < 1e-6
@@ -200,23 +185,8 @@ def test_command_writes_model_certificate_and_constraints(tmp_path: Path, capsys
     assert lines[0].split("\t") == ["ngram", "order", "count", "target", "marginal_before", "marginal_after", "lambda"]
     assert len(lines) == certificate["constraints"] + 1
     # started from its own lambdas there is nothing left to do
-    assert (
-        main(
-            [
-                "adapt",
-                "--sigma2",
-                "none",
-                "--min-counts",
-                "5-3-2",
-                "--init",
-                str(table),
-                BACKGROUND,
-                IN_DOMAIN,
-                str(tmp_path / "b.arpa"),
-            ]
-        )
-        == 0
-    )
+    options = ["--sigma2", "none", "--min-counts", "5-3-2", "--init"]
+    assert main(["adapt", *options, str(table), BACKGROUND, IN_DOMAIN, str(tmp_path / "b.arpa")]) == 0
     assert json.loads((tmp_path / "b.arpa.json").read_text())["iterations"] == 1
     assert "KL to the background" in capsys.readouterr().err
 
@@ -265,23 +235,8 @@ def test_bad_usage_is_explained_and_leaves_nothing(
 def test_an_unnormalised_background_can_be_taken_as_it_is(tmp_path: Path) -> None:
     source = str(DATA / "bad" / "missing-backoff-bigram.arpa")
     out = str(tmp_path / "out.arpa")
-    assert (
-        main(
-            [
-                "adapt",
-                "--allow-unnormalized",
-                "true",
-                "--min-counts",
-                "2",
-                "--sigma2",
-                "none",
-                source,
-                str(DATA / "bad" / "tiny.txt"),
-                out,
-            ]
-        )
-        == 0
-    )
+    options = ["--allow-unnormalized", "true", "--min-counts", "2", "--sigma2", "none"]
+    assert main(["adapt", *options, source, str(DATA / "bad" / "tiny.txt"), out]) == 0
     assert worst_sum(read_arpa(out))[0] < 1e-6
 
 
@@ -297,23 +252,8 @@ def test_oov_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dropped.count[2][dropped.trie.find(ids)[0]] == 1
     assert mapped.stats.oov == dropped.stats.oov == 1
     assert mapped.stats.oov_examples == ["oov"]
-    assert (
-        main(
-            [
-                "adapt",
-                "--sigma2",
-                "none",
-                "--min-counts",
-                "1",
-                "--new-words",
-                "map",
-                BACKGROUND,
-                str(tmp_path / "t"),
-                str(tmp_path / "o.arpa"),
-            ]
-        )
-        == 0
-    )
+    options = ["--sigma2", "none", "--min-counts", "1", "--new-words", "map"]
+    assert main(["adapt", *options, BACKGROUND, str(tmp_path / "t"), str(tmp_path / "o.arpa")]) == 0
     said = capsys.readouterr().err
     assert "1 words outside the vocabulary, such as 'oov': mapped to <unk>" in said
 

@@ -9,6 +9,8 @@ import g2p as bench
 import new_words as study
 import pytest
 
+from mdi.speech.given import COLUMNS
+
 
 def test_new_words_are_counted_by_fold(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     said = ["go floda go", "see azura's home", "go home", "see nuk"]
@@ -22,7 +24,7 @@ def test_new_words_are_counted_by_fold(tmp_path: Path, capsys: pytest.CaptureFix
         for name in ("speech", "new", *(f"{name}.decoded" for name in heard)):
             (fold / name).mkdir(parents=True)
         (fold / "speech" / "text").write_text("".join(f"u{i} {said[i]}\n" for i in rows))
-        (fold / "new" / "new_words.tsv").write_text("word\tcount\nfloda\t3\nazura\t1\n")
+        (fold / "new" / "new_words.tsv").write_text("\t".join(COLUMNS) + "\nfloda\t3\nazura\t1\n")
         for name, lines in heard.items():
             (fold / f"{name}.decoded" / "text").write_text("".join(f"u{i} {lines[i]}\n" for i in rows))
     study.summary(tmp_path, 2, {"go", "see", "home", "is"})

@@ -52,15 +52,11 @@ def members(path: Path) -> list[bytes]:
     return found or [data]
 
 
+MODELS = {"seed": st.integers(0, 2**32 - 1), "order": st.integers(2, 4), "closed": st.booleans()}
+
+
 @settings(max_examples=12, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    order=st.integers(2, 4),
-    closed=st.booleans(),
-    n=st.integers(1, 6),
-    block=st.sampled_from([3, 7, 1 << 15]),
-    pack=st.booleans(),
-)
+@given(**MODELS, n=st.integers(1, 6), block=st.sampled_from([3, 7, 1 << 15]), pack=st.booleans())
 def test_a_model_goes_through_shards_unchanged(seed: int, order: int, closed: bool, n: int, block: int, pack: bool):
     rng = np.random.default_rng(seed)
     model = random_model(rng, order, 6, closed=closed)
@@ -88,14 +84,7 @@ def _made(folder: Path) -> str:
 
 @pytest.mark.filterwarnings("ignore::mdi.errors.ConvergenceWarning")
 @settings(max_examples=12, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    order=st.integers(2, 4),
-    closed=st.booleans(),
-    n=st.integers(1, 9),
-    prior=st.booleans(),
-    sweep=st.booleans(),
-)
+@given(**MODELS, n=st.integers(1, 9), prior=st.booleans(), sweep=st.booleans())
 def test_adaptation_in_shards_is_that_in_one_piece(seed, order, closed, n, prior, sweep):
     """To the last bit, wherever shards begin."""
     rng = np.random.default_rng(seed)

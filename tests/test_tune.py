@@ -53,23 +53,8 @@ def test_nested_sets_and_warm_starts() -> None:
 
 def test_sweep_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "mdi.{}.arpa.gz")
-    assert (
-        main(
-            [
-                "adapt",
-                "--sigma2",
-                "none",
-                "--min-counts",
-                ",".join(SETS),
-                "--ppl",
-                DEVELOPMENT,
-                BACKGROUND,
-                IN_DOMAIN,
-                out,
-            ]
-        )
-        == 0
-    )
+    options = ["--sigma2", "none", "--min-counts"]
+    assert main(["adapt", *options, ",".join(SETS), "--ppl", DEVELOPMENT, BACKGROUND, IN_DOMAIN, out]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [row[0] for row in rows] == ["6-4-3", "5-3-2", "2-2-2"]
     for text, path, ppl in rows:

@@ -56,10 +56,8 @@ def _mix(a, b):
 
 
 @njit
-def _draw(state, total):
-    """Index into cumulated sums, by their weight; `total` is cumulated without a leading zero."""
-    x = _random(state) * total[-1]
-    lo, hi = np.int64(0), np.int64(total.shape[0] - 1)
+def _first_above(total, x, lo, hi):
+    """Of lo .. hi, the first whose sum is larger than x."""
     while lo < hi:
         mid = (lo + hi) >> 1
         if total[mid] <= x:
@@ -67,6 +65,12 @@ def _draw(state, total):
         else:
             hi = mid
     return lo
+
+
+@njit
+def _draw(state, total):
+    """Index into cumulated sums, by their weight; `total` is cumulated without a leading zero."""
+    return _first_above(total, _random(state) * total[-1], np.int64(0), np.int64(total.shape[0] - 1))
 
 
 @njit
@@ -245,16 +249,9 @@ def make_model(ngrams: int, order: int, seed: int) -> tuple[NgramModel, list[np.
 @njit
 def _row(state, begin, total, h):
     """A row of h by its discounted count; total[r]: the discounted counts of all rows up to r."""
-    first, lo, hi = begin[h], begin[h], begin[h + 1] - 1
+    first, last = begin[h], begin[h + 1] - 1
     x = total[first] - (1.0 - DISCOUNT) if first == 0 else total[first - 1]
-    x += _random(state) * (total[hi] - x)
-    while lo < hi:
-        mid = (lo + hi) >> 1
-        if total[mid] <= x:
-            lo = mid + 1
-        else:
-            hi = mid
-    return lo
+    return _first_above(total, x + _random(state) * (total[last] - x), first, last)
 
 
 @njit
