@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mdi.commands import options
 from mdi.commands.inputs import read_model
@@ -160,7 +161,14 @@ def run(args: argparse.Namespace) -> int:
     background = read_model(args.lm, args)
     check_normalised(args.lm, background)
     out = make_folder(args.out)
-    _check_record(out, args, identity(background), sources, group_of)
+    free = ("started", "nj", "out", "source", "lm", "data")
+    settings = {
+        "background": identity(background),
+        "inputs": [source_of(path) for path in (*sources, *args.text, args.words, *filter(None, [args.old_lm]))],
+        "groups": zlib.crc32(json.dumps(group_of).encode()),
+        "options": {name: value for name, value in vars(args).items() if name not in free},
+    }
+    go_on(out / "recordings.json", settings, "adaptations of another model, to other lattices or with other options")
     (out / "deltas").mkdir(exist_ok=True)
     symbols = read_symbols(args.words)
     plain = lattice_model(background, symbols)
@@ -194,19 +202,3 @@ def run(args: argparse.Namespace) -> int:
     if failed:
         say(f"{out}: for {failed:,} recordings the solver did not converge; see mdi list-deltas {out / 'deltas'}")
     return 1 if failed else 0
-
-
-def _check_record(
-    out: Path, args: argparse.Namespace, background: str, sources: list[str], group_of: dict[str, str]
-) -> None:
-    """Refuses to go on with what was begun with other inputs or options."""
-    import zlib
-
-    free = ("started", "nj", "out", "source", "lm", "data")
-    settings: dict[str, Any] = {
-        "background": background,
-        "inputs": [source_of(path) for path in (*sources, *args.text, args.words, *filter(None, [args.old_lm]))],
-        "groups": zlib.crc32(json.dumps(group_of).encode()),
-        "options": {name: value for name, value in vars(args).items() if name not in free},
-    }
-    go_on(out / "recordings.json", settings, "adaptations of another model, to other lattices or with other options")

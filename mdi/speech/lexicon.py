@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mdi.errors import MdiError, examples
@@ -36,9 +36,6 @@ class Lexicon(Mapping[str, list[Pronunciation]]):
 
     def __len__(self) -> int:
         return len(self.pronunciations)
-
-    def items(self) -> ItemsView[str, list[Pronunciation]]:
-        return self.pronunciations.items()
 
     def __repr__(self) -> str:
         return f"<Lexicon of {len(self):,} words, {sum(map(len, self.pronunciations.values())):,} pronunciations>"

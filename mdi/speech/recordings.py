@@ -21,8 +21,7 @@ LONGEST = 200  # bytes of a name to which something is added
 def utterance_groups(by: str | None, data: DataFolder | None) -> dict[str, str]:
     """The group of every utterance: its recording (of segments), its speaker (of utt2spk), or what the file `by` says.
     Without `by`: recordings where there are segments, speakers where there are none."""
-    if by not in (None, RECORDING, SPEAKER):
-        assert by is not None  # noqa: S101 - for the type checker
+    if by is not None and by not in (RECORDING, SPEAKER):
         return read_groups(by, "group")
     if data is None:
         raise MdiError("no utterance is known to belong to another; give --data DATA or --groups FILE (like utt2spk)")
