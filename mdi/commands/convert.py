@@ -22,6 +22,7 @@ import argparse
 from mdi.commands import options
 from mdi.commands.inputs import read_adapted
 from mdi.commands.outputs import check_outputs
+from mdi.errors import MdiError
 from mdi.progress import say
 
 
@@ -45,7 +46,6 @@ OPTIONS = options_for(None)
 
 def run(args: argparse.Namespace) -> None:
     from mdi.adaptation.delta import read_delta
-    from mdi.errors import MdiError
     from mdi.fst.formats import check_form, format_of, words_for, write_lm
     from mdi.fst.verify import verify
     from mdi.lm.model import first_orders

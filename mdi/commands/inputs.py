@@ -49,7 +49,7 @@ def spoken_texts(args: argparse.Namespace, texts: list[str], model: NgramModel) 
 def read_in_domain(args: argparse.Namespace, texts: list[Path | Sentences], vocab: Vocabulary, order: int) -> Counts:
     """Counts of the texts and of --counts or --lattices, over the vocabulary and what --new-words adds to it, and a
     line about them."""
-    from mdi.lm.counts import add_counts, count_text, over_words, scaled_counts
+    from mdi.lm.counts import add_counts, count_text, over_words, read_counts, scaled_counts
     from mdi.lm.new_words import as_new_words, may_be_added, over_new_words
     from mdi.lm.text import OOV
     from mdi.lm.vocabulary import GrowingVocabulary
@@ -57,7 +57,11 @@ def read_in_domain(args: argparse.Namespace, texts: list[Path | Sentences], voca
     new_words, weight = as_new_words(args.new_words), getattr(args, "count_weight", 1.0)
     oov = new_words if new_words in OOV else None
     parts = [count_text(texts, vocab if oov else GrowingVocabulary(vocab), order, oov or "map")] if texts else []
-    expected = _read_expected(args, vocab, order, oov)
+    expected = None  # of a file, or over lattices and their like
+    if args.counts:
+        expected = read_counts(args.counts, vocab if oov else GrowingVocabulary(vocab), order, oov or "map")
+    elif getattr(args, "lattices", None):
+        expected = read_lattices(args, args.lattices, vocab if oov else None, order, oov or "map")
     if expected is not None:
         parts.append(expected if weight == 1.0 else scaled_counts(expected, weight))
     if len(parts) > 1 and not oov:
@@ -87,19 +91,6 @@ def _report_in_domain(counts: Counts, vocab: Vocabulary, oov: str | None, listed
         note += f"; {stats.oov:,} words outside the vocabulary, such as {examples(stats.oov_examples)}: {done}"
     say(f"in-domain: {stats.sentences:,} sentences, {stats.words:,} words{note}")
     warn_of_unknown("in-domain", stats.oov, stats.words)
-
-
-def _read_expected(args: argparse.Namespace, vocab: Vocabulary, order: int, oov: str | None) -> Counts | None:
-    """Counts that are not of text: of a file, or expected over lattices and their like. Without `oov` all words are
-    counted."""
-    from mdi.lm.counts import read_counts
-    from mdi.lm.vocabulary import GrowingVocabulary
-
-    if args.counts:
-        return read_counts(args.counts, vocab if oov else GrowingVocabulary(vocab), order, oov or "map")
-    if not getattr(args, "lattices", None):
-        return None
-    return read_lattices(args, args.lattices, vocab if oov else None, order, oov or "map")
 
 
 def read_lattices(

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mdi.errors import MdiError, examples
+from mdi.files import same_file
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -28,8 +31,6 @@ out OUT  the new lang directory; with --words OUT.new_words.tsv lists pronunciat
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.errors import MdiError
-    from mdi.files import same_file
     from mdi.speech.lang import extend_lang, read_lang
 
     if args.lexicon is None and args.words is None:
@@ -65,9 +66,6 @@ def _with_guesses(
     args: argparse.Namespace, known: Lexicon, more: Mapping[str, Sequence[Pronunciation]]
 ) -> Mapping[str, Sequence[Pronunciation]]:
     """The lexicon, and the words of the list that nobody has said yet."""
-    from pathlib import Path
-
-    from mdi.errors import examples
     from mdi.speech.g2p import train_g2p
     from mdi.speech.given import write_new_words
     from mdi.speech.lexicon import listed_words

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 from mdi.commands import options
 from mdi.commands.inputs import read_adapted, warn_of_unknown
 from mdi.commands.jobs import sharding
-from mdi.errors import examples
+from mdi.errors import MdiError, examples
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ texts TEXT+  one sentence per line, plain or gzipped
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.errors import MdiError
-
     if args.debug and args.json:
         raise MdiError("--debug shows sentences as text; expected no --json")
     if isinstance(sys.stdout, io.TextIOWrapper):  # words are bytes, whatever their encoding
@@ -98,8 +97,6 @@ def _printer(model: NgramModel, text: bytes, debug: int) -> Callable[[Sentence],
 
 def _sentences(text: bytes) -> Iterator[str]:
     """The lines that are not blank, their words separated by single blanks, without <s> and </s>."""
-    import re
-
     from mdi.lm.vocabulary import BOS, EOS, to_str
 
     for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):

@@ -16,6 +16,7 @@ import os
 from mdi.commands import options
 from mdi.commands.inputs import read_adapted, read_model
 from mdi.commands.outputs import check_outputs
+from mdi.errors import MdiError, check_positive
 from mdi.progress import say
 
 OPTIONS = f"""
@@ -35,7 +36,6 @@ out OUT  file, or directory where IN is one
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.errors import MdiError, check_positive
     from mdi.speech.lattice_files import archives
     from mdi.speech.rescore import rescore
 

@@ -24,6 +24,7 @@ from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken
 from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, check_outputs, report_result, save_model
 from mdi.errors import MdiError
+from mdi.files import together, write_file
 from mdi.progress import Progress, detail, say, set_verbose
 
 if TYPE_CHECKING:
@@ -72,7 +73,6 @@ def run(args: argparse.Namespace) -> int:
 def _tune(args: argparse.Namespace) -> int:
     from mdi.adaptation.settings import SolverSettings
     from mdi.adaptation.tune import tune
-    from mdi.files import together
     from mdi.lm.normalise import check_normalised, checked_sum
 
     background_path, *texts, development_path, out = args.files
@@ -164,7 +164,6 @@ def _described(trial: Trial) -> str:
 def _write_search(tuned: Tuned, out: str) -> None:
     """The settings that were tried, as a table and as a picture."""
     from mdi import charts
-    from mdi.files import write_file
 
     table = tuned.table()
     table = table.assign(chosen=table["chosen"].map({True: "*", False: ""}))

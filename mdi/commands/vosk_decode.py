@@ -17,15 +17,12 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from mdi.commands import vosk_folders as folders
 from mdi.errors import MdiError, examples
+from mdi.files import check_sum, make_folder, same_file
 from mdi.progress import say
 from mdi.record import go_on, restart
-
-if TYPE_CHECKING:
-    from mdi.speech.vosk.folder import VoskFolder
 
 RECORD = "decode.json"
 MADE = ("results.*.jsonl", "lat.*", "num_jobs", "wer_*", "scoring_kaldi")
@@ -42,15 +39,6 @@ out DIR  directory for the results; made if it does not exist
 """
 
 
-def settings_of(args: argparse.Namespace, source: VoskFolder) -> dict[str, Any]:
-    """What a decoding that goes on must have been begun with."""
-    from mdi.files import check_sum
-
-    asked = {"n_best": args.n_best, "lattice_beam": args.lattice_beam, "dither": args.dither}
-    asked["model"] = source.identity()
-    return asked | ({"deltas": sorted(map(check_sum, args.delta))} if args.delta else {})
-
-
 def decoded(
     args: argparse.Namespace, model: str, data: str, out: Path, n_best: int, beam: float | None, restart: bool = True
 ) -> Path:
@@ -64,7 +52,6 @@ def decoded(
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.files import make_folder, same_file
     from mdi.speech.data import DataFolder
     from mdi.speech.vosk.decode import Hearing, decode_missing
     from mdi.speech.vosk.folder import changed, find_vosk_folder
@@ -85,7 +72,11 @@ def run(args: argparse.Namespace) -> None:
     for entry in os.scandir(out):
         if not entry.is_dir(follow_symlinks=False) and not entry.is_file(follow_symlinks=False):
             raise MdiError(f"{entry.path}: is a link, a pipe or a device; expected files of a decoding. Remove it")
-    settings = settings_of(args, source)
+    # what a decoding that goes on must have been begun with
+    settings = {"n_best": args.n_best, "lattice_beam": args.lattice_beam, "dither": args.dither}
+    settings["model"] = source.identity()
+    if args.delta:
+        settings["deltas"] = sorted(map(check_sum, args.delta))
     if args.restart:
         restart(out / RECORD, settings, MADE)
     if not read_results(out):  # nothing was decoded: there is nothing that other settings could spoil
