@@ -83,7 +83,7 @@ def with_new_words(path: Path, folder: Path, count: Mapping[str, int], total: in
     from mdi.lm.new_words import may_be_added
     from mdi.speech.vosk.folder import find_vosk_folder
 
-    known = find_vosk_folder(str(path)).symbols().ids
+    known = find_vosk_folder(str(path)).symbols.ids
     new = {word: n for word, n in count.items() if word not in known and may_be_added(word)}
     if not new:
         say(f"{path}: knows all words of the in-domain text")
@@ -119,5 +119,5 @@ def use_model(path: Path, folder: Path) -> list[str]:
         (folder / "own.arpa.gz").unlink(missing_ok=True)  # a link to the other one, perhaps
         write_lm(summing, str(folder / "own.arpa.gz"))
     link(model.path, folder / "vosk-model")
-    write_lines(folder / "words.txt", [f"{word} {i}" for i, word in sorted(model.symbols().words.items())])
+    write_lines(folder / "words.txt", [f"{word} {i}" for i, word in sorted(model.symbols.words.items())])
     return [word for word in own.vocab.words if word not in (BOS, EOS)]

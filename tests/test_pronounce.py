@@ -8,7 +8,7 @@ from spelling import lexicon, say, words
 from mdi.speech.affixes import Affixes
 from mdi.speech.g2p import LONGEST_WORD, train_g2p
 from mdi.speech.given import Given
-from mdi.speech.homophones import Homophones
+from mdi.speech.homophones import homophones
 from mdi.speech.lexicon import Lexicon
 from mdi.speech.pronounce import Pronounced, Speaker, pronounce
 
@@ -133,12 +133,11 @@ def test_known_words_in_another_case(speaker: Speaker) -> None:
 
 def test_guesses_have_sounds_that_people_know(speaker: Speaker) -> None:
     new = [word for word in words(1200, seed=2) if word not in LEXICON][:50]
-    heard = Homophones(LEXICON)
     for found in speaker.say(new):
         assert found.how == "g2p" or found.how.startswith(("parts", "letters"))
         assert 0.0 < found.certainty <= 1.0
         for phones, like in zip(found.pronunciations, found.sounds_like, strict=True):
-            assert like == heard.of(phones)
+            assert [like] == homophones([phones], LEXICON)
             if like:
                 assert any(
                     phones == tuple(x for said in way for x in said)
@@ -165,18 +164,16 @@ HEARD = Lexicon(
 
 
 def test_the_fewest_words_that_sound_alike() -> None:
-    heard = Homophones(HEARD)
-    assert heard.of(("N", "AY", "T")) == "night"
-    assert heard.of(("N", "AY", "T", "M", "EH", "R")) == "night mare"
-    assert heard.of(("N", "AY", "Q")) == ""
+    wanted = [("N", "AY", "T"), ("N", "AY", "T", "M", "EH", "R"), ("N", "AY", "Q")]
+    assert homophones(wanted, HEARD) == ["night", "night mare", ""]
 
 
 def test_frequent_words_that_sound_alike() -> None:
     often = {"night": 1e-4, "knight": 1e-3, "mare": 1e-6, "nigh": 1e-4, "tim": 1e-3, "air": 1e-3, "nightm": 1e-10}
-    assert Homophones(HEARD, often).of(("N", "AY", "T", "M", "EH", "R")) == "knight mare"
-    assert Homophones(HEARD, {**often, "mare": 1e-12}).of(("N", "AY", "T", "M", "EH", "R")) == "nigh tim air"
+    assert homophones([("N", "AY", "T", "M", "EH", "R")], HEARD, often)[0] == "knight mare"
+    assert homophones([("N", "AY", "T", "M", "EH", "R")], HEARD, {**often, "mare": 1e-12})[0] == "nigh tim air"
     # one whole word rather than two, unless it is much rarer; and one that is said in no other way
-    assert Homophones(HEARD, often).of(("N", "AY", "T", "M")) == "nigh tim"
-    assert Homophones(HEARD, {**often, "nightm": 1e-7}).of(("N", "AY", "T", "M")) == "nightm"
-    assert Homophones(HEARD, {**often, "nite": 1.5e-3}).of(("N", "AY", "T")) == "knight"
-    assert Homophones(HEARD, {**often, "nite": 2.5e-3}).of(("N", "AY", "T")) == "nite"
+    assert homophones([("N", "AY", "T", "M")], HEARD, often)[0] == "nigh tim"
+    assert homophones([("N", "AY", "T", "M")], HEARD, {**often, "nightm": 1e-7})[0] == "nightm"
+    assert homophones([("N", "AY", "T")], HEARD, {**often, "nite": 1.5e-3})[0] == "knight"
+    assert homophones([("N", "AY", "T")], HEARD, {**often, "nite": 2.5e-3})[0] == "nite"

@@ -477,7 +477,7 @@ def test_the_real_model_of_the_older_kind_is_adapted_and_rescored(speech, tmp_pa
     assert main(["vosk", "adapt", "--large", str(model / "Gr.fst"), str(model), str(tmp_path / "text"), str(out)]) == 0
     assert main(["vosk", "decode", "--n-best", "20", "--lattice-beam", "6", str(out), str(speech), str(decoded)]) == 0
     assert all(read_text(decoded / "text").values())
-    assert "quimbalthor" in VoskFolder(out).symbols().ids
+    assert "quimbalthor" in VoskFolder(out).symbols.ids
 
 
 def test_the_older_kind_has_no_lattice_beam_to_choose(dynamic, tmp_path, capsys):

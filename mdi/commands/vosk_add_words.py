@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     exchange = folders.begin(args)
     source = exchange.source
     words, args.lexicon = _words(args)
-    known = source.symbols().ids
+    known = source.symbols.ids
     if there := [word for word in words if word in known]:
         say(f"{args.list}: {len(there):,} of {len(words):,} words are known already, such as {examples(there)}")
     wanted = {word: 0 for word in words if word not in known and may_be_added(word)}

@@ -123,7 +123,7 @@ def write_folder(
         beam = max(source.lattice_beam or 0.0, RESCORING_BEAM)
     if new_words and new_words.added:
         models = with_new_words(models, list(new_words.added))
-    symbols = new_words.symbols if new_words else source.symbols()
+    symbols = new_words.symbols if new_words else source.symbols
     graph = new_words.places(source) if new_words else []
     with new_folder(source, out, [*models, *graph], beam) as folder:
         for place, model in models.items():

@@ -43,7 +43,7 @@ def choose_weight(args: argparse.Namespace) -> None:
     decoded = vosk_decode.decoded(args, args.out, args.dev_recordings, dev / "1", N_BEST, folders.RESCORING_BEAM)
     assert folder.own_lm is not None  # noqa: S101 - for the type checker
     own = folder.read(folder.own_lm)
-    lists = read_lists(decoded, folder.symbols(), own, data.text(), N_BEST)
+    lists = read_lists(decoded, folder.symbols, own, data.text(), N_BEST)
     costs = lists.lm_costs(own)
     plain, free = lists.choose(costs), lists.choose(costs, PENALTIES)
     best = free if free.expected < (1 - WORTHWHILE) * plain.expected else plain
@@ -83,7 +83,7 @@ def _write(folder: VoskFolder, out: Path, weight: GraphWeight, more: dict[str, A
 
     places = [path for path in (folder.first_pass, folder.first_pass_in_lattices, folder.rescoring) if path.exists()]
     models = {str(path.relative_to(folder.path)): folder.read(path) for path in places}
-    symbols = folder.symbols()
+    symbols = folder.symbols
     with new_folder(folder, out, models) as made:
         for place, model in models.items():
             exchange_lm(symbols, made.path / place, model, weight)

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from mdi.kernels.memory import pick
-from mdi.kernels.trie import bisect, find_row
+from mdi.kernels.trie import find_row
 from mdi.kernels.types import Array
 
 EMPTY = np.int64(-1)
@@ -30,22 +30,17 @@ class Pairs(NamedTuple):
 class Table(NamedTuple):
     """A weight for each unit, found by its key: open addressing in a power of two of places."""
 
-    key: Array  # int64, EMPTY where there is none
+    key: Array  # int64: (letter * n_phones + phone) * n_phones + second phone, EMPTY where there is none
     weight: Array  # float64
-    n_letters: int
     n_phones: int
 
 
 class Units(NamedTuple):
     """The units of a model by their letters."""
 
-    key: Array  # int64, ascending: one or two letters (see `letters_key`)
-    begin: Array  # int64: the units of key[g] are begin[g] .. begin[g + 1]
-    word: Array  # int32: the unit's number in the forward model, and
-    reverse: Array  # int32: in the backward one
-    letters: Array  # int32[unit]: how many they are
+    begin: Array  # int64: those of letter x are begin[x] .. begin[x + 1]
+    word: Array  # int32: the unit's number in the models
     phone: Array  # int32[unit, 2]: 0 where there is none
-    n_letters: int
 
 
 class Spelt(NamedTuple):
@@ -59,8 +54,7 @@ class Found(NamedTuple):
     """Room for pronunciations i of words w, the best first."""
 
     count: Array  # int32[w]: how many pronunciations there are
-    unit: Array  # int32[w, i, k]: the units of the best way to cut the word
-    size: Array  # int32[w, i]: how many these are
+    unit: Array  # int32[w, i, k]: the unit of letter k in the best way to cut the word
     score: Array  # float64[w, i]: log of the sum over the ways to cut the word
 
 
@@ -79,11 +73,6 @@ class Agenda(NamedTuple):
     top: Array  # float64[i]: the highest score
 
 
-@njit(cache=True, nogil=True, inline="always")
-def unit_key(table, first, second, phone, other):
-    return ((first * np.int64(table.n_letters) + second) * table.n_phones + phone) * table.n_phones + other
-
-
 @njit(cache=True, nogil=True)
 def place(key, wanted):
     """Where a key is, or would be."""
@@ -94,30 +83,29 @@ def place(key, wanted):
     return np.int64(at)
 
 
-@njit(cache=True, nogil=True)
-def _key_at(pairs, table, shape, at_letter, at_phone):
-    letter, phone = pairs.letter, pairs.phone
-    second = np.int64(letter[at_letter + 1]) if shape[0] == 2 else np.int64(0)
-    first_phone = np.int64(phone[at_phone]) if shape[1] > 0 else np.int64(0)
-    other = np.int64(phone[at_phone + 1]) if shape[1] == 2 else np.int64(0)
-    return unit_key(table, np.int64(letter[at_letter]), second, first_phone, other)
+@njit(cache=True, nogil=True, inline="always")
+def _key_at(pairs, n_phones, size, at_letter, at_phone):
+    """Of the unit of a letter and `size` phones, 0 to 2."""
+    first = np.int64(pairs.phone[at_phone]) if size > 0 else np.int64(0)
+    second = np.int64(pairs.phone[at_phone + 1]) if size == 2 else np.int64(0)
+    return (np.int64(pairs.letter[at_letter]) * n_phones + first) * n_phones + second
 
 
 @njit(cache=True, nogil=True)
-def add_units(pairs, shapes, prior, table):
-    """Gives every unit that some pair can be cut into its prior weight. False where the table is getting full."""
+def add_units(pairs, prior, table):
+    """Gives every unit that some pair can be cut into its prior weight, prior[k] if it has k phones. False where the
+    table is getting full."""
     room = table.key.shape[0] // 2
     for i in range(pairs.letter_begin.shape[0] - 1):
+        end = pairs.phone_begin[i + 1]
         for a in range(pairs.letter_begin[i], pairs.letter_begin[i + 1]):
-            for b in range(pairs.phone_begin[i], pairs.phone_begin[i + 1] + 1):
-                for s in range(shapes.shape[0]):
-                    if a + shapes[s, 0] > pairs.letter_begin[i + 1] or b + shapes[s, 1] > pairs.phone_begin[i + 1]:
-                        continue
-                    key = _key_at(pairs, table, shapes[s], a, b)
+            for b in range(pairs.phone_begin[i], end + 1):
+                for size in range(min(3, end - b + 1)):
+                    key = _key_at(pairs, table.n_phones, size, a, b)
                     at = place(table.key, key)
                     if table.key[at] == EMPTY:
                         table.key[at] = key
-                        table.weight[at] = prior[s]
+                        table.weight[at] = prior[size]
                         room -= 1
                         if room == 0:
                             return False
@@ -125,28 +113,26 @@ def add_units(pairs, shapes, prior, table):
 
 
 @njit(cache=True, nogil=True)
-def expect(pairs, shapes, table, expected):
+def expect(pairs, table, expected):
     """Adds to expected[place of a unit] how often the pairs use it, by forward and backward sums over all ways to cut
     them. Returns the log-likelihood of those that can be cut."""
     total = 0.0
     for i in range(pairs.letter_begin.shape[0] - 1):
         first, n = pairs.letter_begin[i], pairs.letter_begin[i + 1] - pairs.letter_begin[i]
         begin, m = pairs.phone_begin[i], pairs.phone_begin[i + 1] - pairs.phone_begin[i]
-        where = np.full((n, m + 1, shapes.shape[0]), -1, np.int64)
+        where = np.full((n, m + 1, 3), -1, np.int64)
         forward = np.zeros((n + 1, m + 1))
         backward = np.zeros((n + 1, m + 1))
         forward[0, 0] = 1.0
         for a in range(n):
-            for b in range(m + 1):
+            for b in range(max(0, m - 2 * (n - a)), m + 1):  # the letters that are left must do for the phones
                 if forward[a, b] == 0.0:
                     continue
-                for s in range(shapes.shape[0]):
-                    if a + shapes[s, 0] > n or b + shapes[s, 1] > m:
-                        continue
-                    at = place(table.key, _key_at(pairs, table, shapes[s], first + a, begin + b))
+                for size in range(min(3, m - b + 1)):
+                    at = place(table.key, _key_at(pairs, table.n_phones, size, first + a, begin + b))
                     if table.key[at] != EMPTY:
-                        where[a, b, s] = at
-                        forward[a + shapes[s, 0], b + shapes[s, 1]] += forward[a, b] * table.weight[at]
+                        where[a, b, size] = at
+                        forward[a + 1, b + size] += forward[a, b] * table.weight[at]
         z = forward[n, m]
         if z <= 0.0:
             continue
@@ -154,60 +140,44 @@ def expect(pairs, shapes, table, expected):
         backward[n, m] = 1.0
         for a in range(n - 1, -1, -1):
             for b in range(m, -1, -1):
-                for s in range(shapes.shape[0]):
-                    at = where[a, b, s]
+                for size in range(3):
+                    at = where[a, b, size]
                     if at >= 0:
-                        after = table.weight[at] * backward[a + shapes[s, 0], b + shapes[s, 1]]
+                        after = table.weight[at] * backward[a + 1, b + size]
                         backward[a, b] += after
                         expected[at] += forward[a, b] * after / z
     return total
 
 
 @njit(cache=True, nogil=True)
-def align(pairs, shapes, table, cut, cut_begin):
+def align(pairs, table, cut, cut_begin):
     """The best way to cut each pair: cut[cut_begin[i] .. cut_begin[i + 1]] are the keys of its units, none where it
-    cannot be cut."""
+    cannot be cut. The weights of the table are logarithms."""
     n_cut = 0
     for i in range(pairs.letter_begin.shape[0] - 1):
         first, n = pairs.letter_begin[i], pairs.letter_begin[i + 1] - pairs.letter_begin[i]
         begin, m = pairs.phone_begin[i], pairs.phone_begin[i + 1] - pairs.phone_begin[i]
         best = np.full((n + 1, m + 1), -np.inf)
-        came = np.zeros((n + 1, m + 1), np.int64)  # the shape of the last unit
-        key = np.zeros((n + 1, m + 1), np.int64)
+        came = np.empty((n + 1, m + 1), np.int8)  # the phones of the last unit
         best[0, 0] = 0.0
         for a in range(n):
-            for b in range(m + 1):
+            for b in range(max(0, m - 2 * (n - a)), m + 1):
                 if best[a, b] == -np.inf:
                     continue
-                for s in range(shapes.shape[0]):
-                    to_a, to_b = a + shapes[s, 0], b + shapes[s, 1]
-                    if to_a > n or to_b > m:
-                        continue
-                    wanted = _key_at(pairs, table, shapes[s], first + a, begin + b)
-                    at = place(table.key, wanted)
-                    if table.key[at] == EMPTY or table.weight[at] <= 0.0:
-                        continue
-                    score = best[a, b] + math.log(table.weight[at])
-                    if score > best[to_a, to_b]:
-                        best[to_a, to_b] = score
-                        came[to_a, to_b] = s
-                        key[to_a, to_b] = wanted
-        start = n_cut
+                for size in range(min(3, m - b + 1)):
+                    at = place(table.key, _key_at(pairs, table.n_phones, size, first + a, begin + b))
+                    if table.key[at] != EMPTY and best[a, b] + table.weight[at] > best[a + 1, b + size]:
+                        best[a + 1, b + size] = best[a, b] + table.weight[at]
+                        came[a + 1, b + size] = size
         if best[n, m] > -np.inf:
-            a, b = n, m
-            while a > 0:
-                cut[n_cut] = key[a, b]
-                n_cut += 1
-                s = came[a, b]
-                a, b = a - shapes[s, 0], b - shapes[s, 1]
-            cut[start:n_cut] = cut[start:n_cut][::-1].copy()
+            b = m
+            for a in range(n - 1, -1, -1):
+                size = came[a + 1, b]
+                b -= size
+                cut[n_cut + a] = _key_at(pairs, table.n_phones, size, first + a, begin + b)
+            n_cut += n
         cut_begin[i + 1] = n_cut
     return n_cut
-
-
-@njit(cache=True, nogil=True, inline="always")
-def letters_key(n_letters, first, second):
-    return np.int64(first) * n_letters + second
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -304,8 +274,8 @@ def say(spelt, units, forward, backward, beam, width, found):
         found.count[w] = 0
         if word.shape[0]:
             _search(word, units, forward, beam, width, agenda)
-            _pronunciations(agenda, word.shape[0], units, forward, found, w)
-            _add_backward(found, w, units.reverse, backward)
+            _pronunciations(agenda, word.shape[0], forward, found, w)
+            _add_backward(found, w, word.shape[0], units.word, backward)
 
 
 @njit(cache=True, nogil=True)
@@ -320,35 +290,27 @@ def _search(letters, units, model, beam, width, agenda):
     agenda.score[0, start] = agenda.best[0, start] = agenda.top[0] = 0.0
     for i in range(n):
         for t in _best_first(agenda.score[i, : agenda.count[i]], agenda.top[i] - width, beam):
-            for letters_used in range(1, min(2, n - i) + 1):
-                second = letters[i + 1] if letters_used == 2 else 0
-                wanted = letters_key(units.n_letters, letters[i], second)
-                group = bisect(units.key, 0, units.key.shape[0], wanted)
-                if group == units.key.shape[0] or units.key[group] != wanted:
+            for u in range(units.begin[letters[i]], units.begin[letters[i] + 1]):
+                most = agenda.score[i, t] - agenda.top[i + 1] + width
+                cost, length, history = _step(model, agenda.length[i, t], agenda.history[i, t], units.word[u], most)
+                if cost > most:
                     continue
-                to = i + letters_used
-                for u in range(units.begin[group], units.begin[group + 1]):
-                    most = agenda.score[i, t] - agenda.top[to] + width
-                    cost, length, history = _step(model, agenda.length[i, t], agenda.history[i, t], units.word[u], most)
-                    value = agenda.score[i, t] - cost
-                    if cost > most:
-                        continue
-                    phones = agenda.phones[i, t]
-                    for q in range(2):
-                        if units.phone[u, q]:
-                            phones = _hashed(phones, units.phone[u, q])
-                    x = _hypothesis(agenda, to, length, history, phones)
-                    if x < 0:
-                        continue
-                    agenda.score[to, x] = _add(agenda.score[to, x], value)
-                    agenda.top[to] = max(agenda.top[to], agenda.score[to, x])
-                    if agenda.best[i, t] - cost > agenda.best[to, x]:
-                        agenda.best[to, x] = agenda.best[i, t] - cost
-                        agenda.parent[to, x], agenda.last[to, x] = t, u
+                phones = agenda.phones[i, t]
+                for q in range(2):
+                    if units.phone[u, q]:
+                        phones = _hashed(phones, units.phone[u, q])
+                x = _hypothesis(agenda, i + 1, length, history, phones)
+                if x < 0:
+                    continue
+                agenda.score[i + 1, x] = _add(agenda.score[i + 1, x], agenda.score[i, t] - cost)
+                agenda.top[i + 1] = max(agenda.top[i + 1], agenda.score[i + 1, x])
+                if agenda.best[i, t] - cost > agenda.best[i + 1, x]:
+                    agenda.best[i + 1, x] = agenda.best[i, t] - cost
+                    agenda.parent[i + 1, x], agenda.last[i + 1, x] = t, u
 
 
 @njit(cache=True, nogil=True)
-def _pronunciations(agenda, n, units, model, out, w):
+def _pronunciations(agenda, n, model, out, w):
     """Whole words: hypotheses of the last position with the same phones are one, whatever their history."""
     count = agenda.count[n]
     total = np.empty(count)
@@ -369,25 +331,21 @@ def _pronunciations(agenda, n, units, model, out, w):
             whole[y] = x
     kept = 0
     for y in _best_first(total[:found], -np.inf, out.score.shape[1]):
-        x, i, size = whole[y], n, 0
-        while i > 0:
-            u = agenda.last[i, x]
-            out.unit[w, kept, size] = u
-            size += 1
-            x, i = agenda.parent[i, x], i - units.letters[u]
-        out.unit[w, kept, :size] = out.unit[w, kept, :size][::-1].copy()
-        out.size[w, kept] = size
+        x = whole[y]
+        for i in range(n, 0, -1):
+            out.unit[w, kept, i - 1] = agenda.last[i, x]
+            x = agenda.parent[i, x]
         out.score[w, kept] = total[y]
         kept += 1
     out.count[w] = kept
 
 
 @njit(cache=True, nogil=True)
-def _add_backward(found, w, word, model):
-    """Adds to the scores the log probability of the units from right to left; word[u] is unit u in that model."""
+def _add_backward(found, w, n, word, model):
+    """Adds to the scores the log probability of the units from right to left; word[u] is unit u there."""
     for i in range(found.count[w]):
         length, history = np.int64(1), np.int64(model.trie.as_hist[1][model.bos])
-        for k in range(found.size[w, i] - 1, -1, -1):
+        for k in range(n - 1, -1, -1):
             cost, length, history = _step(model, length, history, word[found.unit[w, i, k]], np.inf)
             found.score[w, i] -= cost
         cost, length, history = _step(model, length, history, model.eos, np.inf)

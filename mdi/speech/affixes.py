@@ -6,6 +6,7 @@ mostly the same phones for it. How often they do so is how much the rule can be 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,15 +32,14 @@ class Said:
 
 def _cuts(word: str) -> Iterator[tuple[str, str, bool]]:
     """(stem, affix, whether the affix is an ending)"""
-    apart = "'" in word
     for size in range(1, min(LONGEST_AFFIX, len(word) - 1) + 1):
-        at = len(word) - size
-        if apart:
-            for stem, affix, ending in ((word[:at], word[at:], True), (word[size:], word[:size], False)):
-                if "'" in affix and stem.strip("'"):
-                    yield stem, affix, ending
-        if at >= SHORTEST_STEM and not (apart and "'" in word[at:]):
-            yield word[:at], word[at:], True
+        for stem, affix, ending in ((word[:-size], word[-size:], True), (word[size:], word[:size], False)):
+            if _may_be(stem, affix, ending):
+                yield stem, affix, ending
+
+
+def _may_be(stem: str, affix: str, ending: bool) -> bool:
+    return bool(stem.strip("'")) if "'" in affix else ending and len(stem) >= SHORTEST_STEM
 
 
 def _tail(whole: Pronunciation, part: Pronunciation, ending: bool) -> Pronunciation | None:
@@ -51,24 +51,38 @@ def _tail(whole: Pronunciation, part: Pronunciation, ending: bool) -> Pronunciat
 
 
 class Affixes:
-    """The rules of a lexicon: (affix, whether it is an ending, the phone of the stem beside it) -> how it is said."""
+    """The rules of a lexicon; what words it gets later are said by them, but change none."""
 
     def __init__(self, lexicon: Mapping[str, Sequence[Pronunciation]]) -> None:
-        self.lexicon = lexicon
-        seen: dict[tuple[str, bool, str], Counter[Pronunciation | None]] = defaultdict(Counter)
-        words = dict(lexicon.items())
-        for word, said in words.items():
-            for stem, affix, ending in _cuts(word):
-                for known in words.get(stem, ())[:1]:
-                    tails = [tail for whole in said if (tail := _tail(whole, known, ending)) is not None]
-                    seen[affix, ending, known[-1 if ending else 0]][tails[0] if tails else None] += 1
-        self.rules: dict[tuple[str, bool, str], tuple[Pronunciation, float]] = {}
-        for key, ways in seen.items():
+        self.lexicon, self.words = lexicon, dict(lexicon.items())
+        # by their beginnings, and from right to left by their endings
+        self.sorted = {False: sorted(self.words), True: sorted(word[::-1] for word in self.words)}
+        self.rules: dict[tuple[str, bool], dict[str, tuple[Pronunciation, float]]] = {}
+
+    def rule(self, affix: str, ending: bool) -> dict[str, tuple[Pronunciation, float]]:
+        """How an affix is said, and how surely, by the phone of the stem beside it."""
+        if (affix, ending) not in self.rules:
+            self.rules[affix, ending] = self._read_off(affix, ending)
+        return self.rules[affix, ending]
+
+    def _read_off(self, affix: str, ending: bool) -> dict[str, tuple[Pronunciation, float]]:
+        seen: dict[str, Counter[Pronunciation | None]] = defaultdict(Counter)
+        words, size, begins = self.sorted[ending], len(affix), affix[::-1] if ending else affix
+        for i in range(bisect_left(words, begins), len(words)):
+            if not words[i].startswith(begins):
+                break
+            word = words[i][::-1] if ending else words[i]
+            stem = word[:-size] if ending else word[size:]
+            for known in self.words.get(stem, ())[:1] if _may_be(stem, affix, ending) else ():
+                tails = (_tail(whole, known, ending) for whole in self.words[word])
+                seen[known[-1 if ending else 0]][next((tail for tail in tails if tail is not None), None)] += 1
+        rules = {}
+        for phone, ways in seen.items():
             ((best, count),) = ways.most_common(1)
             share = count / (ways.total() + 1)
-            least = LEAST_APART if "'" in key[0] else LEAST_SHARE
-            if best is not None and count >= LEAST_WORDS and share >= least:
-                self.rules[key] = best, share
+            if best is not None and count >= LEAST_WORDS and share >= (LEAST_APART if "'" in affix else LEAST_SHARE):
+                rules[phone] = best, share
+        return rules
 
     def say(self, word: str) -> list[Said]:
         """The word as a known one with an ending or a beginning, the most trusted rule first, with each pronunciation
@@ -76,7 +90,7 @@ class Affixes:
         found = []
         for stem, affix, ending in _cuts(word):
             for i, known in enumerate(self.lexicon.get(stem, ())):
-                if rule := self.rules.get((affix, ending, known[-1 if ending else 0])):
+                if rule := self.rule(affix, ending).get(known[-1 if ending else 0]):
                     phones = known + rule[0] if ending else rule[0] + known
                     parts = (stem, affix) if ending else (affix, stem)
                     found.append((-rule[1], i, Said(parts, phones, rule[1])))

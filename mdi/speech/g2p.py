@@ -25,18 +25,22 @@ from mdi.files import read_lines, writing
 from mdi.kernels import g2p as kernels
 from mdi.kernels.g2p import Found, Pairs, Spelt, Table, Units
 from mdi.kernels.model import ModelArrays
+from mdi.lm.counts import MEMORY, CountStream
+from mdi.lm.estimate import estimate
+from mdi.lm.external import ExternalCounter
 from mdi.lm.model import NgramModel
-from mdi.lm.text import Sentences
-from mdi.lm.train import train
+from mdi.lm.text import TextStats
 from mdi.lm.trie import Array
+from mdi.lm.vocabulary import BOS, EOS, vocabulary
 from mdi.speech.lexicon import Pronunciation
 from mdi.threads import each_in_threads
 
 HEADER = "mdi-g2p 1"
 ORDER = 8
-# letters and phones of a unit, and its weight before anything is known
-SHAPES = np.array([(1, 1), (1, 0), (1, 2)])
-PRIOR = np.array([1.0, 0.02, 0.0005])
+# unit 0 as a word of the models, after <s> and </s>
+FIRST = 2
+# the weight of a unit with no phone, one and two before anything is known
+PRIOR = np.array([0.02, 1.0, 0.0005])
 # how words begin that are none: <unk>, [noise], !SIL
 NO_WORDS = tuple("<[({!#")
 ROUNDS = 6
@@ -83,22 +87,23 @@ def _sample(pairs: Pairs) -> Pairs:
 
 
 def _likely_units(pairs: Pairs, n_letters: int, n_phones: int) -> Table:
-    """Weights of all units by expectation-maximisation. Units that are hardly ever used get none: words that need them
-    are abbreviations and the like, which say nothing about letters."""
-    if (n_letters + 1) ** 2 * (n_phones + 1) ** 2 >= 2**62:
+    """Log weights of all units by expectation-maximisation. Units that are hardly ever used get none: words that need
+    them are abbreviations and the like, which say nothing about letters."""
+    if (n_letters + 1) * (n_phones + 1) ** 2 >= 2**62:
         raise MdiError(f"{n_letters:,} letters and {n_phones:,} phones; expected those of one language")
     sample = _sample(pairs)
     bits, done = 14, False
     while not done:
         bits += 2
-        table = Table(np.full(1 << bits, kernels.EMPTY), np.zeros(1 << bits), n_letters + 1, n_phones + 1)
-        done = kernels.add_units(sample, SHAPES, PRIOR, table)
+        table = Table(np.full(1 << bits, kernels.EMPTY), np.zeros(1 << bits), n_phones + 1)
+        done = kernels.add_units(sample, PRIOR, table)
     for _ in range(ROUNDS):
         table.weight[:] /= max(table.weight.sum(), 1e-300)
         expected = np.zeros(len(table.key))
-        kernels.expect(sample, SHAPES, table, expected)
+        kernels.expect(sample, table, expected)
         table.weight[:] = np.where(expected < LEAST, 0.0, expected) / max(expected.sum(), 1.0)
-    return table
+    with np.errstate(divide="ignore"):
+        return table._replace(weight=np.log(table.weight))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +117,7 @@ class G2p:
     @cached_property
     def letters(self) -> dict[str, int]:
         """Numbers of the letters, from 1 on."""
-        return {letter: i for i, letter in enumerate(sorted({x for letters, _ in self.units for x in letters}), 1)}
+        return {letter: i for i, letter in enumerate(sorted({letter for letter, _ in self.units}), 1)}
 
     @cached_property
     def phones(self) -> list[str]:
@@ -120,13 +125,15 @@ class G2p:
         return ["", *sorted({phone for _, phones in self.units for phone in phones})]
 
     def _model(self, backward: bool) -> NgramModel:
-        cut, end = (self.cut[::-1], len(self.cut) - self.begin[-2::-1]) if backward else (self.cut, self.begin[1:])
-        vocab = [str(i) for i in range(len(self.units))]
-        names = np.insert(np.array(vocab, object)[cut], end, "\n")
-        text = Sentences(" ".join(names).encode())
-        return train(
-            text, ORDER, vocab=vocab, smoothing="kn-interpolated", min_counts="-".join("1" * ORDER), oov="drop"
-        )
+        cut, begin = (self.cut[::-1], len(self.cut) - self.begin[::-1]) if backward else (self.cut, self.begin)
+        vocab = vocabulary([BOS, EOS, *map(str, range(len(self.units)))])
+        markers = np.tile([vocab.bos, vocab.eos], len(begin) - 1)
+        words = np.insert(cut + FIRST, np.repeat(begin, 2)[1:-1], markers)
+        with ExternalCounter(ORDER, vocab.bos, MEMORY) as counter:
+            counter.add(words, len(vocab))
+            found = counter.merge()
+            counts = CountStream(vocab, ORDER, found.trie, found.count, found.top, TextStats())
+            return estimate(counts, "kn-interpolated", [1] * ORDER).model
 
     @cached_property
     def forward(self) -> NgramModel:
@@ -144,34 +151,24 @@ class G2p:
     @cached_property
     def by_letters(self) -> Units:
         phone = {name: i for i, name in enumerate(self.phones)}
-        n_letters = len(self.letters) + 1
-        key = [[self.letters[x] for x in letters] for letters, _ in self.units]
-        keys = np.array([a[0] * n_letters + (a[1] if len(a) == 2 else 0) for a in key], np.int64)
-        order = np.argsort(keys, kind="stable")
-        names = [str(i) for i in order.tolist()]
-        words, reverse = (model.vocab.ids(names).astype(np.int32) for model in (self.forward, self.backward))
-        found, first = np.unique(keys[order], return_index=True)
+        letter = np.array([self.letters[letter] for letter, _ in self.units])
+        # frequent ones first: the search passes over what is much worse than what it has
+        order = np.lexsort((-np.bincount(self.cut, minlength=len(letter)), letter))
         phones = [[phone[x] for x in said] + [0] * (2 - len(said)) for _, said in self.units]
-        return Units(
-            found,
-            np.append(first, len(keys)).astype(np.int64),
-            words,
-            reverse,
-            np.array([len(a) for a in key], np.int32)[order],
-            np.array(phones, np.int32).reshape(-1, 2)[order],
-            n_letters,
-        )
+        begin = np.searchsorted(letter[order], np.arange(len(self.letters) + 2))
+        return Units(begin, (order + FIRST).astype(np.int32), np.array(phones, np.int32)[order])
 
     def spell(self, word: str) -> Array | None:
         """The numbers of its letters; those that no word of the lexicon has in another case or without an accent. None
         where that does not help."""
         numbers = []
         for letter in word:
-            forms = (letter, letter.lower(), letter.upper(), *_plain(letter.lower()))
-            known = [self.letters[form] for form in forms if form in self.letters]
-            if not known:
-                return None
-            numbers.append(known[0])
+            if letter not in self.letters:
+                forms = (letter.lower(), letter.upper(), _plain(letter.lower()))
+                letter = next((form for form in forms if form in self.letters), "")
+                if not letter:
+                    return None
+            numbers.append(self.letters[letter])
         return np.array(numbers, np.int32) if 0 < len(numbers) <= LONGEST_WORD else None
 
     def pronounce(self, words: Sequence[str], n: int = 3) -> list[list[tuple[Pronunciation, float]]]:
@@ -181,22 +178,19 @@ class G2p:
         none = np.empty(0, np.int32)
 
         def say(block: range) -> None:
-            spelt = [none if (letters := self.spell(words[i])) is None else letters for i in block]
+            spelt = [none if (known := self.spell(words[i])) is None else known for i in block]
             begin = np.cumsum([0, *map(len, spelt)], dtype=np.int64)
             size = len(block), CANDIDATES
             found = Found(
-                np.empty(len(block), np.int32),
-                np.empty((*size, max(map(len, spelt))), np.int32),
-                np.empty(size, np.int32),
-                np.empty(size),
+                np.empty(len(block), np.int32), np.empty((*size, max(map(len, spelt))), np.int32), np.empty(size)
             )
             kernels.say(Spelt(np.concatenate(spelt), begin), units, forward, backward, BEAM, WIDTH, found)
-            for i, count, unit, length, both in zip(block, *found, strict=True):
+            for i, letters, count, unit, both in zip(block, spelt, *found, strict=True):
                 score = 0.5 * both[:count]  # the geometric mean of both models
                 p = np.exp(score - score.max(initial=-np.inf))
                 p /= p.sum()
                 for k in np.argsort(-p)[:n].tolist():
-                    numbers = units.phone[unit[k, : length[k]]].ravel()
+                    numbers = units.phone[unit[k, : len(letters)]].ravel()
                     phones = tuple(self.phones[x] for x in numbers.tolist() if x)
                     if phones:
                         said[i].append((phones, float(p[k])))
@@ -209,7 +203,7 @@ class G2p:
         """A text: the units, then the words of the lexicon as their numbers."""
         with writing(path) as stream:
             stream.write(f"{HEADER}\nunits {len(self.units)}\n".encode())
-            stream.writelines(f"{' '.join([letters, *phones])}\n".encode() for letters, phones in self.units)
+            stream.writelines(f"{' '.join([letter, *phones])}\n".encode() for letter, phones in self.units)
             stream.write(f"words {len(self.begin) - 1}\n".encode())
             names = np.array([str(i) for i in range(len(self.units))], object)[self.cut]
             for a, b in itertools.pairwise(self.begin.tolist()):
@@ -243,18 +237,16 @@ def train_g2p(lexicon: Mapping[str, Sequence[Pronunciation]]) -> G2p:
     pairs = Pairs(letter, letter_begin, phone, phone_begin)
     table = _likely_units(pairs, len(letters), len(phones))
     cut, begin = np.empty(len(letter), np.int64), np.zeros(len(entries) + 1, np.int64)
-    cut = cut[: kernels.align(pairs, SHAPES, table, cut, begin)]
+    cut = cut[: kernels.align(pairs, table, cut, begin)]
     if not len(cut):
         some = examples([" ".join((word, *said)) for word, said in entries])
         raise MdiError(f"none of the pronunciations fits its word: {some}; expected up to two phones for a letter")
     keys, number = np.unique(cut, return_inverse=True)
-    n_letters, n_phones = table.n_letters, table.n_phones
     units = []
     for key in keys.tolist():
-        both, second_phone = divmod(key, n_phones)
-        both, first_phone = divmod(both, n_phones)
-        spelt = [letters[i - 1] for i in divmod(both, n_letters) if i]
-        units.append(("".join(spelt), tuple(phones[i - 1] for i in (first_phone, second_phone) if i)))
+        first, second = divmod(key, table.n_phones)
+        of, first = divmod(first, table.n_phones)
+        units.append((letters[of - 1], tuple(phones[i - 1] for i in (first, second) if i)))
     begin = np.append(0, begin[1:][np.diff(begin) > 0])
     return G2p(units, number.astype(np.int32), begin)
 
@@ -266,10 +258,10 @@ def load_g2p(path: str) -> G2p:
         raise MdiError(f"{path}: does not begin with '{HEADER}'; expected a model of mdi g2p train")
     units: list[Unit] = []
     for text in itertools.islice(lines, _count(path, next(lines, ""), "units")):
-        letters, *phones = text.split(" ")
-        if not 1 <= len(letters) <= 2 or len(phones) > 2 or not all(phones):
-            raise MdiError(f"{path}: '{text[:80]}' as a unit; expected one or two letters and up to two phones")
-        units.append((letters, tuple(phones)))
+        letter, *phones = text.split(" ")
+        if len(letter) != 1 or len(phones) > 2 or not all(phones):
+            raise MdiError(f"{path}: '{text[:80]}' as a unit; expected a letter and up to two phones")
+        units.append((letter, tuple(phones)))
     n_words = _count(path, next(lines, ""), "words")
     rows = list(lines)
     if len(rows) != n_words or not rows or len(set(units)) != len(units):

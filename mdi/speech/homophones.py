@@ -11,43 +11,33 @@ from mdi.speech.lexicon import Pronunciation
 WORD_COST = 4.0
 
 
-class Homophones:
-    """Known words by how they sound; of several the most frequent, of those that are said in few other ways. Without
+def homophones(
+    wanted: Sequence[Pronunciation],
+    lexicon: Mapping[str, Sequence[Pronunciation]],
+    probability: Mapping[str, float] | None = None,
+) -> list[str]:
+    """For each pronunciation a known word, or a few known words that make these sounds one after the other; '' where
+    none do. Of words that sound alike the most frequent one, of those that are said in few other ways; without
     `probability`, that of words in text, the shortest."""
+    pieces = {way[i:k] for way in wanted for k in range(1, len(way) + 1) for i in range(k)}
+    p = probability or {}
+    least = min((value for value in p.values() if value > 0.0), default=1.0)
+    words: dict[Pronunciation, tuple[float, int, str]] = {}  # cost, length, word
+    for word, said in lexicon.items():
+        for phones in said:
+            if phones in pieces and word.isalpha() and len(word) > 1:
+                entry = (math.log(len(said)) - math.log(max(p.get(word, 0.0), least)), len(word), word)
+                words[phones] = min(entry, words.get(phones, entry))
+    return [_in_words(way, words) for way in wanted]
 
-    def __init__(
-        self, lexicon: Mapping[str, Sequence[Pronunciation]], probability: Mapping[str, float] | None = None
-    ) -> None:
-        p = probability or {}
-        least = min((value for value in p.values() if value > 0.0), default=1.0)
-        self.words: dict[Pronunciation, tuple[float, int, str]] = {}  # cost, length, word
-        for word, said in lexicon.items():
-            if word.isalpha() and len(word) > 1:
-                entry = (math.log(len(said) or 1) - math.log(max(p.get(word, 0.0), least)), len(word), word)
-                for phones in said:
-                    if phones not in self.words or entry < self.words[phones]:
-                        self.words[phones] = entry
-        self.longest = max(map(len, self.words), default=0)
 
-    def of(self, phones: Pronunciation) -> str:
-        """A known word, or a few known words that make these sounds one after the other; '' where none do."""
-        n = len(phones)
-        best: list[tuple[float, int] | None] = [(0.0, 0)] + [None] * n  # (cost, where the last word begins)
-        for end in range(1, n + 1):
-            for first in range(max(0, end - self.longest), end):
-                before, word = best[first], self.words.get(phones[first:end])
-                if before is None or word is None:
-                    continue
-                cost = before[0] + word[0] + WORD_COST + 1.0 / (end - first)
-                here = best[end]
-                if here is None or cost < here[0]:
-                    best[end] = cost, first
-        if best[n] is None:
-            return ""
-        words: list[str] = []
-        end = n
-        while end:
-            _, first = best[end] or (0.0, 0)
-            words.insert(0, self.words[phones[first:end]][2])
-            end = first
-        return " ".join(words)
+def _in_words(phones: Pronunciation, words: Mapping[Pronunciation, tuple[float, int, str]]) -> str:
+    best: list[tuple[float, list[str]] | None] = [(0.0, [])]  # by where the last word ends: (cost, words)
+    for end in range(1, len(phones) + 1):
+        ways = [
+            (before[0] + word[0] + WORD_COST + 1.0 / (end - first), [*before[1], word[2]])
+            for first, before in enumerate(best)
+            if before and (word := words.get(phones[first:end]))
+        ]
+        best.append(min(ways, key=lambda way: way[0], default=None))
+    return " ".join(best[-1][1]) if best[-1] else ""

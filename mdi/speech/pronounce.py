@@ -23,7 +23,7 @@ from mdi.errors import examples
 from mdi.speech.affixes import Affixes
 from mdi.speech.g2p import LONGEST_WORD, NO_WORDS, G2p
 from mdi.speech.given import Given
-from mdi.speech.homophones import Homophones
+from mdi.speech.homophones import homophones
 from mdi.speech.lexicon import MOST_JOINED, Lexicon, Pronunciation, joined, known_form
 from mdi.spoken import english
 from mdi.spoken.numbers import in_words, language_of
@@ -81,7 +81,7 @@ class Speaker:
         self.lexicon = lexicon if isinstance(lexicon, Lexicon) else Lexicon({w: list(p) for w, p in lexicon.items()})
         self.g2p, self.given, self.read_out = g2p, given, read_out
         self.affixes = Affixes(self.lexicon)
-        self.homophones = Homophones(self.lexicon, probability)
+        self.known, self.probability = self.affixes.words, probability
         self.least = READABLE * len(self.lexicon) / 100_000
         self.vowels = _vowels(self.lexicon)
         self.has_case = any(word[:1].islower() for word in self.lexicon)  # so capitals mean something
@@ -89,7 +89,9 @@ class Speaker:
     def say(self, words: list[str]) -> list[Pronounced]:
         """How each word is said, with known words that sound like it."""
         said = self._said(words)
-        return [replace(one, sounds_like=tuple(map(self.homophones.of, one.pronunciations))) for one in said]
+        ways = [way for one in said for way in one.pronunciations]
+        alike = dict(zip(ways, homophones(ways, self.known, self.probability), strict=True))
+        return [replace(one, sounds_like=tuple(alike[way] for way in one.pronunciations)) for one in said]
 
     def _said(self, words: list[str]) -> list[Pronounced]:
         found = [self._without_g2p(word) for word in words]

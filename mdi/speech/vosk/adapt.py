@@ -47,7 +47,7 @@ def words_of_texts(
 ) -> NewWordsOfFolder:
     """Words of the texts that the folder lacks, as many as --new-words says, or of its list, with the graph that knows
     them."""
-    counts, known = count_words(texts), source.symbols().ids
+    counts, known = count_words(texts), source.symbols.ids
     unknown = {w: int(n) for w, n in zip(counts.words, counts.count, strict=True) if w not in known and may_be_added(w)}
     unknown = dict(sorted(unknown.items(), key=lambda item: (-item[1], item[0])))
     tokens = sum(unknown.values())

@@ -156,6 +156,7 @@ class VoskFolder:
                 found[name] = with_option(to_str(read_plain(str(self.path / name))), option, 0.0)
         return found
 
+    @cached_property
     def symbols(self) -> SymbolTable:
         return read_symbols(str(self.words))
 
@@ -316,5 +317,5 @@ def changed(
         made = VoskFolder(Path(scratch) / "model")
         _take_over(source, made, models or (), settings, lambda path, target: target.symlink_to(path))
         for place, model in (models or {}).items():
-            exchange_lm(source.symbols(), made.path / place, model, source.weight)
+            exchange_lm(source.symbols, made.path / place, model, source.weight)
         yield made

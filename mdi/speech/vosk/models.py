@@ -89,7 +89,7 @@ def exchange_of(source: VoskFolder, large_lm: str | None = None, first_pass: str
 
 def lacking_words(source: VoskFolder, models: dict[str, NgramModel]) -> list[str]:
     """Words of the models that the folder lacks."""
-    known = source.symbols().ids
+    known = source.symbols.ids
     words = dict.fromkeys(word for model in models.values() for word in model.vocab.words if word not in known)
     return [word for word in words if may_be_added(word)]
 

@@ -77,7 +77,7 @@ class NewWordsOfFolder:
 
 def not_added(source: VoskFolder, count: Mapping[str, int], why: str) -> NewWordsOfFolder:
     """The same where no word can be, or is to be, added."""
-    return NewWordsOfFolder([Pronounced(word, (), why, 0.0) for word in count], count, source.symbols())
+    return NewWordsOfFolder([Pronounced(word, (), why, 0.0) for word in count], count, source.symbols)
 
 
 def learn_words(
@@ -104,7 +104,7 @@ def learn_words(
         parts = [said[part] for part in one.how.split()[1:] if part in said]
         said[one.word] = replace(one, certainty=min([one.certainty, *(part.certainty for part in parts)]))
     ways = by_sound({word: said[word].pronunciations for word in count if said[word].pronunciations})
-    symbols = source.symbols()
+    symbols = source.symbols
     if known := [word for word in ways if word in symbols.ids]:
         raise MdiError(f"the word '{known[0]}' is in {source.words}; expected words that the model lacks")
     larger = symbols.extended(ways)

@@ -67,7 +67,7 @@ def write_outputs(folder: VoskFolder, results: list[Recognised], out: Path, n_be
     if folder.own_lm is None:
         say(f"{out}: no lattices, as the language model is within HCLG.fst, and its scores cannot be told from others")
         return
-    symbols = folder.symbols()
+    symbols = folder.symbols
     write("words.txt", (f"{word} {i}" for i, word in sorted(symbols.words.items())))
     lm = lattice_model(folder.read(folder.own_lm), symbols)
     with lattice_writer(str(out / "lat.1.gz")) as write_lattice:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -95,14 +96,14 @@ class RecogniserGraph:
         arcs, width = self.fst.arcs, len(self.transitions.emitting)
         goes, passes = self.phone > 0, self.phone == 0
         entered = arcs.dest[goes].astype(np.int64) * width + self.phone[goes]
-        pairs = np.unique(np.append(entered, arcs.start * width))
+        pairs = _distinct(np.append(entered, arcs.start * width))
         source, dest = arcs.source[passes].astype(np.int64), arcs.dest[passes].astype(np.int64)
         new = pairs
         while len(new):
             i, size = _spread(np.searchsorted(new, source * width), np.searchsorted(new, (source + 1) * width))
-            reached = np.unique(np.repeat(dest, size) * width + new[i] % width)
-            new = np.setdiff1d(reached, pairs, assume_unique=True)
-            pairs = np.union1d(pairs, new)
+            reached = _distinct(np.repeat(dest, size) * width + new[i] % width)
+            new = reached[pairs[np.minimum(np.searchsorted(pairs, reached), len(pairs) - 1)] != reached]
+            pairs = _distinct(np.append(pairs, new))
             if len(pairs) > 8 * arcs.n_states + 1000:
                 raise self._refused("its states do not remember the phone before them", "graphs of biphones")
         return (pairs // width).astype(np.int64), (pairs % width).astype(np.int32)
@@ -258,17 +259,23 @@ class RecogniserGraph:
     def lexicon(self) -> dict[str, list[tuple[str, ...]]]:
         """Word: its pronunciations, phones without positions."""
         said, base, names = self.said, self.phones.base, np.array(self.phones.names, object)
-        spelled = names[base[said.phone]].tolist()
-        begin = said.begin.tolist()
-        found: dict[str, dict[tuple[str, ...], None]] = {}
-        for i, label in enumerate(said.word.tolist()):
-            word = self.words.get(label)
+        spelled, begin = tuple(names[base[said.phone]].tolist()), said.begin.tolist()
+        found: dict[str, list[tuple[str, ...]]] = {}
+        for word, (first, end) in zip(map(self.words.get, said.word.tolist()), pairwise(begin), strict=True):
             if word is not None:
-                found.setdefault(word, {})[tuple(spelled[begin[i] : begin[i + 1]])] = None
-        return {word: list(ways) for word, ways in found.items()}
+                ways = found.setdefault(word, [])
+                if (way := spelled[first:end]) not in ways:
+                    ways.append(way)
+        return found
 
     def _refused(self, found: str, expected: str) -> MdiError:
         return _refused(self.path, found, expected)
+
+
+def _distinct(values: Array) -> Array:
+    """Numbers from 0 on, sorted: several times as fast as numpy's hashes."""
+    values = np.sort(values)
+    return values[np.diff(values, prepend=-1) > 0]
 
 
 def _spread(begin: Array, end: Array) -> tuple[Array, Array]:
@@ -297,7 +304,7 @@ def read_graph(folder: VoskFolder) -> RecogniserGraph:
     numbers = np.flatnonzero(transitions.emitting)
     phones = read_phones(folder.graph, folder.word_boundary, numbers)
     _check_disambiguation(folder, fst, transitions)
-    graph = RecogniserGraph(path, fst, transitions, phones, folder.symbols().words)
+    graph = RecogniserGraph(path, fst, transitions, phones, folder.symbols.words)
     _ = graph.loop_cost, graph.pair  # it is refused here where it has none
     return graph
 
