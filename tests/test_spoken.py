@@ -255,6 +255,21 @@ def test_text_without_blanks_is_cut_whatever_signs_it_has():
     assert spoken_text(made.text, Speller(CHINESE)).text is made.text
 
 
+def test_words_between_blanks_may_be_new():
+    text = Sentences("今天，我们 去 吴桐馆。\n天气 很 好！\n".encode())
+    assert spoken_text(text, Speller(CHINESE)).text.data.decode() == "今天 我们 去 吴桐馆\n天气 很 好\n"
+    # Korean, and prose of which few tokens are words: between blanks there are several words
+    prose = Sentences("今天天气 很好 我们去 北京\n".encode())
+    assert spoken_text(prose, Speller(CHINESE)).text.data.decode() == "今天 天气 很 好 我们 去 北京\n"
+
+
+def test_new_words_are_found_in_text_without_blanks():
+    new = "北京很好"  # of letters that are words by themselves
+    text = Sentences(f"我们去{new}。\n".encode())
+    assert new not in spoken_text(text, Speller(CHINESE)).text.data.decode().split()
+    assert spoken_text(text, Speller(CHINESE, new=[new, "天气"])).text.data.decode() == f"我们 去 {new}\n"
+
+
 def test_bytes_of_another_encoding_are_refused(english, tmp_path):
     path = tmp_path / "text"
     path.write_bytes("Ещё раз, put it on".encode("cp1251"))

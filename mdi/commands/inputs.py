@@ -35,9 +35,12 @@ def spoken_texts(args: argparse.Namespace, texts: list[str], model: NgramModel) 
     """Each text, with --normalise auto in the words of the model; and lines about what was changed."""
     if args.normalise == "none":
         return {text: Path(text) for text in texts}
+    from mdi.lm.new_words import as_new_words
     from mdi.spoken import Speller, spoken_text
 
-    speller, found = Speller(model, args.language), {}
+    how = getattr(args, "new_words", "none")
+    new = "none" if how == "none" else as_new_words(how)
+    speller, found = Speller(model, args.language, new if isinstance(new, list) else ()), {}
     for text in dict.fromkeys(texts):
         spoken = spoken_text(text, speller)
         for line in spoken.report():

@@ -37,6 +37,8 @@ _SCRIPTS = re.compile(f"([{UNSPACED}]+)")
 _HELD, _CAPITAL, _MOST_HELD = 0xF0000, 0x100000, 0xFFFD
 # How much of a vocabulary with letters of two cases is in one of them, where it has only one.
 _ONE_CASE = 0.95
+# The probability of a new word where text is cut into words: that of a frequent one, so that it is seldom cut itself.
+_NEW = 1e-3
 
 
 class _Silence(dict[int, int]):
@@ -67,16 +69,20 @@ class Speller:
 
     `known`: a model, whose unigrams decide between spellings and between ways to cut text without blanks; or a
     vocabulary or words. `language`: a code such as "en", which numbers are read out in (what the vocabulary has).
+    `new`: words that are to be found in the text although the model lacks them.
     """
 
     cut = True  # Chinese and the like into words
 
-    def __init__(self, known: NgramModel | Vocabulary | Iterable[str], language: str | None = None) -> None:
+    def __init__(
+        self, known: NgramModel | Vocabulary | Iterable[str], language: str | None = None, new: Iterable[str] = ()
+    ) -> None:
         vocab = known.vocab if isinstance(known, NgramModel) else known
         vocab = vocab if isinstance(vocab, Vocabulary) else vocabulary(dict.fromkeys(vocab))
         p = known.p[1] if isinstance(known, NgramModel) else np.full(len(vocab), 1.0 / max(1, len(vocab)))
-        self.vocab, self.p = vocab, p
-        self.known = {word: value for word, value in zip(vocab.words, p.tolist(), strict=True) if word}
+        more = [word for word in dict.fromkeys(new) if vocab.id(word) < 0]
+        self.vocab, self.p = vocab.extended(more), np.append(p, np.full(len(more), _NEW))
+        self.known = {word: value for word, value in zip(self.vocab.words, self.p.tolist(), strict=True) if word}
         self._asked = language
         self._words: dict[str, tuple[str, ...]] = {}
 

@@ -16,8 +16,8 @@ from mdi.spoken.segment import unspaced
 from mdi.spoken.sentences import unwrapped
 from mdi.spoken.speller import Speller
 
-# Of the words of Chinese text and the like, where it is cut into words already.
-_KNOWN_WHERE_CUT = 0.8
+# Of the words of Chinese text and the like, where it is cut into words already; of Korean as it is written it is half.
+_KNOWN_WHERE_CUT = 2 / 3
 _BYTES = re.compile("[\udc80-\udcff]")
 
 
@@ -89,8 +89,10 @@ def spoken_text(source: str | Sentences, speller: Speller) -> Spoken:
         source, encoding = _from_latin(source, speller), "Windows-1252 (Latin-1)"
         before = _counted(source)
     written = Counter({word: n for word, n in before.items() if any(map(unspaced, word))})
-    if sum(n for word, n in written.items() if word in speller.known) >= _KNOWN_WHERE_CUT * written.total():
-        speller = speller.uncut()
+    whole = speller.uncut()
+    known = {word for word in written if all(w in whole.known for part in whole.line(word) for w in part)}
+    if sum(written[word] for word in known) >= _KNOWN_WHERE_CUT * written.total():
+        speller = whole
     changed = {}
     for word in before:
         if word not in speller.known and (said := " ".join(w for part in speller.line(word) for w in part)) != word:
