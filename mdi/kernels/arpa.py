@@ -127,14 +127,6 @@ def from_log10(value):
     return 0.0 if value <= LOG10_ZERO else math.exp(value * LN10)
 
 
-@njit(cache=True, nogil=True)
-def count_lines(buf, begin, end):
-    lines = 0
-    for i in range(begin, end):
-        lines += buf[i] == NEWLINE
-    return lines
-
-
 @njit(cache=True, nogil=True, inline="always")
 def _plain_number(buf, i, end):
     """(value, byte after it, ok) of digits with a sign and a point; anything else, or many digits, is not ok."""

@@ -219,7 +219,7 @@ def _read_unigrams(lines: Lines, counts: list[int], progress: Progress) -> tuple
     words, parts = GrowingVocabulary(), [(np.zeros(0), np.zeros(0))]
     while lines.fill():
         window, section = lines.windows[0], kernels.Section(1, len(counts) == 1, counts[0] - len(words))
-        most = kernels.count_lines(window.buffer, window.at, window.size)
+        most = window.count_lines()
         words.make_room(most, window.size - window.at)
         p, bow = np.empty(most), np.empty(most)
         found = kernels.parse_unigrams(window.buffer, window.at, window.size, section, words.arrays, p, bow)
@@ -249,7 +249,7 @@ def _read_rows(
     arrays += [] if top else [room.empty(size, float)]
 
     def parse(window: Window, limit: int = MAX_ROWS) -> tuple[kernels.Parsed, kernels.ReadRows]:
-        most = kernels.count_lines(window.buffer, window.at, window.size)
+        most = window.count_lines()
         rows = _as_rows([np.empty(most, part.dtype) for part in arrays])
         section = kernels.Section(k, top, limit)
         bounds = window.buffer, window.at, window.size

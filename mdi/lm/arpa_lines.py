@@ -10,7 +10,7 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import read_ahead, read_chunks
-from mdi.kernels.text import line_bounds
+from mdi.kernels.text import NEWLINE, line_bounds
 from mdi.lm.vocabulary import to_str
 
 LONGEST_LINE = 1 << 20
@@ -28,6 +28,9 @@ class Window:
     @property
     def size(self) -> int:
         return len(self.buffer)
+
+    def count_lines(self) -> int:
+        return int(np.count_nonzero(self.buffer[self.at :] == NEWLINE))
 
 
 class Lines:
