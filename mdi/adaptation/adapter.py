@@ -30,6 +30,7 @@ from mdi.lm.shards import Job, at_work, current
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
 from mdi.lm.trie import NONE, Array
+from mdi.memory import let_go_of_freed
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -219,7 +220,13 @@ class OneAdaptation(Adapter):
             return super().ground(chosen)
         ground = ExtendedBackground(self.background, self.counts.trie, chosen, self.history, self.threads)
         del self.counts, self.history
+        let_go_of_freed()
         return ground
+
+    def pose(self, *args: Any, **options: Any) -> Problem:
+        problem = super().pose(*args, **options)
+        let_go_of_freed()
+        return problem
 
     def adapt(self, *args: Any, **options: Any) -> Adapted:
         if not hasattr(self, "counts"):

@@ -133,33 +133,39 @@ def _extract_shard(
         start += part
     n_hist = int(first[-1])
     back, bow, hist_mass = np.zeros(n_hist, np.int32), np.zeros(n_hist), np.zeros(n_hist)
-    fixed, count = np.zeros(n_hist), np.zeros(n_hist, np.int64)
+    fixed, begin = np.zeros(n_hist), np.zeros(n_hist + 1, np.int64)
+    count = begin[1:]
 
     cells = np.full(trie.n_words, -1, np.int32)
     cells[constraints.row[1]] = np.arange(len(constraints.row[1]), dtype=np.int32)
     lower, levels, rows = RowCells(np.zeros(2, np.int64), cells), [], 0
     for j in range(1, n):
-        k, hists, to = j + 1, active[j], place[j]
-        shorter = trie.back[j][hists]
-        which = np.zeros(len(hists), np.int64) if j == 1 else np.searchsorted(active[j - 1], shorter)
-        back[to], bow[to], hist_mass[to] = place[j - 1][which], model.bow[j][hists], mass[j]
-        constrained = (constraints.row[k], constraints.first[k]) if k <= constraints.order else (NONE, 0)
-        shift = lower.begin[which] - trie.begin[j][shorter]
-        level = ActiveLevel(model.level(k), hists, to, shift, lower.cell, *constrained)
-        begin, cells = kernels.row_cells(level, count, k < n)
-        levels.append((level, list(blocks(begin))))
-        rows += int(begin[-1])
-        lower = RowCells(begin, cells)
-    begin = np.zeros(n_hist + 1, np.int64)
-    np.cumsum(count, out=begin[1:])
+        level, back[place[j]] = _active_level(model, j, active, place, lower, constraints)
+        bow[place[j]], hist_mass[place[j]] = model.bow[j][active[j]], mass[j]
+        lower = RowCells(*kernels.row_cells(level, count, j + 1 < n))
+        levels.append((level, list(blocks(lower.begin))))
+        rows += int(lower.begin[-1])
+    np.cumsum(count, out=count)
     cell, a = np.empty(begin[-1], np.int32), np.empty(begin[-1])
     histories = Histories(first, top, back, bow, hist_mass, fixed, begin, cell, a)
-    del lower, cells
+    del lower
     while levels:  # from the longest: the cells that it needed of the next shorter go before that has its entries
         level, parts = levels.pop()
         each_in_threads(partial(_fill_entries, level, histories), parts)
         del level
     return histories, used, rows
+
+
+def _active_level(
+    model: NgramModel, j: int, active: list[Array], place: list[Array], lower: RowCells, constraints: Constraints
+) -> tuple[ActiveLevel, Array]:
+    """The active histories of length j, and the number in `Histories` of what each backs off to."""
+    trie, k, hists = model.trie, j + 1, active[j]
+    shorter = trie.back[j][hists]
+    which = np.zeros(len(hists), np.int64) if j == 1 else np.searchsorted(active[j - 1], shorter)
+    constrained = (constraints.row[k], constraints.first[k]) if k <= constraints.order else (NONE, 0)
+    shift = lower.begin[which] - trie.begin[j][shorter]
+    return ActiveLevel(model.level(k), hists, place[j], shift, lower.cell, *constrained), place[j - 1][which]
 
 
 def _fill_entries(level: ActiveLevel, histories: Histories, block: tuple[int, int]) -> None:
