@@ -81,8 +81,8 @@ class _Hashing:
         if self.last is not None:
             self.last.result()
             self.last = None
-        size = memoryview(data).nbytes
-        if isinstance(data, bytes) and size > 1 << 16:  # what cannot change before it is hashed
+        size, fixed = memoryview(data).nbytes, memoryview(data).readonly
+        if fixed and size > 1 << 16:  # what cannot change before it is hashed
             self.last = self.pool.submit(self.sha256.update, data)
         else:
             self.sha256.update(data)

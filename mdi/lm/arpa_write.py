@@ -71,7 +71,7 @@ def write_arpa(model: NgramModel | HasModel, path: str | os.PathLike[str], keep:
     with together():
         with replacing(path) as stream, Progress(f"writing {path}", sum(trie.counts), "n-grams") as progress:
             for (make, *about), data in zip(calls, in_order(calls, f"writing {path}"), strict=True):
-                stream.write(data)
+                stream.write(memoryview(data).toreadonly())
                 done += about[3] - about[2] if make is _format_blocks else 0
                 progress.update(done)
         discard_certificate(path)
