@@ -19,6 +19,7 @@ import mdi.lm.arpa
 import mdi.lm.blocks
 from mdi import room
 from mdi.adaptation.adapter import Adapter
+from mdi.adaptation.settings import SolverSettings
 from mdi.cli import main
 from mdi.cluster import ThisProcess
 from mdi.errors import MdiError
@@ -93,7 +94,7 @@ def test_adaptation_in_shards_is_that_in_one_piece(seed, order, closed, n, prior
         path = write_model(random_model(rng, order, 6, closed=closed), folder / "bg.arpa")
         text = write_text(random_text(rng, 6, 30), folder / "text")
         sets = ["1", "2-1", "3-2"] if sweep else ["2-1"]
-        options = {"sigma2": 1.0 if prior else None, "max_iters": 30}
+        options = {"sigma2": 1.0 if prior else None, "settings": SolverSettings(max_iters=30)}
         try:
             results = list(Adapter(read_arpa(path, quiet=True), text).sweep(sets, **options))
         except MdiError as error:
