@@ -18,6 +18,7 @@ import mdi
 from mdi.adaptation.active import active_part
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.delta import decode, delta_of, encode, rounded
+from mdi.adaptation.settings import SolverSettings
 from mdi.cli import main
 from mdi.errors import MdiError
 from mdi.lm.identity import identity
@@ -67,12 +68,12 @@ def test_a_part_of_the_background_gives_the_same_to_the_last_bit(
     assert worst_sum(part)[0] < 1e-12
     thresholds = thresholds if order > 1 else thresholds[0]
     try:
-        whole = adapter.adapt(thresholds, sigma2=sigma2, max_iters=50)
+        whole = adapter.adapt(thresholds, sigma2=sigma2, settings=SolverSettings(max_iters=50))
     except MdiError as error:
         with pytest.raises(MdiError, match=str(error)[:20]):
-            adapter.delta(thresholds, sigma2=sigma2, max_iters=50)
+            adapter.delta(thresholds, sigma2=sigma2, settings=SolverSettings(max_iters=50))
         return
-    delta = adapter.delta(thresholds, sigma2=sigma2, max_iters=50)
+    delta = adapter.delta(thresholds, sigma2=sigma2, settings=SolverSettings(max_iters=50))
     assert np.array_equal(delta.mu, whole.solution.mu)
     for one in (delta, delta_of(whole, identity(model)), decode(encode(delta))):
         assert one.apply(model) == whole.model

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
 
 from mdi.adaptation.match import match
+from mdi.adaptation.settings import SolverSettings
 from mdi.cli import main
 from mdi.lm.arpa import read_arpa
 from mdi.lm.normalise import worst_sum
@@ -40,7 +41,7 @@ def test_marginals_of_the_large_model_by_brute_force(
     if smoothed:
         history = read_arpa(write_model(dense_large, folder / "h.arpa"), quiet=True)
         mass = oracle.model_histories(dense_large, oracle.all_histories(dense_large, order))
-    adapted = match(small, large, write_text(text, folder / "t"), history=history, tolerance=1e-6, max_iters=3000)
+    adapted = match(small, large, write_text(text, folder / "t"), history=history, settings=SolverSettings(1e-6, 3000))
     assert adapted.solution.converged, adapted.solution.message
     ngrams = [tuple(ngram.split()) for ngram in adapted.problem.ngrams()]
     wanted = oracle.Dense(oracle.read(folder / "large.arpa"), mass, ngrams, [0.0] * len(ngrams)).marginals()

@@ -238,7 +238,9 @@ def test_a_job_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch: pyte
         with job_folder(str(tmp_path / name), {"same": "job"}) as place, at_work(Job(place, runner, n_shards=shards)):
             model = read_arpa(path, quiet=True)
             worst_sum(model)
-            write_arpa(Adapter(model, text).adapt("1", sigma2=1.0, tolerance=1e-9), tmp_path / f"{name}.arpa")
+            write_arpa(
+                Adapter(model, text).adapt("1", sigma2=1.0, settings=SolverSettings(1e-9)), tmp_path / f"{name}.arpa"
+            )
 
     attempt("through", ThisProcess(), 3)
     with pytest.raises(MdiError, match="stopped"):
