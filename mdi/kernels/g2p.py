@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from mdi.kernels.memory import pick
-from mdi.kernels.trie import find_row
+from mdi.kernels.trie import bisect, find_row
 from mdi.kernels.types import Array
 
 EMPTY = np.int64(-1)
@@ -36,10 +36,9 @@ class Table(NamedTuple):
 
 
 class Units(NamedTuple):
-    """The units of a model by their letters."""
+    """The units of a model by their letters; their numbers are those of words of the models."""
 
     begin: Array  # int64: those of letter x are begin[x] .. begin[x + 1]
-    word: Array  # int32: the unit's number in the models
     phone: Array  # int32[unit, 2]: 0 where there is none
 
 
@@ -207,13 +206,18 @@ def _step(model, length, history, word, most):
         row = find_row(pick(trie.begin, length + 1), pick(trie.word, length + 1), history, word)
     if row < 0:
         return np.inf, np.int64(0), np.int64(0)
-    length += 1
-    cost += pick(model.p, length)[row]
+    more, after, history = _after(model, length + 1, row)
+    return cost + pick(model.p, length + 1)[row] + more, after, history
+
+
+@njit(cache=True, nogil=True)
+def _after(model, length, row):
+    """(cost, length and history) after a row of an order. A history that nothing follows only backs off."""
+    trie, cost = model.trie, 0.0
     if length == model.order:
         row = np.int64(pick(trie.suffix, length)[row])
         length -= 1
     history = np.int64(pick(trie.as_hist, length)[row])
-    # a history that nothing follows only backs off
     while length > 0 and pick(trie.begin, length + 1)[history] == pick(trie.begin, length + 1)[history + 1]:
         cost += pick(model.bow, length)[history]
         history = np.int64(pick(trie.back, length)[history])
@@ -275,7 +279,7 @@ def say(spelt, units, forward, backward, beam, width, found):
         if word.shape[0]:
             _search(word, units, forward, beam, width, agenda)
             _pronunciations(agenda, word.shape[0], forward, found, w)
-            _add_backward(found, w, word.shape[0], units.word, backward)
+            _add_backward(found, w, word.shape[0], backward)
 
 
 @njit(cache=True, nogil=True)
@@ -283,6 +287,7 @@ def _search(letters, units, model, beam, width, agenda):
     """Hypotheses for a word. At each position the `beam` best are extended, of those within `width` of the best one.
     Hypotheses with the same phones and the same history are one: their probabilities are added."""
     n = letters.shape[0]
+    done = np.zeros(units.phone.shape[0], np.bool_)
     agenda.slot[: n + 1] = -1
     agenda.count[: n + 1] = 0
     agenda.top[: n + 1] = -np.inf
@@ -290,23 +295,44 @@ def _search(letters, units, model, beam, width, agenda):
     agenda.score[0, start] = agenda.best[0, start] = agenda.top[0] = 0.0
     for i in range(n):
         for t in _best_first(agenda.score[i, : agenda.count[i]], agenda.top[i] - width, beam):
-            for u in range(units.begin[letters[i]], units.begin[letters[i] + 1]):
-                most = agenda.score[i, t] - agenda.top[i + 1] + width
-                cost, length, history = _step(model, agenda.length[i, t], agenda.history[i, t], units.word[u], most)
-                if cost > most:
-                    continue
-                phones = agenda.phones[i, t]
-                for q in range(2):
-                    if units.phone[u, q]:
-                        phones = _hashed(phones, units.phone[u, q])
-                x = _hypothesis(agenda, i + 1, length, history, phones)
-                if x < 0:
-                    continue
-                agenda.score[i + 1, x] = _add(agenda.score[i + 1, x], agenda.score[i, t] - cost)
-                agenda.top[i + 1] = max(agenda.top[i + 1], agenda.score[i + 1, x])
-                if agenda.best[i, t] - cost > agenda.best[i + 1, x]:
-                    agenda.best[i + 1, x] = agenda.best[i, t] - cost
-                    agenda.parent[i + 1, x], agenda.last[i + 1, x] = t, u
+            # units by the longest history that has them: of most there are few, and what is left is too dear to look at
+            least, end = units.begin[letters[i]], units.begin[letters[i] + 1]
+            length, history, backed_off = agenda.length[i, t], agenda.history[i, t], 0.0
+            done[least:end] = False
+            while length >= 0 and backed_off <= agenda.score[i, t] - agenda.top[i + 1] + width:
+                words, begin = pick(model.trie.word, length + 1), pick(model.trie.begin, length + 1)
+                row, last = np.int64(begin[history]), np.int64(begin[history + 1])
+                row = bisect(words, row, last, least)
+                while row < last and words[row] < end:
+                    u = words[row]
+                    if not done[u]:
+                        done[u] = True
+                        cost = backed_off + pick(model.p, length + 1)[row]
+                        if cost <= agenda.score[i, t] - agenda.top[i + 1] + width:
+                            more, after, next_history = _after(model, length + 1, row)
+                            _extend(agenda, i, t, u, units.phone[u], cost + more, after, next_history)
+                    row += 1
+                if length > 0:
+                    backed_off += pick(model.bow, length)[history]
+                    history = np.int64(pick(model.trie.back, length)[history])
+                length -= 1
+
+
+@njit(cache=True, nogil=True)
+def _extend(agenda, i, t, u, phone, cost, length, history):
+    """Adds to the hypotheses what hypothesis t becomes with unit u."""
+    phones = agenda.phones[i, t]
+    for q in range(2):
+        if phone[q]:
+            phones = _hashed(phones, phone[q])
+    x = _hypothesis(agenda, i + 1, length, history, phones)
+    if x < 0:
+        return
+    agenda.score[i + 1, x] = _add(agenda.score[i + 1, x], agenda.score[i, t] - cost)
+    agenda.top[i + 1] = max(agenda.top[i + 1], agenda.score[i + 1, x])
+    if agenda.best[i, t] - cost > agenda.best[i + 1, x]:
+        agenda.best[i + 1, x] = agenda.best[i, t] - cost
+        agenda.parent[i + 1, x], agenda.last[i + 1, x] = t, u
 
 
 @njit(cache=True, nogil=True)
@@ -341,12 +367,12 @@ def _pronunciations(agenda, n, model, out, w):
 
 
 @njit(cache=True, nogil=True)
-def _add_backward(found, w, n, word, model):
-    """Adds to the scores the log probability of the units from right to left; word[u] is unit u there."""
+def _add_backward(found, w, n, model):
+    """Adds to the scores the log probability of the units from right to left."""
     for i in range(found.count[w]):
         length, history = np.int64(1), np.int64(model.trie.as_hist[1][model.bos])
         for k in range(n - 1, -1, -1):
-            cost, length, history = _step(model, length, history, word[found.unit[w, i, k]], np.inf)
+            cost, length, history = _step(model, length, history, found.unit[w, i, k], np.inf)
             found.score[w, i] -= cost
         cost, length, history = _step(model, length, history, model.eos, np.inf)
         found.score[w, i] -= cost

@@ -108,7 +108,8 @@ def _likely_units(pairs: Pairs, n_letters: int, n_phones: int) -> Table:
 
 @dataclass(frozen=True, eq=False)
 class G2p:
-    """Units, and the words of a lexicon cut into them: cut[begin[i] .. begin[i + 1]] are the units of word i."""
+    """Units, sorted by their letters, and the words of a lexicon cut into them: cut[begin[i] .. begin[i + 1]] are the
+    units of word i."""
 
     units: list[Unit]
     cut: Array
@@ -152,11 +153,10 @@ class G2p:
     def by_letters(self) -> Units:
         phone = {name: i for i, name in enumerate(self.phones)}
         letter = np.array([self.letters[letter] for letter, _ in self.units])
-        # frequent ones first: the search passes over what is much worse than what it has
-        order = np.lexsort((-np.bincount(self.cut, minlength=len(letter)), letter))
-        phones = [[phone[x] for x in said] + [0] * (2 - len(said)) for _, said in self.units]
-        begin = np.searchsorted(letter[order], np.arange(len(self.letters) + 2))
-        return Units(begin, (order + FIRST).astype(np.int32), np.array(phones, np.int32)[order])
+        phones = np.zeros((FIRST + len(self.units), 2), np.int32)
+        for i, (_, said) in enumerate(self.units, FIRST):
+            phones[i, : len(said)] = [phone[x] for x in said]
+        return Units(FIRST + np.searchsorted(letter, np.arange(len(self.letters) + 2)), phones)
 
     def spell(self, word: str) -> Array | None:
         """The numbers of its letters; those that no word of the lexicon has in another case or without an accent. None
@@ -264,7 +264,8 @@ def load_g2p(path: str) -> G2p:
         units.append((letter, tuple(phones)))
     n_words = _count(path, next(lines, ""), "words")
     rows = list(lines)
-    if len(rows) != n_words or not rows or len(set(units)) != len(units):
+    in_order = all(a[0] <= b[0] for a, b in itertools.pairwise(units))
+    if len(rows) != n_words or not rows or len(set(units)) != len(units) or not in_order:
         raise MdiError(
             f"{path}: {len(rows):,} words; expected {n_words:,}. The file is cut off or damaged: make it again"
         )
