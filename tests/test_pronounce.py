@@ -56,6 +56,30 @@ def test_rules_hold_in_most_words_or_are_none() -> None:
     assert Affixes(Lexicon({**stems, **elided, "ami": [("A0", "M")]})).say("l'ami")[0].phones == ("L", "A0", "M")
 
 
+def test_contractions_begin_as_their_words() -> None:
+    """Few words have such endings: they are said as after the same phone, then as after others."""
+    vowels = {"i": ("AY",), "we": ("W", "IY"), "you": ("Y", "UW")}
+    known = {**vowels, "it": ("IH", "T"), "it'll": ("IH", "T", "AH", "L"), "of": ("AH", "V")}
+    known |= {f"{word}'{end}": (*said, end[-1].upper()) for word, said in vowels.items() for end in ("ll", "v")}
+    known |= {f"{word}'ve": (*said, "V") for word, said in vowels.items()}
+    known |= {
+        "that": ("DH", "AE", "T"),
+        "this": ("DH", "IH", "S"),
+        "would": ("W", "UH", "D"),
+        "i'em": ("AY", "EH", "M"),
+    }
+    affixes = Affixes(Lexicon({word: [said] for word, said in known.items()}))
+
+    def said(word: str) -> list[str]:
+        return [" ".join(one.phones) for one in affixes.say(word)]
+
+    assert said("that'll") == ["DH AE T AH L", "DH AE T L"]
+    assert said("this'll") == ["DH IH S L", "DH IH S AH L"]
+    assert said("would've") == ["W UH D V", "W UH D AH V"]
+    assert said("would'v") == ["W UH D V"]
+    assert said("would'em") == said("xyz've") == []
+
+
 def test_words_with_dashes_come_from_their_parts(speaker: Speaker) -> None:
     a, b = words(2)
     found = one(speaker, f"{a}-{b}")

@@ -19,6 +19,9 @@ SHORTEST_STEM = 4
 # A rule is one if so many words follow it, and so much of those that could; of words with an apostrophe less will do.
 # Weaker rules are right less often than G2P, and so are beginnings without an apostrophe, such as un-.
 LEAST_WORDS, LEAST_SHARE, LEAST_APART = 5, 0.9, 0.7
+# Of endings with an apostrophe that so many words have, these are as sure without a rule. English has 've after vowels
+# in its lexicons (I've), and says it after consonants as another word (would've).
+LEAST_SHORT, CERTAIN_SHORT, SHORT_FOR = 3, 0.8, {"'ve": "of"}
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,8 @@ class Affixes:
             self.rules[affix, ending] = self._read_off(affix, ending)
         return self.rules[affix, ending]
 
-    def _read_off(self, affix: str, ending: bool) -> dict[str, tuple[Pronunciation, float]]:
+    def _seen(self, affix: str, ending: bool) -> dict[str, Counter[Pronunciation | None]]:
+        """How often known words say it so, by that phone; None: not as their stem with something beside it."""
         seen: dict[str, Counter[Pronunciation | None]] = defaultdict(Counter)
         words, size, begins = self.sorted[ending], len(affix), affix[::-1] if ending else affix
         for i in range(bisect_left(words, begins), len(words)):
@@ -76,8 +80,11 @@ class Affixes:
             for known in self.words.get(stem, ())[:1] if _may_be(stem, affix, ending) else ():
                 tails = (_tail(whole, known, ending) for whole in self.words[word])
                 seen[known[-1 if ending else 0]][next((tail for tail in tails if tail is not None), None)] += 1
+        return seen
+
+    def _read_off(self, affix: str, ending: bool) -> dict[str, tuple[Pronunciation, float]]:
         rules = {}
-        for phone, ways in seen.items():
+        for phone, ways in self._seen(affix, ending).items():
             ((best, count),) = ways.most_common(1)
             share = count / (ways.total() + 1)
             if best is not None and count >= LEAST_WORDS and share >= (LEAST_APART if "'" in affix else LEAST_SHARE):
@@ -95,6 +102,23 @@ class Affixes:
                     parts = (stem, affix) if ending else (affix, stem)
                     found.append((-rule[1], i, Said(parts, phones, rule[1])))
         if not found:
-            return []
+            return self._shortened(word)
         best = min(found, key=lambda item: item[:2])[2].parts
         return [said for _, _, said in sorted(found, key=lambda item: item[:2]) if said.parts == best]
+
+    def _shortened(self, word: str) -> list[Said]:
+        """A known word with an ending that no rule is sure of, such as this'll or that'd: as it is said after the same
+        phone first, then as after others."""
+        stem, apostrophe, rest = word.partition("'")
+        affix, ways = apostrophe + rest, self.lexicon.get(stem, ())
+        tails, after = Counter[Pronunciation](), Counter[Pronunciation]()
+        for phone, seen in self._seen(affix, True).items() if apostrophe and ways else ():
+            said = Counter({tail: n for tail, n in seen.items() if tail})
+            tails += said
+            after += said if phone == ways[0][-1] else Counter()
+        if tails.total() < LEAST_SHORT:
+            return []
+        ends = sorted(tails, key=lambda tail: (-after[tail], -tails[tail], tail))
+        ends[1:1] = self.lexicon.get(SHORT_FOR.get(affix, ""), ())[:1]
+        chained = sorted((i + j, way + end) for i, way in enumerate(ways) for j, end in enumerate(ends))
+        return [Said((stem, affix), phones, CERTAIN_SHORT) for _, phones in chained]
