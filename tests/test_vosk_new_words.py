@@ -13,10 +13,11 @@ import pytest
 from toy_graph import FULL, Toy
 
 from mdi.cli import main
-from mdi.fst.formats import read_lm
+from mdi.fst.formats import read_lm, write_lm
 from mdi.fst.lookahead import read_lookahead
 from mdi.fst.symbols import read_symbols
 from mdi.lm.normalise import worst_sum
+from mdi.lm.train import train
 from mdi.speech.vosk.folder import CERTIFICATE, VoskFolder
 from mdi.speech.vosk.recogniser_graph import read_graph
 
@@ -69,6 +70,26 @@ def test_words_of_the_text_are_added_to_the_graph_and_the_model(folder, text, tm
     assert certificate["new_words"]["added"] == new
     assert certificate["exchanged"] == ["graph/Gr.fst", "graph/HCLr.fst"]
     assert not (out / "graph" / "words.txt").exists()  # as in the model
+
+
+def test_words_of_the_graph_that_the_model_lacks(folder, text, tmp_path, capsys):
+    """A model of a small domain: its words are fewer than the graph's."""
+    place, small = folder / "graph/Gr.fst", tmp_path / "small"
+    small.write_text("ab ba cab\nba ab\ncab dab\n" * 3)
+    table = read_symbols(str(place))
+    write_lm(train(small, 2, vocab=["ab", "ba", "cab", "dab"]), str(place), "ngram", table)
+    assert "adac" not in read_lm(str(place))
+    out = tmp_path / "out"
+    assert main(["vosk", "adapt", str(folder), str(text), str(out)]) == 0
+    assert "words of the text are in the graph but not in the model: added" in capsys.readouterr().err
+    model, after = read_lm(str(out / "graph/Gr.fst")), read_symbols(str(out / "graph/Gr.fst")).ids
+    said = {word for word in text.read_text().split() if word in table.ids}
+    assert "adac" in said
+    assert all(model.p[1][model.vocab.id(word)] > 0 for word in said)
+    assert {word: after[word] for word in said} == {word: table.ids[word] for word in said}
+    assert worst_sum(model)[0] < 1e-5
+    assert main(["vosk", "adapt", "--new-words", "none", str(folder), str(text), str(out)]) == 0
+    assert set(read_lm(str(out / "graph/Gr.fst")).vocab.words) == set(read_lm(str(place)).vocab.words)
 
 
 def test_which_words(folder, text, tmp_path, capsys):

@@ -124,7 +124,7 @@ def _adapt_folder(
     """OUT_DIR with models adapted to the texts and to what was recognised."""
     from mdi.lm.normalise import scaled_to_one
     from mdi.lm.perplexity import perplexity
-    from mdi.speech.vosk.adapt import recognised_counts, words_of_texts
+    from mdi.speech.vosk.adapt import recognised_counts, words_of_graph, words_of_texts
 
     reported = args.ppl or ([args.dev or args.texts[0]] if args.texts else [])
     models: dict[str, NgramModel] = {}
@@ -141,6 +141,8 @@ def _adapt_folder(
         if texts and new_words is None:
             new_words = words_of_texts(exchange.source, texts, own, args.new_words, args.lexicon)
         added = list(new_words.added) if new_words else []
+        if texts and exchange.source.dynamic and args.new_words != "none":
+            added += words_of_graph(exchange.source, texts, own)
         sources: Texts | Counts = texts
         if recognised:
             sources = recognised_counts(args.recordings, recognised, own, added, texts, args.count_weight)
