@@ -76,7 +76,7 @@ def words_of_texts(
 def words_of_graph(source: VoskFolder, texts: Texts, own: NgramModel) -> list[str]:
     """Words of the texts that the graph knows and the model lacks, as one of a small domain does: nothing else keeps
     them from being recognised."""
-    lacking = {word for word in source.symbols().ids if word not in own and may_be_added(word)}
+    lacking = {word for word in source.symbols.ids if word not in own and may_be_added(word)}
     found = [word for word in count_words(texts).words if word in lacking] if lacking else []
     if found:
         say(f"{len(found):,} words of the text are in the graph but not in the model: added, such as {examples(found)}")
