@@ -14,10 +14,11 @@ from mdi.adaptation import constraints as selecting
 from mdi.adaptation.active import active_part
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.constraints import Constraints, Dropped
-from mdi.adaptation.delta import Delta, delta_fields, delta_of, rounded
+from mdi.adaptation.delta import Delta, delta_of, rounded
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto
 from mdi.adaptation.settings import USUAL, SolverSettings
+from mdi.adaptation.table import certificate
 from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import make_folder
@@ -29,7 +30,6 @@ from mdi.lm.new_words import NewWordsLike, count_with_new_words, estimated
 from mdi.lm.shards import Job, at_work, current
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
-from mdi.lm.trie import NONE, Array
 from mdi.memory import let_go_of_freed
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 TARGETS = ("ml", "smoothed")
 # What we recommend where there is no development text: every n-gram of the text, under a prior (see RESULTS.md).
 MIN_COUNTS, SIGMA2 = "1", 1.0
+# Of the certificate, what a delta says at least.
+DELTA_SAYS = ("converged", "message", "iterations", "kl_to_background", "constraints_dropped")
 
 
 class Adapter:
@@ -149,12 +151,13 @@ class Adapter:
         rounded to the precision of deltas, so that both ways to a model give the same one."""
         problem = self.pose(min_counts, sigma2 is not None, ground)
         mu = None
-        if isinstance(start, Adapted):
-            mu = self._carried(start, problem)
+        if isinstance(start, Adapted):  # every event keeps the scale that the old solution gives it
+            rows = enumerate(problem.chosen.row[1:], 1)
+            at = np.concatenate([start.problem.chosen.nearest(self.counts.trie, k, some) for k, some in rows])
+            mu = np.where(at >= 0, start.solution.mu[at], 0.0)
         elif isinstance(start, Delta):
-            trie, rows = problem.background.trie, problem.constraints.row
             ids = start.ids_of(problem.background.vocab)
-            mu = start.mu_at([ids[trie.ngrams(k, rows[k])] for k in range(1, len(rows))])
+            mu = start.mu_at([ids[part] for part in problem.constraints.ngrams(problem.background.trie)])
         elif start is not None:
             mu = problem.dual.mu_of(problem.lam_from(start))
         solution = problem.solve(settings, sigma2=sigma2, start=mu)
@@ -180,14 +183,8 @@ class Adapter:
         """The adaptation without its model, as a delta to this background: `delta.apply(background)` gives what
         `adapt` would, `mdi.write_delta` keeps it."""
         adapted = self.on_part().adapt(min_counts, sigma2=sigma2, settings=settings, start=start)
-        return delta_of(adapted, identity(self.given), delta_fields(adapted))
-
-    def _carried(self, old: Adapted, problem: Problem) -> Array:
-        """mu of the new constraints such that every event keeps the scale that the old solution gives it."""
-        trie, known = self.counts.trie, old.problem.chosen
-        nearest = [known.nearest(trie, k, rows) for k, rows in enumerate(problem.chosen.row[1:], 1)]
-        at = np.concatenate([NONE, *nearest])
-        return np.where(at >= 0, old.solution.mu[at], 0.0)
+        about = {name: value for name, value in certificate(adapted).items() if name in DELTA_SAYS}
+        return delta_of(adapted, identity(self.given), about)
 
     def sweep(
         self, sets: Sequence[Thresholds], *, sigma2: Variances = SIGMA2, settings: SolverSettings = USUAL
@@ -289,19 +286,16 @@ def adapt(
     Adapted
         The model (`.model`), its constraints as tables, and how the solver came there. `mdi.save` writes it.
     """
-    with at_work(_job_of(cluster, shards)):
+    job = None
+    if cluster is not None:
+        if shards is None:
+            raise MdiError("cluster without shards; expected a directory that all workers see: shards='/shared/job'")
+        job = Job(str(make_folder(os.fspath(shards)).resolve()), OnDask(cluster))
+    with at_work(job):
         kept = isinstance(background, NgramModel) or isinstance(start, Adapted)
         kind = Adapter if kept else OneAdaptation
         adapter = kind(background, text, new_words=new_words, targets=targets, history=history, threads=threads)
         return adapter.adapt(min_counts, sigma2=sigma2, settings=settings, start=start)
-
-
-def _job_of(client: Client | None, folder: str | os.PathLike[str] | None) -> Job | None:
-    if client is None:
-        return None
-    if folder is None:
-        raise MdiError("cluster without shards; expected a directory that all workers see: shards='/shared/job'")
-    return Job(str(make_folder(os.fspath(folder)).resolve()), OnDask(client))
 
 
 def as_model(model: NgramModel | str | os.PathLike[str], role: str) -> NgramModel:

@@ -44,15 +44,17 @@ class Constraints:
 
     def keep(self, kept: Array) -> Constraints:
         """The constraints whose flag is set."""
-        parts = [kept[self.first[k] : self.first[k + 1]] for k in range(1, self.order + 1)]
+        parts = np.split(kept, self.first[2:-1])
         return Constraints([NONE, *(rows[part] for rows, part in zip(self.row[1:], parts, strict=True))])
+
+    def ngrams(self, trie: Trie) -> list[Array]:
+        """The words of each, by order from 1 on, one per line."""
+        return [trie.ngrams(k, rows) for k, rows in enumerate(self.row[1:], 1)]
 
     def flags_of(self, some: Constraints) -> Array:
         """Which of these constraints are among `some`, all of which are among these."""
         by_order = zip(self.row[1:], some.row[1:], strict=True)
-        return np.concatenate(
-            [np.zeros(0, bool), *(np.isin(mine, theirs, assume_unique=True) for mine, theirs in by_order)]
-        )
+        return np.concatenate([np.isin(mine, theirs, assume_unique=True) for mine, theirs in by_order])
 
     def nearest(self, trie: Trie, k: int, rows: Array) -> Array:
         """The longest constraint that is a suffix of each of the given rows of order k (the row itself included), or
@@ -90,14 +92,12 @@ def select(counts: Counts, thresholds: list[int | float]) -> Constraints:
 
 def as_trie(trie: Trie, constraints: Constraints) -> Trie:
     """The constrained n-grams and all their parts."""
-    return from_ngrams(trie.n_words, [trie.ngrams(k, constraints.row[k]) for k in range(1, constraints.order + 1)])
+    return from_ngrams(trie.n_words, constraints.ngrams(trie))
 
 
 def values(counts: Counts, constraints: Constraints) -> Array:
     """The count of each constraint."""
-    return np.concatenate(
-        [np.zeros(0), *(counts.count[k][constraints.row[k]] for k in range(1, constraints.order + 1))]
-    )
+    return np.concatenate([count[rows] for count, rows in zip(counts.count[1:], constraints.row[1:], strict=False)])
 
 
 @dataclass
@@ -148,8 +148,8 @@ def reaches(constraints: Constraints, trie: Trie, mass: list[Array]) -> Array:
     carrying = [*((part > 0).astype(float) for part in mass[:-1]), mass[-1] > 0]
     for j in range(len(mass) - 1, 0, -1):
         add_at(trie.back[j], carrying[j], carrying[j - 1])
-    histories = [carrying[k - 1][trie.hist_of_rows(k, constraints.row[k])] for k in range(1, constraints.order + 1)]
-    return np.concatenate([np.zeros(0), *histories])
+    rows = enumerate(constraints.row[1:], 1)
+    return np.concatenate([carrying[k - 1][trie.hist_of_rows(k, some)] for k, some in rows])
 
 
 def impossible(parent: Array, reach: Array, cells: Array) -> Array:

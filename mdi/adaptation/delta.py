@@ -55,8 +55,7 @@ def rounded(mu: Array) -> Array:
     """mu in the precision of a delta."""
     if not np.isfinite(mu).all():
         return mu
-    whole, exponent = _steps(mu)
-    return np.ldexp(whole, exponent)
+    return np.ldexp(*_steps(mu))
 
 
 def _steps(mu: Array) -> tuple[Array, int]:
@@ -132,36 +131,15 @@ class Delta:
         return np.concatenate(parts)
 
 
-def delta_fields(adapted: Adapted) -> dict[str, Any]:
-    """What a delta's certificate says at least."""
-    solution = adapted.solution
-    return {
-        "converged": solution.converged,
-        "message": solution.message,
-        "iterations": solution.iterations,
-        "kl_to_background": adapted.kl,
-        "constraints_dropped": adapted.problem.dropped.reasons,
-    }
-
-
 def delta_of(
     adapted: Adapted, background: str, certificate: dict[str, Any] | None = None, made: dict[str, Any] | None = None
 ) -> Delta:
     """The delta of an adaptation of the background with this identity."""
     problem, trie = adapted.problem, adapted.problem.background.trie
-    listed = [trie.ngrams(k, problem.constraints.row[k]) for k in range(1, problem.constraints.order + 1)]
+    listed = problem.constraints.ngrams(trie)
     ngrams = from_ngrams(trie.n_words, listed)
-    rows = Constraints([NONE, *(ngrams.find(ids) for ids in listed)])
-    return Delta(
-        background,
-        ngrams,
-        rows,
-        adapted.solution.mu,
-        problem.min_counts,
-        adapted.new_words,
-        certificate or {},
-        made or {},
-    )
+    rows, mu = Constraints([NONE, *map(ngrams.find, listed)]), adapted.solution.mu
+    return Delta(background, ngrams, rows, mu, problem.min_counts, adapted.new_words, certificate or {}, made or {})
 
 
 def _planes(values: Array, size: int = 4) -> bytes:

@@ -40,10 +40,10 @@ def check_variance(value: float) -> None:
 
 def variances(sigma2: Variances, constraints: Constraints) -> float | Array | None:
     """The variance of each constraint's lambda, or the one that all have."""
-    if sigma2 is None or isinstance(sigma2, str):
-        if sigma2 is not None:
-            raise OptionError("sigma2", sigma2, "a positive number, or one per order")
+    if sigma2 is None:
         return None
+    if isinstance(sigma2, str):
+        raise OptionError("sigma2", sigma2, "a positive number, or one per order")
     if not isinstance(sigma2, Sequence):
         check_variance(sigma2)
         return sigma2
@@ -76,13 +76,9 @@ class Problem:
 
     def ngrams(self) -> list[str]:
         """The constraints spelled out."""
-        trie, words = self.background.trie, self.background.vocab.words
-        lines = (
-            ids
-            for k in range(1, self.constraints.order + 1)
-            for ids in trie.ngrams(k, self.constraints.row[k]).tolist()
-        )
-        return [" ".join([words[w] for w in ids]) for ids in lines]
+        words = self.background.vocab.words
+        listed = self.constraints.ngrams(self.background.trie)
+        return [" ".join([words[w] for w in ids]) for part in listed for ids in part.tolist()]
 
     def solve(
         self, settings: SolverSettings = USUAL, *, sigma2: Variances = None, start: Array | None = None
@@ -109,7 +105,7 @@ class Problem:
 
 def rows_in(trie: Trie, source: Trie, constraints: Constraints) -> list[Array]:
     """The same n-grams as rows of another trie. Tries over the same words sort alike, so rows stay ascending."""
-    return [NONE, *(trie.find(source.ngrams(k, constraints.row[k])) for k in range(1, constraints.order + 1))]
+    return [NONE, *map(trie.find, constraints.ngrams(source))]
 
 
 class ExtendedBackground:

@@ -103,14 +103,8 @@ def sweep_table(results: Iterable[Adapted], texts: Mapping[str, TextLike] | None
 def write_constraints(adapted: Adapted, path: str) -> None:
     """One line per constraint, those that moved most first."""
     problem, solution = adapted.problem, adapted.solution
-    columns = [
-        problem.constraints.order_of,
-        problem.count,
-        problem.target,
-        problem.before,
-        solution.marginal,
-        adapted.lam,
-    ]
+    order_of = problem.constraints.order_of
+    columns = [order_of, problem.count, problem.target, problem.before, solution.marginal, adapted.lam]
     ngrams = problem.ngrams()
     moved = np.argsort(-np.abs(solution.marginal - problem.before), kind="stable")
     with writing(path) as stream:

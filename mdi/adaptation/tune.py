@@ -231,8 +231,12 @@ class Tuner:
                     break  # the other way is where we come from
 
     def _other_thresholds(self, setting: Setting) -> Iterator[Setting]:
+        """One of them moved to its neighbours on the ladder."""
         for k in range(len(setting.thresholds) - 1, -1, -1):
-            for threshold in _beside(LADDER, setting.thresholds[k]):
+            if setting.thresholds[k] not in LADDER:
+                continue
+            at = LADDER.index(setting.thresholds[k])
+            for threshold in (*LADDER[max(0, at - 1) : at], *LADDER[at + 1 : at + 2]):
                 yield Setting((*setting.thresholds[:k], threshold, *setting.thresholds[k + 1 :]), setting.sigma2)
 
     def grid(self, sets: Sequence[Thresholds], variances: Sequence[float | Sequence[float] | None]) -> None:
@@ -255,14 +259,6 @@ class Tuner:
         final = self.solve(setting, 1.0, adapted)
         weights = self.weigh(final.whole)[2]
         return final, self.judge.mixture(self.judge.probs(final.whole), weights)[0] if self.judge else weights
-
-
-def _beside(ladder: tuple[float, ...], value: float | None) -> list[float]:
-    """The neighbours on a ladder; none for a value that is not on it."""
-    if value not in ladder:
-        return []
-    at = ladder.index(value)
-    return [*ladder[max(0, at - 1) : at], *ladder[at + 1 : at + 2]]
 
 
 def _ppl(weights: Array, probs: list[Array]) -> float:
@@ -297,21 +293,20 @@ class Tuned:
         import pandas
 
         rows = [
-            (
-                t.setting.min_counts,
-                t.setting.prior,
-                t.constraints,
-                t.iterations,
-                round(t.seconds, 2),
-                t.ppl_alone,
-                t.ppl_mixed,
-                " ".join(f"{w:.3f}" for w in t.weights),
-                t.setting == self.setting,
-            )
+            {
+                "min_counts": t.setting.min_counts,
+                "sigma2": t.setting.prior,
+                "constraints": t.constraints,
+                "iterations": t.iterations,
+                "seconds": round(t.seconds, 2),
+                "ppl_alone": t.ppl_alone,
+                "ppl_mixed": t.ppl_mixed,
+                "weights": " ".join(f"{w:.3f}" for w in t.weights),
+                "chosen": t.setting == self.setting,
+            }
             for t in self.trials
         ]
-        names = "min_counts sigma2 constraints iterations seconds ppl_alone ppl_mixed weights chosen"
-        table = pandas.DataFrame(rows, columns=names.split())
+        table = pandas.DataFrame(rows)
         if self.choice is not None:
             choices = [t.choice for t in self.trials if t.choice]
             table["lm_weight"], table["expected_errors"] = [c.lm_weight for c in choices], [c.expected for c in choices]
