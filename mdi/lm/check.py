@@ -141,14 +141,8 @@ def _against_words(model: NgramModel, words: list[str]) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", "every word is in words.txt")
-    known = set(vocab.words)
-    strange = [
-        word
-        for word in words
-        if word not in known and word not in ("<eps>", "<s>", "</s>") and not word.startswith("#")
-    ]
+    known = {*vocab.words, "<eps>", "<s>", "</s>"}
+    strange = [word for word in words if word not in known and not word.startswith("#")]
     if strange:
-        note = (
-            f"{len(strange):,} words of words.txt are not in the model ({examples(strange)}): they cannot be recognised"
-        )
-        yield Finding("warning", note)
+        shown = f"{len(strange):,} words of words.txt are not in the model ({examples(strange)})"
+        yield Finding("warning", f"{shown}: they cannot be recognised")

@@ -150,11 +150,8 @@ def read_counts(path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oo
     Words outside the vocabulary: "map" adds the n-gram to that of <unk>, "drop" leaves it out, "error" stops.
     """
     check_choice("oov", oov, OOV)
-    ngrams, number, stats = (
-        [[np.zeros((0, k), np.int32)] for k in range(1, order + 1)],
-        [[np.zeros(0)] for _ in range(order)],
-        TextStats(),
-    )
+    ngrams = [[np.zeros((0, k), np.int32)] for k in range(1, order + 1)]
+    number, stats = [[np.zeros(0)] for _ in range(order)], TextStats()
     for ids, length, value in _parsed_counts(path, vocab, order, oov, stats):
         good = (value > 0) & (np.where(np.arange(order) < length[:, None], ids, 0) >= 0).all(axis=1)
         for k in range(1, order + 1):
@@ -173,7 +170,7 @@ def read_counts(path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oo
     predicted = counts.count[1].sum() - (counts.count[1][final.bos] if final.bos >= 0 else 0)
     stats.sentences = int(counts.count[1][final.eos]) if final.eos >= 0 else 0
     stats.words = int(predicted) - stats.sentences
-    return Counts(counts.vocab, counts.trie, counts.count, stats)
+    return replace(counts, stats=stats)
 
 
 def _check_markers(counts: Counts, path: str) -> None:

@@ -29,7 +29,6 @@ from mdi.lm.counts import Counts, CountStream
 from mdi.lm.external import Rows
 from mdi.lm.model import NgramModel
 from mdi.lm.trie import NONE, Array, Trie, add_order, blocks, linked, unigram_trie, with_histories
-from mdi.lm.vocabulary import Vocabulary
 from mdi.threads import each_in_threads
 
 SMOOTHING = ("kn", "kn-interpolated", "wb")
@@ -121,11 +120,6 @@ def checked(counts: Counts, path: str, smoothing: str) -> Counts:
     return counts
 
 
-def least_of(min_counts: Sequence[float]) -> list[float]:
-    """A row that was not seen is never kept."""
-    return [max(float(value), float(np.finfo(float).tiny)) for value in min_counts]
-
-
 def starts_with_bos(trie: Trie, bos: int) -> list[Array]:
     """For every history: whether it begins with <s>."""
     flags = [np.zeros(1, np.bool_)]
@@ -166,21 +160,13 @@ class _Top:
             arrays.append(values[keep])
 
     def rows(self) -> tuple[Level, Array]:
-        """The rows kept and their counts."""
-        word, suffix, count = (self._joined(arrays) for arrays in self.kept)
+        """The rows kept and their counts. Of the pieces of one array nothing is left before the next are joined."""
+        word, suffix, count = (np.concatenate(self.kept.pop(0)) for _ in range(3))
         return Level(np.concatenate(self.begin), word, suffix, self.trie.back[self.trie.order]), count
 
-    @staticmethod
-    def _joined(arrays: list[Array]) -> Array:
-        """Of the pieces nothing is left before the next ones are joined."""
-        whole = np.concatenate(arrays)
-        arrays.clear()
-        return whole
 
-
-def statistics(counts: CountStream, smoothing: str, min_counts: Sequence[float]) -> Statistics:
+def statistics(counts: CountStream, smoothing: str, least: list[float]) -> Statistics:
     trie, order, bos = counts.trie, counts.order, counts.vocab.bos
-    least = least_of(min_counts)
     n = [np.zeros(5, np.int64) for _ in range(order + 1)]
     if order == 1:
         seen = _nothing_seen(1)
@@ -229,7 +215,25 @@ def estimate(
     check_choice("smoothing", smoothing, SMOOTHING)
     counts = counts.stream() if isinstance(counts, Counts) else counts
     min_counts = default_min_counts(counts.order) if min_counts is None else min_counts
-    return estimate_from(statistics(counts, smoothing, min_counts), counts.vocab, smoothing, min_counts)
+    least = [max(float(value), float(np.finfo(float).tiny)) for value in min_counts]  # what was not seen is never kept
+    stats, vocab = statistics(counts, smoothing, least), counts.vocab
+    trie = stats.trie
+    if stats.after[0].total[0] <= 0.0:
+        raise MdiError(
+            "nothing to estimate from: no two words in a row are in the vocabulary; give a fuller --vocab or more text"
+        )
+    discounts = [] if smoothing == "wb" else [discount_of(n) for n in stats.counts_of_counts[1:]]
+    n_events = trie.n_words - (vocab.bos >= 0)
+    free = [np.array([0.0, *found.d]) for found in discounts] or [np.zeros(4)] * trie.order
+    how = n_events, smoothing == "wb", smoothing == "kn-interpolated"
+    by_order = [kernels.Smoothing(free[k], least[k], *how) for k in range(trie.order)]
+    p1, left_over, sharing = kernels.unigram_probs(stats.count[1], stats.after[0], vocab.bos, by_order[0])
+    p, bow = [NONE, p1], [np.ones(1)]
+    for k in range(2, trie.order + 1):
+        p_k, bow_k = _ngram_probs(stats, k, by_order[k - 1], p[k - 1])
+        p.append(p_k)
+        bow.append(bow_k)
+    return Estimated(NgramModel(vocab, trie, p, bow), discounts, float(left_over), int(sharing))
 
 
 def _ngram_probs(stats: Statistics, k: int, smoothing: kernels.Smoothing, lower_p: Array) -> tuple[Array, Array]:
@@ -244,24 +248,3 @@ def _ngram_probs(stats: Statistics, k: int, smoothing: kernels.Smoothing, lower_
 
     each_in_threads(estimate_block, blocks(trie.begin[k]))
     return p, bow
-
-
-def estimate_from(stats: Statistics, vocab: Vocabulary, smoothing: str, min_counts: Sequence[float]) -> Estimated:
-    trie = stats.trie
-    if stats.after[0].total[0] <= 0.0:
-        raise MdiError(
-            "nothing to estimate from: no two words in a row are in the vocabulary; give a fuller --vocab or more text"
-        )
-    discounts = [] if smoothing == "wb" else [discount_of(n) for n in stats.counts_of_counts[1:]]
-    n_events = trie.n_words - (vocab.bos >= 0)
-    least = least_of(min_counts)
-    free = [np.array([0.0, *found.d]) for found in discounts] or [np.zeros(4)] * trie.order
-    how = n_events, smoothing == "wb", smoothing == "kn-interpolated"
-    by_order = [kernels.Smoothing(free[k], least[k], *how) for k in range(trie.order)]
-    p1, left_over, sharing = kernels.unigram_probs(stats.count[1], stats.after[0], vocab.bos, by_order[0])
-    p, bow = [NONE, p1], [np.ones(1)]
-    for k in range(2, trie.order + 1):
-        p_k, bow_k = _ngram_probs(stats, k, by_order[k - 1], p[k - 1])
-        p.append(p_k)
-        bow.append(bow_k)
-    return Estimated(NgramModel(vocab, trie, p, bow), discounts, float(left_over), int(sharing))

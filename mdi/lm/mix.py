@@ -147,9 +147,8 @@ def _larger(models: Sequence[NgramModel]) -> int:
 
 def mix_in_place(models: Sequence[NgramModel], weights: Sequence[float] | Array) -> NgramModel:
     """The same; the larger of the first two models becomes it, if the tries of all are closed."""
-    models = list(models)
     weights = check_weights(weights, len(models))
-    models = over_one_vocabulary(models)
+    models = over_one_vocabulary(list(models))
     largest = _larger(models)
     base, others = models[largest], [(i, model) for i, model in enumerate(models) if i != largest]
     own = None if all(is_closed(model.trie) for model in models) else [model.trie for model in models]

@@ -253,29 +253,20 @@ def with_suffixes(model: NgramModel) -> NgramModel:
 def rescaled(model: NgramModel, rows: list[Array], scales: list[Array]) -> NgramModel:
     """What `rescale` makes of a model that stays as it is."""
     made = NgramModel(model.vocab, model.trie, list(model.p), list(model.bow))
-    _rescale_into(made, rows, scales, *_room_for(model))
+    rescale(made, rows, scales, own_arrays=False)
     return made
 
 
-def rescale(model: NgramModel, rows: list[Array], scales: list[Array]) -> None:
+def rescale(model: NgramModel, rows: list[Array], scales: list[Array], own_arrays: bool = True) -> None:
     """Makes it p(w|h) c(hw) / Z(h), in place, where c(hw) is scales[k][i] for hw = rows[k][i] (ascending) and otherwise
     c(h'w), or 1 for words.
 
-    Z(h) = sum_w p(w|h) c(hw) is the paper's Sigma_L (Eq. 6), order by order: one pass over each.
+    Z(h) = sum_w p(w|h) c(hw) is the paper's Sigma_L (Eq. 6), order by order: one pass over each. Its arrays are
+    written over only if they are its own.
     """
-    # what a worker may have to do again must find what it began with
-    own = (list(model.p), list(model.bow)) if current() is None else _room_for(model)
-    _rescale_into(model, rows, scales, *own)
-
-
-def _room_for(model: NgramModel) -> tuple[list[Array], list[Array]]:
-    return [room.empty(len(part), float, 1) for part in model.p], [
-        room.empty(len(part), float, 1) for part in model.bow
-    ]
-
-
-def _rescale_into(model: NgramModel, rows: list[Array], scales: list[Array], p: list[Array], bow: list[Array]) -> None:
-    trie = model.trie
+    trie, p, bow = model.trie, list(model.p), list(model.bow)
+    if not own_arrays or current() is not None:  # what a worker may have to do again must find what it began with
+        p, bow = ([room.empty(len(part), float, 1) for part in parts] for parts in (p, bow))
     scale = np.ones(trie.n_words)
     scale[rows[1]] = scales[1]
     z = np.array([(model.p[1] * scale).sum()])

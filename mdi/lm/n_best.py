@@ -117,13 +117,8 @@ class NBestLists:
             raise MdiError(f"no list of sequences for utterance {lost[0]}; decode it with --n-best")
         picked = [where[name] for name in utterances]
         rows = np.concatenate([np.arange(self.begin[u], self.begin[u + 1]) for u in picked])
-        begin = np.zeros(len(picked) + 1, np.int64)
-        np.cumsum([self.begin[u + 1] - self.begin[u] for u in picked], out=begin[1:])
+        begin = np.cumsum([0, *np.diff(self.begin)[picked]])
+        words = [self.words[i] for i in rows.tolist()]
         return NBestLists(
-            list(utterances),
-            begin,
-            [self.words[i] for i in rows.tolist()],
-            self.rest[rows],
-            self.errors[rows],
-            self.reference_words[picked],
+            list(utterances), begin, words, self.rest[rows], self.errors[rows], self.reference_words[picked]
         )

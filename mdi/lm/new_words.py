@@ -90,10 +90,8 @@ def with_words(
     lower = np.concatenate([old * (rest / (total - has)), q])
     if vocab.unk >= 0:
         lower[vocab.unk] = keeps
-    p, bow = [NONE, lower], [model.bow[0]]
-    for k in range(2, model.order + 1):
-        p.append(room.empty(trie.rows(k), float, 1))
-        bow.append(room.empty(trie.n_hist(k - 1), float, 1))
+    p = [NONE, lower, *(room.empty(trie.rows(k), float, 1) for k in range(2, model.order + 1))]
+    bow = [model.bow[0], *(room.empty(trie.n_hist(j), float, 1) for j in range(1, model.order))]
     kept = keeps / has if has > 0.0 else 1.0
     over_shards(_make_room, trie, model, kept, mass, p, bow, label="new words")
     if model.order > 1:
@@ -161,13 +159,11 @@ def over_new_words(counts: Counts, vocab: Vocabulary, new_words: NewWordsLike) -
         return counts
     if isinstance(new_words, str) and new_words != "add":
         return over_words(counts, vocab, new_words)
-    if isinstance(new_words, list):
-        chosen = [word for word in dict.fromkeys(new_words) if may_be_added(word) and vocab.id(word) < 0]
-    else:
-        least = new_words if isinstance(new_words, int) else SEEN
-        seen = counts.count[1] >= least
-        own = [word for word, enough in zip(counts.vocab.words, seen.tolist(), strict=True) if enough]
-        chosen = [word for word in own if may_be_added(word) and vocab.id(word) < 0]
+    wanted = new_words
+    if not isinstance(wanted, list):
+        seen = counts.count[1] >= (wanted if isinstance(wanted, int) else SEEN)
+        wanted = [word for word, enough in zip(counts.vocab.words, seen.tolist(), strict=True) if enough]
+    chosen = [word for word in dict.fromkeys(wanted) if may_be_added(word) and vocab.id(word) < 0]
     return over_words(counts, vocab.extended(chosen) if chosen else vocab, "map")
 
 
@@ -184,8 +180,7 @@ def estimated(counts: Counts, model: NgramModel) -> NewWords | None:
     n, types = max(1.0, float(count.sum())), max(1, int(seen.sum()))
     to_come = types / (n + types)
     q = count / (n + types)
-    if not seen.all():
-        rest = int((~seen).sum())
+    if rest := int((~seen).sum()):
         q[~seen] = min(1.0 / (n + types), to_come / rest)
     q *= n / events / _backing_off(counts, model)
     q *= min(1.0, MOST_MASS / q.sum())

@@ -63,7 +63,7 @@ def _weight_by_word(trie: Trie, p: list[Array], bow: list[Array], h: int, known:
     k = len(bow)
     rows = np.arange(trie.begin[k][h], trie.begin[k][h + 1])
     own = rows[known[rows]] if len(known) else rows
-    lower = _distribution(trie, p, bow, k - 2, int(trie.back[k - 1][h]), _as_it_is)
+    lower = _distribution(trie, p, bow, k - 2, int(trie.back[k - 1][h]))
     backed_off = lower[trie.word[k][rows]]
     unseen = np.ones(trie.n_words, bool)
     unseen[trie.word[k][own]] = False
@@ -116,7 +116,7 @@ def _sum_blocks(
                 )
             for h in unsure:
                 # word by word: as exact as any, but as slow as there are words
-                total[h] = _distribution(trie, model.p, model.bow, k - 1, first + h, reader or _as_it_is).sum()
+                total[h] = _distribution(trie, model.p, model.bow, k - 1, first + h, reader or np.asarray).sum()
             yield k - 1, first, total
         lower = here
 
@@ -166,11 +166,7 @@ def history_sums(model: NgramModel, reader: Reader | None = None) -> list[Array]
     return found
 
 
-def _as_it_is(values: Array) -> Array:
-    return values
-
-
-def _distribution(trie: Trie, p: list[Array], bow: list[Array], j: int, h: int, read: Reader) -> Array:
+def _distribution(trie: Trie, p: list[Array], bow: list[Array], j: int, h: int, read: Reader = np.asarray) -> Array:
     """p(w|h) of every word w."""
     chain = []
     while j > 0:
@@ -184,27 +180,6 @@ def _distribution(trie: Trie, p: list[Array], bow: list[Array], j: int, h: int, 
     return found
 
 
-def _gap_blocks(
-    model: NgramModel, reader: Reader | None, keep: list[Array] | None = None, shard: Shard | None = None
-) -> Iterator[tuple[int, int, Array]]:
-    """The same of |sum_w p(w|h) - 1|, infinite where it is no number. </s> is never a history, and what is not in the
-    file is none there: 0."""
-    eos = model.vocab.eos
-    after_end = [(0, 0), *(model.trie.hists_ending_in(j, (eos, eos + 1)) for j in range(1, model.order))]
-    for j, first, total in _sum_blocks(model, reader, keep, shard):
-        with np.errstate(invalid="ignore", over="ignore"):
-            gap = np.abs(total - 1.0)
-        gap[np.isnan(gap)] = np.inf
-        gap[slice(*(max(0, h - first) for h in after_end[j]))] = 0.0
-        if keep is not None and j:
-            gap[~keep[j][model.trie.row_of_hist[j][first : first + len(gap)]]] = 0.0
-        yield j, first, gap
-
-
-def _spelled(model: NgramModel, j: int, h: int) -> str:
-    return f"'{model.vocab.spell(model.trie.words_of_hist(j, h))}'" if j else "the empty history"
-
-
 def sum_gaps(
     model: NgramModel, reader: Reader | None = None, keep: list[Array] | None = None
 ) -> tuple[float, str, int]:
@@ -214,7 +189,8 @@ def sum_gaps(
     by_length = [max(parts, key=lambda part: part[0]) for parts in zip(*found, strict=True)]
     j = max(range(len(by_length)), key=lambda j: by_length[j][0])
     gap, h, _ = by_length[j]
-    return gap, _spelled(model, j, h), sum(off for parts in found for _, _, off in parts)
+    where = f"'{model.vocab.spell(model.trie.words_of_hist(j, h))}'" if j else "the empty history"
+    return gap, where, sum(off for parts in found for _, _, off in parts)
 
 
 def worst_sum(model: NgramModel, reader: Reader | None = None, keep: list[Array] | None = None) -> tuple[float, str]:
@@ -226,9 +202,18 @@ def worst_sum(model: NgramModel, reader: Reader | None = None, keep: list[Array]
 def _gaps_of_shard(
     shard: Shard, model: NgramModel, reader: Reader | None, keep: list[Array] | None
 ) -> list[tuple[float, int, int]]:
-    """By length of the history: the largest gap, the first history that has it, and how many are errors."""
+    """By length of the history: the largest |sum_w p(w|h) - 1|, infinite where it is no number, the first history that
+    has it, and how many are errors. </s> is never a history, and what is not in the file is none there: 0."""
+    trie, eos = model.trie, model.vocab.eos
+    after_end = [(0, 0), *(trie.hists_ending_in(j, (eos, eos + 1)) for j in range(1, model.order))]
     found = [(-1.0, 0, 0)] * model.order
-    for j, first, gap in _gap_blocks(model, reader, keep, shard):
+    for j, first, total in _sum_blocks(model, reader, keep, shard):
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = np.abs(total - 1.0)
+        gap[np.isnan(gap)] = np.inf
+        gap[slice(*(max(0, h - first) for h in after_end[j]))] = 0.0
+        if keep is not None and j:
+            gap[~keep[j][trie.row_of_hist[j][first : first + len(gap)]]] = 0.0
         worst, h, off = found[j]
         if len(gap) and gap.max() > worst:
             worst, h = float(gap.max()), first + int(gap.argmax())

@@ -175,8 +175,7 @@ def perplexity(
 ) -> Perplexity:
     """Perplexity of a text under a model: see `mdi.perplexity`, which takes the file of one too."""
     source = Text(text, model.vocab, oov)
-    listed = None if words is None else model.vocab.ids(words)
-    listed = None if listed is None else listed[listed >= 0]
+    listed = None if words is None else np.setdiff1d(model.vocab.ids(words), [-1])
     return perplexity_of(with_suffixes(model), source, source.stats, each, source.oov == "map", listed)
 
 
@@ -185,18 +184,15 @@ def word_table(model: NgramModel, text: TextLike, *, oov: str = "map") -> pandas
     probability (0: outside the vocabulary, and skipped), probability, log10 of it."""
     import pandas
 
-    parts: list[tuple[int, int, str, int, float]] = []
-    sentence = -1
-
-    def add(found: Sentence) -> None:
-        nonlocal sentence
-        sentence += 1
-        words = [model.vocab.word(w) if w >= 0 else UNKNOWN[0] for w in found.ids.tolist()]
-        rows = zip(words, found.used.tolist(), found.prob.tolist(), strict=True)
-        parts.extend((sentence, i, word, order, p) for i, (word, order, p) in enumerate(rows) if i > 0)
-
-    perplexity(model, text, oov=oov, each=add)
-    table = pandas.DataFrame(parts, columns=["sentence", "position", "word", "order", "p"])
+    found: list[Sentence] = []
+    perplexity(model, text, oov=oov, each=found.append)
+    rows = [
+        (s, i, model.vocab.word(w) if w >= 0 else UNKNOWN[0], order, p)
+        for s, one in enumerate(found)
+        for i, (w, order, p) in enumerate(zip(*(part.tolist() for part in (one.ids, one.used, one.prob)), strict=True))
+        if i > 0
+    ]
+    table = pandas.DataFrame(rows, columns=["sentence", "position", "word", "order", "p"])
     with np.errstate(divide="ignore"):
         table["log10_p"] = np.log10(table["p"])
     return table

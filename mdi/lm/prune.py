@@ -39,14 +39,14 @@ def history_probs(model: NgramModel) -> list[Array]:
     return probs
 
 
-def needs(model: NgramModel) -> list[Array]:
-    """need[k][r] of each n-gram: it stays under every threshold up to that. Infinite for 1-grams."""
-    return [NONE, *reversed(list(_needs(model)))]
+def needs(model: NgramModel, threshold: float | None = None) -> list[Array]:
+    """need[k][r] of each n-gram: it stays under every threshold up to that. Infinite for 1-grams. Or only whether it is
+    at least the threshold, which takes an eighth of the memory."""
+    return [NONE, *reversed(list(_needs(model, threshold)))]
 
 
-def _needs(model: NgramModel, threshold: float | None = None) -> Iterator[Array]:
-    """The same from the highest order down, or only whether it is at least the threshold, which takes an eighth of the
-    memory; what is not kept of one order is gone before the next."""
+def _needs(model: NgramModel, threshold: float | None) -> Iterator[Array]:
+    """The same from the highest order down; what is not kept of one order is gone before the next."""
     whole = with_suffixes(model)
     trie = whole.trie
     where = None if whole is model else locate(model.trie, trie)
@@ -138,13 +138,8 @@ def mark_pruned(
         raise OptionError("threshold", threshold, "a number of 0 or more, such as 1e-8")
     if threshold == 0.0:
         keep = [NONE, *(np.ones(model.trie.rows(k), bool) for k in range(1, model.order + 1))]
-    elif need is not None:
-        keep = [part >= threshold for part in need]
     else:
-        keep = []
-        for part in _needs(model, threshold):
-            keep.insert(0, part)
-        keep.insert(0, NONE)
+        keep = needs(model, threshold) if need is None else [part >= threshold for part in need]
     order = max(k for k in range(1, model.order + 1) if keep[k].any())
     whole = with_suffixes(model)
     if whole is not model:

@@ -172,9 +172,7 @@ class Text:
     def _ids(self, path: str | Sentences, data: bytes, number: int, out: Array) -> Iterator[Array]:
         buffer = np.frombuffer(data, np.uint8)
         vocab, stats = self.vocab, self.stats
-        markers = kernels.Markers(vocab.bos, vocab.eos, vocab.unk)
-        if self.oov == "drop":
-            markers = markers._replace(unk=-1)
+        markers = kernels.Markers(vocab.bos, vocab.eos, -1 if self.oov == "drop" else vocab.unk)
         at = 0
         while at < len(buffer):
             found = kernels.tokenize(buffer, at, len(buffer), vocab.arrays, markers, out)

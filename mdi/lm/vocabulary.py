@@ -59,8 +59,7 @@ class Vocabulary:
     @cached_property
     def words(self) -> list[str]:
         text = self.blob.tobytes()
-        ends = self.offset.tolist()
-        return [to_str(text[a:b]) for a, b in pairwise(ends)]
+        return [to_str(text[a:b]) for a, b in pairwise(self.offset.tolist())]
 
     def spell(self, ids: Iterable[int]) -> str:
         return " ".join(self.word(int(i)) for i in ids)
@@ -125,8 +124,7 @@ def hash_table(blob: np.ndarray, offset: np.ndarray, n_words: int, room: int = 0
 
 def vocabulary(words: Iterable[str]) -> Vocabulary:
     data = [to_bytes(word) for word in words]
-    offset = np.zeros(len(data) + 1, np.int64)
-    np.cumsum([len(word) for word in data], out=offset[1:])
+    offset = np.cumsum([0, *map(len, data)], dtype=np.int64)
     blob = np.frombuffer(b"".join(data), np.uint8).copy()
     return Vocabulary(blob, offset, hash_table(blob, offset, len(data)))
 
@@ -182,9 +180,7 @@ def join_vocabularies(vocabs: list[Vocabulary]) -> tuple[Vocabulary, list[np.nda
             words = words.copy()
             words[vocab.unk] = unknown
         ids.append(np.array([number.setdefault(word, len(number)) for word in words], np.int32))
-    if len(number) == len(vocabs[0]):
-        return vocabs[0], ids
-    return vocabulary(number), ids
+    return vocabs[0] if len(number) == len(vocabs[0]) else vocabulary(number), ids
 
 
 def read_word_file(path: str) -> tuple[list[str], list[int] | None]:
