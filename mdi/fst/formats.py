@@ -35,7 +35,7 @@ from mdi.lm.arpa import HasModel, read_arpa, write_arpa
 from mdi.lm.model import NgramModel, with_suffixes, without
 from mdi.lm.normalise import Reader
 from mdi.lm.trie import Array
-from mdi.lm.vocabulary import BOS, EOS, Vocabulary
+from mdi.lm.vocabulary import BOS, EOS
 from mdi.progress import get_logger
 
 logger = get_logger(__name__)
@@ -220,10 +220,10 @@ def write_lm(
     check_form(path, form, words, back_off)
     if form == "arpa" and weight:
         raise MdiError(f"{path}: {weight}; expected an FST or G.carpa, as ARPA files are probabilities")
-    symbols = None
-    if words is not None and (form != "arpa" or words_out is not None):
-        more = [word for word in model.vocab.words if word not in (BOS, EOS)] if words_out is not None else new_words
-        symbols = read_symbols(words).extended(more)
+    symbols, own = None, list[str]()
+    if form != "arpa" or words_out is not None:
+        own = [word for word in model.vocab.words if word not in (BOS, EOS)]
+        symbols = None if words is None else read_symbols(words).extended(new_words if words_out is None else own)
     with together():
         if symbols is not None and words_out is not None:
             write_symbols(symbols, os.fspath(words_out))
@@ -232,7 +232,7 @@ def write_lm(
             return None
         if keep is not None:
             model = without(model, keep)
-        symbols = symbols or _new_table(model.vocab)
+        symbols = symbols or SymbolTable(OWN_WORDS, {w: i for i, w in enumerate([EPSILON, *own, DISAMBIGUATION])})
         written = _write_numbered(model, path, form, symbols, max_dropped, back_off, weight)
         discard_certificate(path)
         return written
@@ -301,11 +301,6 @@ def _write_numbered(
                 stream.write(block)
     logger.info(f"{path}: {fst.n_states:,} states, {fst.n_arcs:,} arcs with words; costs have 32 bits")
     return fst
-
-
-def _new_table(vocab: Vocabulary) -> SymbolTable:
-    words = [word for word in vocab.words if word not in (BOS, EOS)]
-    return SymbolTable(OWN_WORDS, {w: i for i, w in enumerate([EPSILON, *words, DISAMBIGUATION])})
 
 
 def _unknown(symbols: SymbolTable) -> int | None:

@@ -89,15 +89,8 @@ def lexicon_fst(entries: Sequence[Entry], silence: Silence | None, loops: Sequen
     begin = np.searchsorted(source[order], np.arange(n_states + 1))
     final = np.full((n_states, 1), np.inf, np.float32)
     final[loop] = 0.0
-    return Arcs(
-        0,
-        begin,
-        ilabel[order].astype(np.int32),
-        olabel[order].astype(np.int32),
-        weight[order].astype(np.float32)[:, None],
-        dest[order].astype(np.int32),
-        final,
-    )
+    ilabel, olabel, dest = (column[order].astype(np.int32) for column in (ilabel, olabel, dest))
+    return Arcs(0, begin, ilabel, olabel, weight[order].astype(np.float32)[:, None], dest, final)
 
 
 def read_entries(fst: Arcs, where: str) -> tuple[list[Entry], Silence | None]:

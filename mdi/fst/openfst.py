@@ -145,11 +145,8 @@ def _text(data: bytes) -> bytes:
 def _symbol_bytes(symbols: Symbols) -> bytes:
     head = struct.pack("<i", _SYMBOLS_MAGIC) + _text(symbols.name.encode("utf-8", "surrogateescape"))
     head += struct.pack("<qq", max(symbols.keys.values(), default=-1) + 1, len(symbols.keys))
-    pack = struct.Struct("<i").pack
-    key = struct.Struct("<q").pack
-    words = (word.encode("utf-8", "surrogateescape") for word in symbols.keys)
-    rows = (pack(len(word)) + word + key(i) for word, i in zip(words, symbols.keys.values(), strict=True))
-    return head + b"".join(rows)
+    rows = ((word.encode("utf-8", "surrogateescape"), i) for word, i in symbols.keys.items())
+    return head + b"".join(_text(word) + struct.pack("<q", i) for word, i in rows)
 
 
 def _read_text(data: bytes, at: int) -> tuple[str, int]:
