@@ -32,14 +32,6 @@ def _count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 63
 
 
-def _counts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_count, value))
-
-
-def _tally(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_count, value.values()))
-
-
 def _steps(value: Any) -> bool:
     rows = isinstance(value, list) and all(isinstance(row, dict) for row in value)
     return rows and all(_number(row.get(name)) for row in value for name in ("iteration", "l1", "objective"))
@@ -49,10 +41,10 @@ def _steps(value: Any) -> bool:
 _FIELDS: dict[str, Callable[[Any], bool]] = {
     "command": lambda value: isinstance(value, str),
     "file": lambda value: isinstance(value, dict),
-    "ngrams": _counts,
+    "ngrams": lambda value: isinstance(value, list) and all(map(_count, value)),
     **dict.fromkeys(("words", "sentences", "constraints", "iterations"), lambda value: value is None or _count(value)),
     **dict.fromkeys(("worst_sum_gap", "distance_to_targets", "kl_to_background", "seconds", "peak_memory_mb"), _number),
-    "constraints_dropped": _tally,
+    "constraints_dropped": lambda value: isinstance(value, dict) and all(map(_count, value.values())),
     "steps": _steps,
 }
 

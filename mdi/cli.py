@@ -12,7 +12,6 @@ import signal
 import sys
 import time
 import warnings
-from types import ModuleType
 
 from mdi import __version__
 from mdi.arguments import Parser, declare
@@ -73,21 +72,16 @@ def _verb(prog: str, description: str | None, verbs: dict[str, str], argv: list[
     return verb
 
 
-def _action(command: ModuleType, verb: str, argv: list[str]) -> tuple[ModuleType, str, list[str]]:
-    """(the module of a verb's action, such as that of `mdi vosk adapt`; both names; the arguments that are left)"""
-    action = _verb(f"mdi {verb}", command.__doc__, command.ACTIONS, argv)
-    module = importlib.import_module(f"mdi.commands.{verb}_{action.replace('-', '_')}")
-    return module, f"{verb} {action}", argv[1:]
-
-
 def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
     """Runs one command. Returns 0 when done, 1 for the user's data or a model that did not converge; argparse exits
     with 2. In a process of its own it starts sooner."""
     argv = sys.argv[1:] if argv is None else argv
     verb = _verb("mdi", "MDI adaptation of n-gram language models.", VERBS, argv)
     command, argv = importlib.import_module(f"mdi.commands.{verb.replace('-', '_')}"), argv[1:]
-    if hasattr(command, "ACTIONS"):
-        command, verb, argv = _action(command, verb, argv)
+    if hasattr(command, "ACTIONS"):  # such as `mdi vosk adapt`
+        action = _verb(f"mdi {verb}", command.__doc__, command.ACTIONS, argv)
+        command, argv = importlib.import_module(f"mdi.commands.{verb}_{action.replace('-', '_')}"), argv[1:]
+        verb = f"{verb} {action}"
     parser = Parser(
         prog=f"mdi {verb}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -77,7 +77,7 @@ def word_table(
         return of_models.word_table(_loaded(model), text, oov=oov)
     if not model:
         raise MdiError("no models; expected some by name: {'own': a, 'adapted': b}")
-    text = _read_once(text)
+    text = list(text) if isinstance(text, Iterator) else text  # a generator's sentences, kept for several models
     tables = {name: of_models.word_table(_loaded(one), text, oov=oov) for name, one in model.items()}
     first, *_, last = [*tables, *tables]
     side_by_side = tables[first][["sentence", "position", "word"]].copy()
@@ -87,11 +87,6 @@ def word_table(
         side_by_side[name] = table["p"]
     side_by_side["gain"] = tables[last]["log10_p"] - tables[first]["log10_p"]
     return side_by_side
-
-
-def _read_once(text: TextLike) -> TextLike:
-    """A generator's sentences, kept for several models."""
-    return list(text) if isinstance(text, Iterator) else text
 
 
 def as_spoken(
@@ -117,12 +112,9 @@ def as_spoken(
 
     speller = Speller(load(known) if isinstance(known, str | os.PathLike) else known, language)
     made = [spoken_text(source, speller).text for source in text_sources(text)]
-    return [line for part in made for line in _lines(part)]
-
-
-def _lines(text: str | Sentences) -> list[str]:
-    data = text.data if isinstance(text, Sentences) else read_bytes(text)
-    return [line for line in to_str(data.removeprefix(b"\xef\xbb\xbf")).splitlines() if line.strip()]
+    data = [part.data if isinstance(part, Sentences) else read_bytes(part) for part in made]
+    lines = (line for part in data for line in to_str(part.removeprefix(b"\xef\xbb\xbf")).splitlines())
+    return [line for line in lines if line.strip()]
 
 
 def _loaded(model: NgramModel | str | os.PathLike[str]) -> NgramModel:
