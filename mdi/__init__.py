@@ -65,7 +65,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.adaptation.adapter import Adapter as Adapter
