@@ -207,6 +207,8 @@ class _Anderson:
         return min(self.steps, MEMORY)
 
     def add(self, dx: Array, df: Array) -> None:
+        if not MEMORY:
+            return
         at = self.steps % MEMORY
         self.steps += 1
         np.add(dx, df, out=self.moves[at])

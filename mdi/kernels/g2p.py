@@ -310,7 +310,7 @@ def _search(letters, units, model, beam, width, agenda):
                         cost = backed_off + pick(model.p, length + 1)[row]
                         if cost <= agenda.score[i, t] - agenda.top[i + 1] + width:
                             more, after, next_history = _after(model, length + 1, row)
-                            _extend(agenda, i, t, u, units.phone[u], cost + more, after, next_history)
+                            _extend(agenda, i, t, u, units.phone[u], cost + more, (after, next_history))
                     row += 1
                 if length > 0:
                     backed_off += pick(model.bow, length)[history]
@@ -319,8 +319,9 @@ def _search(letters, units, model, beam, width, agenda):
 
 
 @njit(cache=True, nogil=True)
-def _extend(agenda, i, t, u, phone, cost, length, history):
-    """Adds to the hypotheses what hypothesis t becomes with unit u."""
+def _extend(agenda, i, t, u, phone, cost, state):
+    """Adds to the hypotheses what hypothesis t becomes with unit u, in a state of the model: (length, history)."""
+    length, history = state
     phones = agenda.phones[i, t]
     for q in range(2):
         if phone[q]:
