@@ -9,8 +9,6 @@ table   WER of all systems, and paired permutation tests over scenes and over ut
 A system's errors are a table, SCORES/NAME.tsv: utterance, fold, scene, words, errors.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """The demo's texts: which package carries what, and how it is read."""
 
-from __future__ import annotations
-
 import csv
 import io
 import sqlite3

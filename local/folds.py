@@ -9,8 +9,6 @@ A fold's test lines occur in no other fold, so neither in its training text nor 
 development lines do not occur in its training text. All choices are seeded, and depend on the texts alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import sys

@@ -4,8 +4,6 @@ The game may be given away freely, but not sold by itself; Debian's package of i
 needs no root to be downloaded and unpacked.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import shutil

@@ -10,8 +10,6 @@ DIR/fold.K/{old,new}, .../decoded    the models, and what they recognise
 DIR/result.tsv                       errors by utterance; the summary is printed
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import subprocess

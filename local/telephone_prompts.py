@@ -5,8 +5,6 @@ CC BY-SA 3.0; Debian's packages (asterisk-core-sounds-en, asterisk-core-sounds-e
 and unpacked. Prompts belong together, as a scene, if they are of one program: vm-goodbye, vm-login.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import re

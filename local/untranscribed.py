@@ -8,8 +8,6 @@ same utterances. Prints perplexity, WER at libvosk's weight and at the tuned one
 over scenes against the own model at its tuned weight.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Mapping

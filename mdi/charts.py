@@ -1,7 +1,5 @@
 """Charts, drawn by matplotlib: without pyplot's global state, and imported only where a chart is made."""
 
-from __future__ import annotations
-
 import io
 import re
 from contextlib import AbstractContextManager
@@ -75,7 +73,7 @@ def line_chart(
     levels: dict[str, float] | None = None,
     log_x: bool = False,
     log_y: bool = False,
-) -> Figure:
+) -> "Figure":
     """`levels` are horizontal lines to compare with."""
     from matplotlib.ticker import LogLocator, NullLocator
 
@@ -103,7 +101,7 @@ def line_chart(
     return figure
 
 
-def dot_chart(title: str, x_label: str, dots: list[Dot]) -> Figure:
+def dot_chart(title: str, x_label: str, dots: list[Dot]) -> "Figure":
     """One row per dot, from the top down. What is far worse than the others is an arrow at the edge."""
     values = sorted(dot.value for dot in dots)
     lower, upper = (values[quarter * (len(values) - 1) // 4] for quarter in (1, 3))
@@ -127,7 +125,7 @@ def dot_chart(title: str, x_label: str, dots: list[Dot]) -> Figure:
     return figure
 
 
-def search_chart(table: DataFrame, references: dict[str, float]) -> Figure:
+def search_chart(table: "DataFrame", references: dict[str, float]) -> "Figure":
     """What `mdi tune` tried (the table OUT.search.tsv) from the best to the worst, and what to compare it with."""
     dots = [
         Dot(
@@ -143,7 +141,7 @@ def search_chart(table: DataFrame, references: dict[str, float]) -> Figure:
     return dot_chart("Mixtures that the search tried; green: chosen", "development perplexity", dots)
 
 
-def bar_panels(panels: dict[str, dict[str, str]], colours: dict[str, str]) -> Figure:
+def bar_panels(panels: dict[str, dict[str, str]], colours: dict[str, str]) -> "Figure":
     """Panels side by side, each with a scale of its own from zero: a bar per name of `colours`, from the top
     down, with its figure; a panel may lack some."""
     with _style():
@@ -174,12 +172,12 @@ _DARK = (
 )
 
 
-def write_svg(figure: Figure, path: str) -> None:
+def write_svg(figure: "Figure", path: str) -> None:
     svg = re.sub(r"(<svg[^>]*>\n?)", lambda head: head[1] + _DARK, _svg(figure, "chart", "white"), count=1)
     write_file(path, svg)
 
 
-def inline_svg(figure: Figure, name: str) -> str:
+def inline_svg(figure: "Figure", name: str) -> str:
     """For a page: no header, the page's own ink and font, and ids that begin with a name, since those of a page must
     differ."""
     svg = _svg(figure, name, "none")
@@ -188,7 +186,7 @@ def inline_svg(figure: Figure, name: str) -> str:
     return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
 
 
-def _svg(figure: Figure, salt: str, face: str) -> str:
+def _svg(figure: "Figure", salt: str, face: str) -> str:
     import matplotlib
 
     stream = io.StringIO()
@@ -204,7 +202,7 @@ def _style() -> AbstractContextManager[None]:
     return style.context(["default", STYLE])  # not what the user's matplotlibrc says
 
 
-def _figure(title: str, height: float) -> tuple[Figure, Axes]:
+def _figure(title: str, height: float) -> "tuple[Figure, Axes]":
     from matplotlib.figure import Figure
 
     figure = Figure((WIDTH, height), layout="constrained")

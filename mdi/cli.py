@@ -1,7 +1,5 @@
 """`mdi <verb> [--option value] inputs output`: the only place that exits, and the only one that catches MdiError."""
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import contextlib
@@ -136,7 +134,7 @@ def _open_standard_streams() -> None:
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
-def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
     """Ctrl-C in a callback of a library that is being loaded would be printed and forgotten."""
     if lost.exc_type is KeyboardInterrupt:
         signal.signal(signal.SIGALRM, signal.default_int_handler)

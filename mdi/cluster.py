@@ -7,8 +7,6 @@ Whoever can talk to a Dask scheduler or to a worker can run code there. Those th
 that is made for the job and that nobody else has, and show nothing by HTTP.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os
@@ -76,14 +74,14 @@ def work(data: bytes, folder: str) -> bytes:
 class _Sent:
     """A call that is under way, and for which worker it was meant."""
 
-    future: Future[bytes]
+    future: "Future[bytes]"
     place: str
 
 
 class OnDask:
     """The workers of a Dask client."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: "Client") -> None:
         self.client = client
         self.addresses = sorted(client.nthreads())
         if not self.addresses:
@@ -379,7 +377,7 @@ def queue_settings(conf: str, kind: str) -> dict[str, Any]:
     return settings
 
 
-def _keep_logs(client: Client, path: str) -> None:
+def _keep_logs(client: "Client", path: str) -> None:
     if client.status != "running":  # the scheduler has gone
         return
     with contextlib.suppress(Exception):  # nobody may be there any more

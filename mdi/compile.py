@@ -1,8 +1,6 @@
 """`python3 -m mdi.compile` compiles the kernels, once: each verb does a small job, so that its first real one begins at
 once. What is compiled is kept (see mdi/kernels/__init__.py)."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """What a user is meant to see when something is wrong, and the checks that several modules share."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable

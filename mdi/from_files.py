@@ -1,7 +1,5 @@
 """Functions of the Python API that take a model or the file of one, where the package below them knows models alone."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -56,7 +54,7 @@ def word_table(
     text: TextLike,
     *,
     oov: str = "map",
-) -> pandas.DataFrame:
+) -> "pandas.DataFrame":
     """Every predicted word of a text, with its probability under one model or under several, side by side.
 
     Parameters

@@ -5,8 +5,6 @@ the compiler (LLVM), of which some 60 MB are resident after it has loaded a kern
 that are not Linux with glibc nothing happens.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import re

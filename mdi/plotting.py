@@ -1,7 +1,5 @@
 """`mdi.plot`: a picture of a result."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 _ABOUT = ("min_counts", "constraints", "iterations", "converged", "l1", "kl_to_background", "ngrams")
 
 
-def plot(result: Tuned | pandas.DataFrame | Mapping[str, Perplexity]) -> Figure:
+def plot(result: "Tuned | pandas.DataFrame | Mapping[str, Perplexity]") -> "Figure":
     """Draws a search, a sweep or a comparison; needs matplotlib (`pip install 'mdi-lm[report]'`).
 
     Parameters

@@ -1,8 +1,6 @@
 """Work in other processes of this program: what a library of native code breaks there, it breaks alone, and what it
 keeps in mind there, it forgets."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import json

@@ -5,8 +5,6 @@ Whoever uses the library has what is logged as any other: warnings on standard e
 `logging.basicConfig(level=logging.INFO)`, nothing with `logging.getLogger("mdi").setLevel(logging.CRITICAL)`.
 """
 
-from __future__ import annotations
-
 import logging
 import shutil
 import sys
@@ -127,7 +125,7 @@ class Progress:
         self.on_terminal = _lines in logger.handlers and sys.stderr.isatty()
         self.bar: Any = None  # tqdm's, once it is drawn
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> "Progress":
         return self
 
     def __exit__(self, *_: object) -> None:

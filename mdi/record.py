@@ -5,8 +5,6 @@ Whoever would go on with that asks here first. One form for all: a job's folder 
 keeps the same of what the recipe's steps make, command and inputs, without a Python for each of a hundred files.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -5,8 +5,6 @@ and what is needed, and another process is sent the names of the files instead o
 has their arrays any more, and with the folder.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -4,8 +4,6 @@ What is refused would be no model to those who read it: probabilities that do no
 file, or marginals of an adaptation that rounding has left without digits. mdi/fst/formats.py knows the forms.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Mapping
@@ -42,7 +40,7 @@ def save(
     more: Mapping[str, Any] | None = None,
     keep: list[Array] | None = None,
     started: float | None = None,
-    new_words: NewWords | None = None,
+    new_words: "NewWords | None" = None,
 ) -> dict[str, Any]:
     """Checks a model, writes it in the form that the name says, and a certificate, PATH.json, beside it.
 
@@ -128,7 +126,7 @@ def sum_fields(
     return {"worst_sum_gap": gap, "worst_sum_history": where}
 
 
-def checked_fields(adapted: Adapted, out: str) -> dict[str, Any]:
+def checked_fields(adapted: "Adapted", out: str) -> dict[str, Any]:
     """The certificate's fields of an adaptation; an error where they could not be computed."""
     from mdi.adaptation.problem import MAX_ROUNDING
     from mdi.adaptation.table import certificate

@@ -1,7 +1,5 @@
 """Work for several cores at a time: the compiled loops let go of the interpreter's lock."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

@@ -1,8 +1,6 @@
 """Property tests draw new examples on every run, except where a run must not depend on chance. The small demo runs
 once."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

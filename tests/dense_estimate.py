@@ -2,8 +2,6 @@
 
 No code of mdi/."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from oracle import BOS, EOS, Model, Ngram, prob

@@ -1,7 +1,5 @@
 """The golden files of SRILM and KenLM (synthetic text, 300 made-up words), and models as plain dictionaries."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Kaldi's own lattices and what it says of them, for the tests of lattices, rescoring and scoring."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 from functools import cache

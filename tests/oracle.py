@@ -4,8 +4,6 @@ Shares no code with mdi/. A model is a dict from n-gram (a tuple of words) to (p
 distribution is a dict from full history (a tuple of words) to its mass.
 """
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Random back-off models and texts for property tests: plain text and dictionaries, no code of mdi/."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """An independent judge of adapted models: reads the files as text, adds up word by word; no code of mdi."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import math

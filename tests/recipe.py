@@ -1,7 +1,5 @@
 """run.sh as users call it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,8 +1,6 @@
 """A language with a regular spelling, for tests: its words and how they are said by rule, so that a guess is right or
 wrong. c is S before e and i, K elsewhere; sh is SH; x is K S; e is silent at the end; 's is Z after a vowel, else S."""
 
-from __future__ import annotations
-
 import random
 
 from mdi.speech.lexicon import Lexicon

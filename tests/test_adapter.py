@@ -1,7 +1,5 @@
 """Adaptation end to end: marginals met, KL as certified, sums to one, degenerate and impossible constraints."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from functools import partial

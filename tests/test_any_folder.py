@@ -1,8 +1,6 @@
 """Vosk folders as they are published: models that words were taken out of, an FST without a table, a number for two
 markers."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Python API: what `import mdi` offers, what it accepts, and what it refuses."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import inspect

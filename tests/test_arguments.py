@@ -1,7 +1,5 @@
 """Tables of arguments: what argparse is told of each kind of line."""
 
-from __future__ import annotations
-
 import pytest
 
 from mdi.arguments import Parser, declare

@@ -1,7 +1,5 @@
 """Reading and writing ARPA files: the habits of other tools, what is malformed, and what is random."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models read back from Kaldi's G.fst and from what other tools make of it, and FSTs that are no models."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Certificates: of which file, never without, and what they say is so."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

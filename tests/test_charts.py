@@ -1,7 +1,5 @@
 """Charts as files and as parts of a page."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """mdi check: what is said about sound and unsound models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

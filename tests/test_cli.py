@@ -1,7 +1,5 @@
 """The command line: standard streams, interrupts, locales."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

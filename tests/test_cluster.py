@@ -1,7 +1,5 @@
 """Shards on the workers of a real Dask cluster: processes of this machine, some of which get killed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

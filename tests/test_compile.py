@@ -1,7 +1,5 @@
 """Kernels are compiled once, at set-up, and kept where the user may write."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """G.carpa against Kaldi's arpa-to-const-arpa, byte for byte."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 from dataclasses import replace

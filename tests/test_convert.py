@@ -1,7 +1,5 @@
 """G.fst against Kaldi's arpa2fst, against OpenFst and against the model itself."""
 
-from __future__ import annotations
-
 import gzip
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Text with errors: as many as asked for, and confidences that are right."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Counts of text and of count files: exact, however little memory they may take."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import re

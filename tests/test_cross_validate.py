@@ -1,7 +1,5 @@
 """Folds of scenes, and the table of a cross-validation."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import sys

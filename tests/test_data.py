@@ -1,7 +1,5 @@
 """Kaldi data folders: what is read, and each fault with its file and line."""
 
-from __future__ import annotations
-
 import wave
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Decodings: each utterance alone, whatever else is decoded; dirty data, mended data, long recordings. In place of
 libvosk there is something that remembers all that it has heard; what needs a real model is in test_vosk.py."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

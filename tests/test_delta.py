@@ -1,7 +1,5 @@
 """Adaptations as small files: the same models to the last byte, nothing but the right background, no damage unseen."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace

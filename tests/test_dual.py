@@ -1,7 +1,5 @@
 """The linear-time sweeps against dense brute force."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Text in another encoding than UTF-8: every verb that reads text names the line and the command that converts it."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 import subprocess

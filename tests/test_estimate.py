@@ -1,7 +1,5 @@
 """Estimates against SRILM's and KenLM's own models, against the definitions, and against the sum of one."""
 
-from __future__ import annotations
-
 import math
 import re
 

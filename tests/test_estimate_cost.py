@@ -1,7 +1,5 @@
 """What a run costs, from the sizes of its inputs."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import re

@@ -1,7 +1,5 @@
 """Expected counts against the enumeration of all paths, and the forms that they are read from."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

@@ -1,7 +1,5 @@
 """Files that are written: what they may be, what killed runs leave, many at once."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

@@ -1,7 +1,5 @@
 """Models in any form, in and out: what is read is what was written, whatever the form, the order and the pruning."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import math

@@ -1,8 +1,6 @@
 """tests/stress/fuzz.py for a little while: every reader, bounds checks on. A run of an hour is for people. What such
 runs have found is here too."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

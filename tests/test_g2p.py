@@ -1,7 +1,5 @@
 """Letters to phones, learnt from a language whose spelling has rules."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Recorded speech out of the game's archive: a little archive of the same form, made here."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

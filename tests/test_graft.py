@@ -1,8 +1,6 @@
 """Words read out of a recogniser's graph and added to it: on small graphs against graphs that are made anew of the
 larger lexicon, by pywrapfst, and on a real one, where MDI_VOSK_MODEL names its folder, on sampled paths."""
 
-from __future__ import annotations
-
 import os
 import random
 from pathlib import Path

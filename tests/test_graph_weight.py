@@ -1,7 +1,5 @@
 """LM weight and word penalty in the costs of a graph: against their definition, and out again."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -1,7 +1,5 @@
 """kill -9 in every stage of run.sh: the next run goes on to the same table, and nothing is left half-written."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

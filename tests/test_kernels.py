@@ -1,7 +1,5 @@
 """What all kernels keep to, and the searches that they share."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

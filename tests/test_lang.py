@@ -2,8 +2,6 @@
 make of one lexicon with positions of phones, without them (_np), and without silence (_ns). Only fstaddselfloops, which
 is a program of Kaldi's, was replaced by a few lines of pywrapfst that do what it does."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tarfile

@@ -1,7 +1,5 @@
 """Lattices: what Kaldi says of its own, files there and back, and what must be refused."""
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Imports go one way, downwards; a module of kernels serves a module of its name."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Lexicons as Kaldi has them, and what users say of words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Utterances of the report: which ones, their words below each other, their sound."""
 
-from __future__ import annotations
-
 import base64
 import shutil
 import wave

@@ -1,7 +1,5 @@
 """Much of everything: what is large, long or many works, in time and memory that grow with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """OpenFst's olabel_lookahead FSTs: the same bytes, sets of labels by their definition, and what is refused."""
 
-from __future__ import annotations
-
 import os
 import struct
 from pathlib import Path

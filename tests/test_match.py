@@ -1,7 +1,5 @@
 """First-pass matching: a small model with the marginals of a large one."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

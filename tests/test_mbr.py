@@ -1,7 +1,5 @@
 """Minimum Bayes risk: Kaldi's answers, expected errors by enumeration, and the recursion by its definition."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import math

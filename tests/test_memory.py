@@ -1,7 +1,5 @@
 """What is made in place is what is made of models that are kept, and in less memory."""
 
-from __future__ import annotations
-
 import importlib
 import mmap
 import os

@@ -1,7 +1,5 @@
 """Interpolation against SRILM and against the definition."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

@@ -1,7 +1,5 @@
 """Lists of sequences: costs without the old model, answers and expected errors by their definitions."""
 
-from __future__ import annotations
-
 import kaldialign
 import numpy as np
 import pytest

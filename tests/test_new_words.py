@@ -1,7 +1,5 @@
 """Models over a larger vocabulary: against definitions spelled out in dictionaries, and by every way to one model."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

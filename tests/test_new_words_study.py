@@ -1,7 +1,5 @@
 """The tables of local/new_words.py and utils/bench/g2p.py: what counts as right."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

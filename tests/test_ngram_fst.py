@@ -1,7 +1,5 @@
 """Gr.fst against OpenFst's `fstconvert --fst_type=ngram`, and Vosk's own file where it is."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Written text to spoken words."""
 
-from __future__ import annotations
-
 import gzip
 
 import normalize_text

@@ -1,7 +1,5 @@
 """The example notebook: its cells run one after the other in a fresh directory, and it is the one that is here."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

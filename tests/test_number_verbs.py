@@ -4,8 +4,6 @@ error and no file; no warning, no traceback. By hand, for thousands of runs:
     python3 tests/test_number_verbs.py 5000 [FIRST]
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

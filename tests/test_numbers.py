@@ -4,8 +4,6 @@ written, or there is an error and no file. By hand, for thousands of them:
     python3 tests/test_numbers.py 5000 [FIRST]
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

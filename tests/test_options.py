@@ -1,7 +1,5 @@
 """What commands share: outputs that are refused before any work is done, records of settings."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -16,8 +16,6 @@ and three sentences of the domain, "a b", "a b a" and "b a", ten events in all:
     after <s>: a a b    after <s> a: b b    after a b: </s> a    after b a: </s> </s>    after <s> b: a
 """
 
-from __future__ import annotations
-
 import doctest
 import itertools
 import math

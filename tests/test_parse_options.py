@@ -1,7 +1,5 @@
 """Options and settings of the scripts are data: bash runs nothing of them."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

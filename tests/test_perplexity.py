@@ -1,7 +1,5 @@
 """Perplexities against SRILM's and KenLM's, sentence by sentence and word by word."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

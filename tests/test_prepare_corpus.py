@@ -1,7 +1,5 @@
 """A corpus as files: data folders that are right wherever one stands, and the recogniser that decodes them."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The demo's corpora: nothing of a test set in training text, the same choice every time."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import wave

@@ -1,7 +1,5 @@
 """What people see while they wait, on a terminal and in a log."""
 
-from __future__ import annotations
-
 import logging
 import os
 import pty

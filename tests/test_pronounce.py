@@ -1,7 +1,5 @@
 """How new words are said, each in its way."""
 
-from __future__ import annotations
-
 import pytest
 from spelling import lexicon, say, words
 

@@ -1,7 +1,5 @@
 """Entropy pruning against SRILM and against its procedure spelled out."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -3,8 +3,6 @@
 Commands are run as they stand on the page, with small files of the same names. What needs a network, a recogniser or
 hours is parsed to its last option by the program itself, and `run.sh` plans it (--dry-run true)."""
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import importlib

@@ -1,8 +1,6 @@
 """run.sh from data to the table: the very small corpus, one's own text, Kaldi recipes from both roots,
 interruptions."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

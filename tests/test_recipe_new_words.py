@@ -1,8 +1,6 @@
 """run.sh with words that the recogniser does not know: added to all models (--new-words add), and as one more model
 beside the others."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Adaptation to each recording's own lattices: what adapt and rescore would do one by one, in one pass."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Packages of registries and of Debian: nothing leaves their folder."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import sys

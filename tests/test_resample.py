@@ -1,7 +1,5 @@
 """Resampling: Kaldi's filter by its definition, however the samples come."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rescoring against Kaldi's lattice-lmrescore and lattice-lmrescore-const-arpa, and against itself."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from goldens import golden_model

@@ -1,7 +1,5 @@
 """The table: figures in their places, the paper's beside them, every format."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import html

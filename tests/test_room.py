@@ -1,7 +1,5 @@
 """Arrays in files: sent by name, gone with their last user, and no more resident than is allowed."""
 
-from __future__ import annotations
-
 import gc
 import os
 import time

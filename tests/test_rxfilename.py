@@ -1,7 +1,5 @@
 """What a line of wav.scp names: only what ends in '|' is a command, and it runs only where that was asked for."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`mdi.load` and `mdi.save`: any form, checked, certified, all or nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Which tokens can become new words of a recogniser."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

@@ -1,7 +1,5 @@
 """What makes big models fast changes nothing: many blocks and threads, small reading windows."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reports of NIST's sclite and asclite, which Kaldi's recipes of AMI and Switchboard made from synthetic speech."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

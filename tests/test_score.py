@@ -1,7 +1,5 @@
 """Scoring against Kaldi's compute-wer, compute-wer-bootci and its files."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 

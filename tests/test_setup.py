@@ -1,7 +1,5 @@
 """utils/setup.sh, sourced as people source it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

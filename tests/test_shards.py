@@ -1,7 +1,5 @@
 """Shards: the same n-grams, the same probabilities, the same bytes for any number of them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

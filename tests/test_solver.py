@@ -1,7 +1,5 @@
 """Partition scaling reaches the optimum, and so do other updates, but for the paper's."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Recordings: formats that people have, and bytes that are none."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle

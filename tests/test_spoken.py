@@ -1,7 +1,5 @@
 """Text as people have it, in the words of a vocabulary."""
 
-from __future__ import annotations
-
 import gzip
 import unicodedata
 

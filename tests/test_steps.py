@@ -1,7 +1,5 @@
 """The speech steps as scripts, with mdi and, where KALDI_ROOT has its programs, with Kaldi beside it."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil

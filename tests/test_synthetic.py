@@ -1,7 +1,5 @@
 """The generator behind the benchmarks: sound models, the same ones for the same seed."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

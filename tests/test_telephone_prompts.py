@@ -1,7 +1,5 @@
 """Recorded speech out of two little packages of Debian, made here as the real ones are."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import shutil

@@ -1,7 +1,5 @@
 """mdi train: options, messages, certificates; nothing is written where something is wrong."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """The head of final.mdl: topologies of both forms, triples and tuples, and what is refused."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The trie against plain sets of tuples: rows, links, union, locate, kept_rows, closure."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

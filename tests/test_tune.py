@@ -1,7 +1,5 @@
 """Sweeps and the search for the best model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """utils/validate_data.py: a good folder passes, and each fault is named."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 

@@ -1,7 +1,5 @@
 """mdi vocab: which words, in which order, and how much of a text they cover."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

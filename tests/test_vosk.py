@@ -1,8 +1,6 @@
 """Vosk folders: other language models in them, and libvosk's answers as Kaldi's files. What needs a real model runs
 where MDI_VOSK_MODEL names its folder."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

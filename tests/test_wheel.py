@@ -1,7 +1,5 @@
 """A wheel of the tree, installed outside the clone: every verb works there, and nothing reads the clone."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """New words of a recipe: said, recognised, missed, false; their row in the table and their part of the page."""
 
-from __future__ import annotations
-
 import json
 import re
 import wave

@@ -4,8 +4,6 @@ Built with pywrapfst and by the definitions, not with the code of mdi that adds 
 oracle for a graph with more words is a graph that is made anew of the larger lexicon: see `different_sentences`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import struct

@@ -8,8 +8,6 @@ A ctm gets confidences, which are right: a word has one at random, SHARE less th
 and is replaced with the chance that is left. Nothing is deleted or inserted then.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

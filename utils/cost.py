@@ -4,8 +4,6 @@ Nothing but the standard library is needed, so that it can be asked before anyth
 measured on two cores at 2.5 GHz; on another machine, or beside other work, a job may take twice as long.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import re

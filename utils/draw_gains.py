@@ -7,8 +7,6 @@ The table is the first one below the heading: a corpus per row, its measure, and
 bold, or missing.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

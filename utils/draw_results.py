@@ -5,8 +5,6 @@ first pass with their intervals.
 utils/draw_results.py [--measure ppl|wer] exp/CORPUS/report/table.csv SET OUT.svg
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -5,8 +5,6 @@ It needs no package, so that it works before anything is installed. The rates we
 run on another machine, or beside other work, may take twice as long.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from dataclasses import dataclass

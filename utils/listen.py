@@ -1,8 +1,6 @@
 """Utterances to listen to, for the report: the sound, what was said, and what the recogniser made of it with each
 model, word below word."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

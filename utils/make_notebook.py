@@ -6,8 +6,6 @@ utils/make_notebook.py utils/adaptation.ipynb
 Jupyter opens the file; making it needs pandas and matplotlib (pip install 'mdi-lm[report]'), not Jupyter.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import base64

@@ -8,8 +8,6 @@ A TEXT may be a folder (One Billion Word's training-monolingual...shuffled): its
 names.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

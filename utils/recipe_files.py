@@ -1,7 +1,5 @@
 """What a finished recipe leaves behind: where its models and scores are, perplexities, WERs, sizes of models."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ DIR gets index.html, which needs no other file and no network, and the table as 
 table.tex. The page is utils/report.html.j2.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json
@@ -274,7 +272,7 @@ def _one_in(share: float) -> str:
 # ---- charts
 
 
-def model_charts(results: Results, corpus: str, measure: str) -> Iterator[charts.Figure]:
+def model_charts(results: Results, corpus: str, measure: str) -> "Iterator[charts.Figure]":
     """Perplexity or WER of every model, one chart per test set."""
     frame, column = results.frame, measure.lower()
     if measure == "PPL" and decodes_with_large(set(frame.model)):  # each of them once
@@ -295,7 +293,7 @@ def model_charts(results: Results, corpus: str, measure: str) -> Iterator[charts
         yield charts.dot_chart(f"{corpus} {test_set}", unit, dots)
 
 
-def sweep_charts(results: Results, part: Path, corpus: str) -> Iterator[charts.Figure]:
+def sweep_charts(results: Results, part: Path, corpus: str) -> "Iterator[charts.Figure]":
     """Perplexity of the sweep against the number of constraints, other models as levels, and the search for the
     best."""
     frame = large(results, corpus)
@@ -319,7 +317,7 @@ def sweep_charts(results: Results, part: Path, corpus: str) -> Iterator[charts.F
         yield charts.search_chart(table, levels)
 
 
-def convergence_charts(results: Results, part: Path) -> Iterator[charts.Figure]:
+def convergence_charts(results: Results, part: Path) -> "Iterator[charts.Figure]":
     lines, values = [], []
     found = results.frame.groupby("model", sort=False).label.first()
     if decodes_with_large(found.index):  # each of them once
@@ -397,7 +395,7 @@ def page(results: Results, parts: list[Path], out: Path, command: str) -> str:
     )
 
 
-def drawings(figures: Iterable[charts.Figure], name: str) -> list[str]:
+def drawings(figures: "Iterable[charts.Figure]", name: str) -> list[str]:
     return [charts.inline_svg(figure, f"{name}-{i}") for i, figure in enumerate(figures)]
 
 

@@ -1,8 +1,6 @@
 """The parts of the report page that one can listen to: utterances that are understood differently, and new words with
 their pronunciations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path

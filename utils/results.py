@@ -7,8 +7,6 @@ EXP are folders such as exp/ami, or exp/demo/commons exp/demo/news. One row per 
 set. For ami, swbd and wsj the figures of the paper's Table 1 follow, with the differences.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -9,8 +9,6 @@ the interval is a bootstrap over speakers, and two systems are compared speaker 
 utterances would.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

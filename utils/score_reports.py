@@ -4,8 +4,6 @@
 utils/score_reports.py [--compare-with OTHER] --points 7:0.0,8:0.0 NAME DIR
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

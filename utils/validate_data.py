@@ -2,8 +2,6 @@
 """What utils/validate_data.sh checks: its --help says what a data folder has. Every offence is named, then the exit
 code is 1."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

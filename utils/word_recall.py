@@ -5,8 +5,6 @@ A new word is one that the recogniser lacked, whether it was added or not: what 
 count the words and not their places: one that is said twice and heard once is recognised once.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ and, as sums run in the same order, the same solution to the last bit on this pa
 model: histories of which no row is wanted weigh 1, so everything sums to one.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from mdi.kernels.trie import map_histories

@@ -4,8 +4,6 @@ p_ad(w|h)  = p(w|h) c(hw) / Z(h)        for every row            (the paper's Eq
 bow_ad(h)  = bow(h) Z(h') / Z(h)                                 (section 3.4)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -76,7 +74,7 @@ class Adapted:
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self)[1:-1])}</p>{self.moved(10).to_html(index=False)}"
 
-    def constraints(self) -> pandas.DataFrame:
+    def constraints(self) -> "pandas.DataFrame":
         """Every constraint: n-gram, order, count, target, marginal before and after, lambda."""
         import pandas
 
@@ -93,14 +91,14 @@ class Adapted:
             }
         )
 
-    def moved(self, n: int = 20) -> pandas.DataFrame:
+    def moved(self, n: int = 20) -> "pandas.DataFrame":
         """The n constraints whose marginals changed most, and by what factor."""
         table = self.constraints()
         change = (table["after"] - table["before"]).abs()
         table = table.loc[change.sort_values(ascending=False, kind="stable").index[:n]].reset_index(drop=True)
         return table.assign(factor=table["after"] / table["before"])
 
-    def steps(self) -> pandas.DataFrame:
+    def steps(self) -> "pandas.DataFrame":
         """The solver's iterations: objective, L1 distance between targets and marginals, seconds."""
         import pandas
 

@@ -1,7 +1,5 @@
 """From a background model and in-domain text to the adapted model."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from copy import copy
@@ -163,7 +161,7 @@ class Adapter:
         solution = problem.solve(settings, sigma2=sigma2, start=mu)
         return Adapted(problem, replace(solution, mu=rounded(solution.mu)), self.new_words)
 
-    def on_part(self) -> Adapter:
+    def on_part(self) -> "Adapter":
         """The same problems on the part of the background that they look at: the same solutions, much sooner, but
         models of the part only. A history distribution by a model looks everywhere."""
         if self.history.model is not None:
@@ -245,7 +243,7 @@ def adapt(
     settings: SolverSettings = USUAL,
     start: dict[str, float] | Adapted | Delta | None = None,
     threads: int = 2,
-    cluster: Client | None = None,
+    cluster: "Client | None" = None,
     shards: str | os.PathLike[str] | None = None,
 ) -> Adapted:
     """Adapts a background model so that it meets the marginals of in-domain text and stays closest to itself in KL.

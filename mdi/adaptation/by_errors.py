@@ -1,7 +1,5 @@
 """Choosing by word errors: what a mixture of models would leave of them in n-best lists of development recordings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

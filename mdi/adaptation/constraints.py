@@ -1,7 +1,5 @@
 """Which n-grams are constrained, to what, and which of them cannot be."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -42,7 +40,7 @@ class Constraints:
     def order_of(self) -> Array:
         return np.repeat(np.arange(1, self.order + 1), [len(rows) for rows in self.row[1:]])
 
-    def keep(self, kept: Array) -> Constraints:
+    def keep(self, kept: Array) -> "Constraints":
         """The constraints whose flag is set."""
         parts = np.split(kept, self.first[2:-1])
         return Constraints([NONE, *(rows[part] for rows, part in zip(self.row[1:], parts, strict=True))])
@@ -51,7 +49,7 @@ class Constraints:
         """The words of each, by order from 1 on, one per line."""
         return [trie.ngrams(k, rows) for k, rows in enumerate(self.row[1:], 1)]
 
-    def flags_of(self, some: Constraints) -> Array:
+    def flags_of(self, some: "Constraints") -> Array:
         """Which of these constraints are among `some`, all of which are among these."""
         by_order = zip(self.row[1:], some.row[1:], strict=True)
         return np.concatenate([np.isin(mine, theirs, assume_unique=True) for mine, theirs in by_order])

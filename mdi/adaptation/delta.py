@@ -21,8 +21,6 @@ mu is a fixed-point number of 48 bits, as fine as the largest of them allows (2^
 so before an adaptation makes its model, so a model made from a file is the same to the last bit.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

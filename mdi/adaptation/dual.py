@@ -30,8 +30,6 @@ An iteration reads every entry twice, once up and once down, with no row of anot
 have entries, and how they lie: mdi/adaptation/entries.py.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ n-grams of order 2 and more are touched by the histories of one v only. So block
 threads, each with its own sums for the cells of order 1, and what several shards extract is put together end to end.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

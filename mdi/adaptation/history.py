@@ -4,8 +4,6 @@ The mass of a history stands for all full histories whose longest suffix in the 
 and the same Z. So one array per length serves every kind of p~, and passes over the trie stay linear.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cached_property
 

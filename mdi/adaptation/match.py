@@ -1,7 +1,5 @@
 """A small model with the marginals of a large one."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

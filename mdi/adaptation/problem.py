@@ -1,7 +1,5 @@
 """One adaptation problem: the background with a row for every constraint, what is constrained, and to what."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field

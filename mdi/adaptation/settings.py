@@ -1,7 +1,5 @@
 """How the solver of an adaptation works: one record that adapt, match and tune, models and deltas share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

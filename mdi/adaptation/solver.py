@@ -9,8 +9,6 @@ With a Gaussian prior on lambda, variances sigma2_i, it maximises D(mu) - sum_i 
 in-domain events).
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable

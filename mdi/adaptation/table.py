@@ -1,7 +1,5 @@
 """An adaptation on paper: the certificate's fields and the table of constraints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +63,7 @@ def new_word_fields(new: NewWords | None) -> dict[str, Any]:
     return {"new_words": {"added": len(words), "mass": new.mass, "words": words}}
 
 
-def sweep_table(results: Iterable[Adapted], texts: Mapping[str, TextLike] | None = None) -> pandas.DataFrame:
+def sweep_table(results: Iterable[Adapted], texts: Mapping[str, TextLike] | None = None) -> "pandas.DataFrame":
     """Adaptations side by side.
 
     Parameters

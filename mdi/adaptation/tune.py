@@ -10,8 +10,6 @@ EM's for each choice. The in-domain model may be one order longer than the backg
 recordings the expected word errors decide in place of the perplexity, and in the end on the weights w too.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import os
@@ -288,7 +286,7 @@ class Tuned:
     def _repr_html_(self) -> str:
         return self.table().to_html(index=False)
 
-    def table(self) -> pandas.DataFrame:
+    def table(self) -> "pandas.DataFrame":
         """What was tried, in the order in which it was."""
         import pandas
 

@@ -20,8 +20,6 @@ With --delta there is no OUT. Only the changes are written, to a small file. mdi
 mdi ppl, rescore, fst and mix take it beside the background. --start continues from such a file with more text.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -132,7 +130,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
     del counts
     common = time.monotonic() - args.started  # what all models of a sweep share
 
-    def write(adapted: Adapted, seconds: float) -> str:
+    def write(adapted: "Adapted", seconds: float) -> str:
         """Writes a model and what belongs to it; returns the lines about its perplexities."""
         started = time.monotonic() - seconds
         thresholds = adapted.problem.min_counts

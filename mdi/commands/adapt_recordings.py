@@ -14,8 +14,6 @@ gets the scores of a model that is adapted to all other utterances of the record
 utterance, a fraction of a second each. The delta is that of the whole recording.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import zlib
@@ -68,15 +66,15 @@ class _Work:
 
     args: argparse.Namespace
     sigma2: float | list[float] | None
-    background: NgramModel
-    old: LatticeModel  # whose scores are in the lattices
-    plain: LatticeModel  # the background
-    word_of: Array  # of the lattices' numbers, for counting
-    text: Counts | None
-    start: Delta | None  # the adaptation to the text alone
+    background: "NgramModel"
+    old: "LatticeModel"  # whose scores are in the lattices
+    plain: "LatticeModel"  # the background
+    word_of: "Array"  # of the lattices' numbers, for counting
+    text: "Counts | None"
+    start: "Delta | None"  # the adaptation to the text alone
     out: Path
 
-    def expected(self, lattices: list[Lattice]) -> Counts:
+    def expected(self, lattices: "list[Lattice]") -> "Counts":
         from mdi.speech.expected_counts import graph_counts
         from mdi.speech.word_graph import from_lattice
 
@@ -84,7 +82,7 @@ class _Work:
         graphs = (from_lattice(lattice, *scales) for lattice in lattices)
         return graph_counts(graphs, self.word_of, self.background.vocab, self.background.order)
 
-    def adapted(self, expected: Counts, start: Delta | None) -> Delta | None:
+    def adapted(self, expected: "Counts", start: "Delta | None") -> "Delta | None":
         """The adaptation to these counts and the text; None where no n-gram is expected often enough."""
         from mdi.adaptation.adapter import Adapter
         from mdi.adaptation.constraints import select
@@ -99,13 +97,13 @@ class _Work:
         adapter = Adapter(self.background, counts, threads=1)
         return adapter.delta(self.args.min_counts, sigma2=self.sigma2, start=start)
 
-    def model(self, delta: Delta | None) -> LatticeModel:
+    def model(self, delta: "Delta | None") -> "LatticeModel":
         if delta is None:
             return self.plain
         model = delta.apply(self.background)
         return replace(self.plain, model=model, arrays=model.arrays())  # the same words
 
-    def rescored(self, lattices: list[Lattice], counts: Counts, delta: Delta | None) -> Iterator[Lattice]:
+    def rescored(self, lattices: "list[Lattice]", counts: "Counts", delta: "Delta | None") -> "Iterator[Lattice]":
         """With the model of the delta, or each with a model of all others."""
         from mdi.lm.counts import less
         from mdi.speech.rescore import rescored
@@ -115,7 +113,7 @@ class _Work:
             others = whole or self.model(self.adapted(less(counts, self.expected([lattice])), delta))
             yield rescored(lattice, self.old, others, self.args.old_scores)
 
-    def recording(self, name: str, number: int, lattices: list[Lattice]) -> bool:
+    def recording(self, name: str, number: int, lattices: "list[Lattice]") -> bool:
         """Adapts and rescores; the archive is written last, it says that the recording is done. Whether the solver
         converged."""
         from mdi.adaptation.delta import write_delta
@@ -185,7 +183,7 @@ def run(args: argparse.Namespace) -> int:
     groups = (one for one in grouped(lattices, group_of) if one[0] not in done) if set(number_of) - done else ()
     failed, seen = 0, set(done)
 
-    def adapted(one: tuple[str, list[Lattice]]) -> bool:
+    def adapted(one: "tuple[str, list[Lattice]]") -> bool:
         seen.add(one[0])
         return work.recording(one[0], number_of[one[0]], one[1])
 

@@ -6,8 +6,6 @@
 A background other than the delta's own is refused. OUT.json has the delta's certificate.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from mdi.commands import options

@@ -3,8 +3,6 @@
 The exit code is 0 if nothing is wrong (apart from warnings), and otherwise 1.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -21,7 +19,7 @@ lm LM  model in any form, plain or gzipped
 """
 
 
-def _certificate(lm: str) -> Iterator[Finding]:
+def _certificate(lm: str) -> "Iterator[Finding]":
     """Whether the certificate beside the model is about this file."""
     import hashlib
     import os

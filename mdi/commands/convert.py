@@ -15,8 +15,6 @@ still sums to one; kaldilm, which keeps the back-off weights of the longest n-gr
 does not.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from mdi.commands import options

@@ -10,8 +10,6 @@ these, the 1-grams sum to the expected number of words. A path of a lattice has 
 acoustic-scale * acoustic), as in Kaldi's lattice-arc-post.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from mdi.commands import options

@@ -3,8 +3,6 @@
 DIR gets the texts and the models. The commands are printed as they run; type them with files of your own.
 """
 
-from __future__ import annotations
-
 import argparse
 
 TEXTS = {

@@ -1,7 +1,5 @@
 """Makes G.fst from a model: the same as mdi convert --format fst."""
 
-from __future__ import annotations
-
 from mdi.commands import convert
 from mdi.commands.convert import run as run
 

@@ -6,8 +6,6 @@ which can be edited and used as a lexicon.
 With --lexicon, known words are pronounced as there, and words made of them (dog's, well-known) from their parts; all
 others are spelt out. WORDS has one word per line, which a count may follow, as in a list of new words."""
 
-from __future__ import annotations
-
 import argparse
 
 from mdi.progress import say

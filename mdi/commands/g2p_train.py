@@ -4,8 +4,6 @@ Letters and phones are aligned by expectation maximisation, and n-gram models of
 directions. LEXICON is Kaldi's lexicon.txt or lexiconp.txt; words such as <unk> or !SIL are left out. MODEL is a text
 file, gzipped if its name ends in .gz."""
 
-from __future__ import annotations
-
 import argparse
 
 from mdi.progress import say

@@ -1,7 +1,5 @@
 """Not a verb: models and in-domain text as verbs read them, and what there is to say of them."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,18 +18,18 @@ if TYPE_CHECKING:
 MUCH_UNKNOWN = 0.05
 
 
-def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> NgramModel:
+def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> "NgramModel":
     """A model in any form: see `mdi convert`."""
     from mdi.fst.formats import load
 
     return load(path, args.words, closed=closed)
 
 
-def read_history(args: argparse.Namespace) -> NgramModel | None:
+def read_history(args: argparse.Namespace) -> "NgramModel | None":
     return None if args.history == "ml" else read_model(args.history, args)
 
 
-def spoken_texts(args: argparse.Namespace, texts: list[str], model: NgramModel) -> dict[str, Path | Sentences]:
+def spoken_texts(args: argparse.Namespace, texts: list[str], model: "NgramModel") -> "dict[str, Path | Sentences]":
     """Each text, with --normalise auto in the words of the model; and lines about what was changed."""
     if args.normalise == "none":
         return {text: Path(text) for text in texts}
@@ -49,7 +47,9 @@ def spoken_texts(args: argparse.Namespace, texts: list[str], model: NgramModel) 
     return found
 
 
-def read_in_domain(args: argparse.Namespace, texts: list[Path | Sentences], vocab: Vocabulary, order: int) -> Counts:
+def read_in_domain(
+    args: argparse.Namespace, texts: "list[Path | Sentences]", vocab: "Vocabulary", order: int
+) -> "Counts":
     """Counts of the texts and of --counts or --lattices, over the vocabulary and what --new-words adds to it, and a
     line about them."""
     from mdi.lm.counts import add_counts, count_text, over_words, read_counts, scaled_counts
@@ -78,7 +78,7 @@ def read_in_domain(args: argparse.Namespace, texts: list[Path | Sentences], voca
     return counts
 
 
-def _report_in_domain(counts: Counts, vocab: Vocabulary, oov: str | None, listed: bool) -> None:
+def _report_in_domain(counts: "Counts", vocab: "Vocabulary", oov: str | None, listed: bool) -> None:
     """Says how much text there is and what becomes of words that the model lacks; refuses it if that is most of it."""
     stats = counts.stats
     added = counts.vocab.words[len(vocab) :]
@@ -97,8 +97,8 @@ def _report_in_domain(counts: Counts, vocab: Vocabulary, oov: str | None, listed
 
 
 def read_lattices(
-    args: argparse.Namespace, sources: list[str], vocab: Vocabulary | None, order: int, oov: str
-) -> Counts:
+    args: argparse.Namespace, sources: list[str], vocab: "Vocabulary | None", order: int, oov: str
+) -> "Counts":
     """Expected counts over lattices and their like."""
     from mdi.speech.expected_counts import expected_counts
 
@@ -106,14 +106,14 @@ def read_lattices(
     return expected_counts(sources, vocab, order, words=args.words, kind=args.lattice_format, oov=oov, **scales)
 
 
-def why_unknown(stats: TextStats, more: list[str] | None = None) -> str:
+def why_unknown(stats: "TextStats", more: list[str] | None = None) -> str:
     """A question about text of which hardly a word is known, or its answer. `more` words of it are unknown, too."""
     if any(0xDC80 <= ord(letter) <= 0xDCFF for word in (*stats.oov_examples, *(more or [])) for letter in word):
         return "The text is not UTF-8; convert it: iconv -f latin1 -t utf-8 TEXT > TEXT.utf8"
     return "Are text and model in the same letter case, and are there no utterance names in the text?"
 
 
-def read_adapted(path: str, args: argparse.Namespace, closed: bool = True) -> NgramModel:
+def read_adapted(path: str, args: argparse.Namespace, closed: bool = True) -> "NgramModel":
     """The model, adapted where there is a --delta to it."""
     if args.delta is None:
         return read_model(path, args, closed)
@@ -133,5 +133,5 @@ def warn_of_unknown(name: str, oov: int, words: int) -> None:
         )
 
 
-def text_fields(stats: TextStats) -> dict[str, int]:
+def text_fields(stats: "TextStats") -> dict[str, int]:
     return {"sentences": stats.sentences, "words": stats.words, "oov": stats.oov}

@@ -1,7 +1,5 @@
 """Not a verb: jobs that go on where they were stopped."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +14,9 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def sharding(args: argparse.Namespace, out: str, inputs: list[str], memory: str | None = None) -> Iterator[Job | None]:
+def sharding(
+    args: argparse.Namespace, out: str, inputs: list[str], memory: str | None = None
+) -> "Iterator[Job | None]":
     """Where arrays are meanwhile, and by whom shards are worked on; None where all is in memory. A job that fails
     leaves what it has for the next try."""
     if args.cluster is None and args.shards is None and memory is None:

@@ -7,8 +7,6 @@ LEXICON is Kaldi's lexicon.txt or lexiconp.txt, a file with lines `word = known 
 new_words.tsv. It need only have the new words. If it has words of LANG, it overrides their pronunciations. With
 --words, words of that list that neither has are spelt out (G2P, learnt from the words of LANG)."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -48,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     say(f"{len(new):,} new words, {len(more) - len(new):,} said in another way -> {args.out}")
 
 
-def _lexicon(path: str, known: Lexicon, phones: set[str]) -> Mapping[str, Sequence[Pronunciation]]:
+def _lexicon(path: str, known: "Lexicon", phones: set[str]) -> "Mapping[str, Sequence[Pronunciation]]":
     """Kaldi's lexicons with their probabilities, or what a user has written."""
     from mdi.speech.given import COLUMNS, read_given
     from mdi.speech.lexicon import POSITION, read_lexicon, text_lines
@@ -63,8 +61,8 @@ def _lexicon(path: str, known: Lexicon, phones: set[str]) -> Mapping[str, Sequen
 
 
 def _with_guesses(
-    args: argparse.Namespace, known: Lexicon, more: Mapping[str, Sequence[Pronunciation]]
-) -> Mapping[str, Sequence[Pronunciation]]:
+    args: argparse.Namespace, known: "Lexicon", more: "Mapping[str, Sequence[Pronunciation]]"
+) -> "Mapping[str, Sequence[Pronunciation]]":
     """The lexicon, and the words of the list that nobody has said yet."""
     from mdi.speech.g2p import train_g2p
     from mdi.speech.given import write_new_words

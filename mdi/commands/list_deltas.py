@@ -3,8 +3,6 @@
 KL is the divergence from the background, in nats per word. Deltas with the same background id fit the same model.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

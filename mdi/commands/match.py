@@ -6,8 +6,6 @@ The constraints are all n-grams of the small model; their targets are their marg
 histories of the in-domain text. The output has exactly the n-grams of the small model.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -6,8 +6,6 @@ compute-best-mix does. Models may differ in order (shorter ones back off) and in
 probability 0 there).
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
         _mix(args, names, weights)
 
 
-def _mix(args: argparse.Namespace, names: list[str], weights: Array) -> None:
+def _mix(args: argparse.Namespace, names: list[str], weights: "Array") -> None:
     """`weights`: none where development text is to choose them."""
     from mdi.adaptation.delta import apply_delta
     from mdi.lm.mix import mix_in_place, over_one_vocabulary
@@ -100,7 +98,7 @@ def _numbers(text: str) -> list[float]:
         raise MdiError(f"--weights {text}; expected numbers separated by commas, such as 0.7,0.3") from None
 
 
-def _describe(paths: list[str], orders: list[int], vocabs: list[Vocabulary]) -> None:
+def _describe(paths: list[str], orders: list[int], vocabs: "list[Vocabulary]") -> None:
     """Says what the models do not have in common."""
     if len(set(orders)) > 1:
         say(f"models of order {', '.join(map(str, orders))}: mixed at order {max(orders)}, the lower ones back off")
@@ -121,7 +119,7 @@ def _describe(paths: list[str], orders: list[int], vocabs: list[Vocabulary]) -> 
             )
 
 
-def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextStats]:
+def _read_development(texts: list[str], vocab: "Vocabulary") -> "tuple[Array, TextStats]":
     """The tokens, and what there is to say about their words."""
     import numpy as np
 
@@ -145,7 +143,7 @@ def _read_development(texts: list[str], vocab: Vocabulary) -> tuple[Array, TextS
     return ids, stats
 
 
-def _tune(models: Sequence[NgramModel], ids: Array) -> tuple[Array, dict[str, float]]:
+def _tune(models: "Sequence[NgramModel]", ids: "Array") -> "tuple[Array, dict[str, float]]":
     """(weights, what the certificate says of them)"""
     from mdi.lm.mix import em_steps, impossible_tokens, predicted_probs
 

@@ -1,7 +1,5 @@
 """Not a verb: options that several verbs have, as tables (see mdi/arguments.py), and what they say."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from typing import Any

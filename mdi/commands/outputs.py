@@ -1,7 +1,5 @@
 """Not a verb: outputs as verbs check, watch, save and report them."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -50,7 +48,7 @@ def check_model_output(path: str, args: argparse.Namespace, sources: list[str], 
 
 
 def save_model(
-    model: Saved,
+    model: "Saved",
     path: str,
     args: argparse.Namespace,
     sources: list[str],
@@ -58,8 +56,8 @@ def save_model(
     *,
     started: float | None = None,
     more: dict[str, Any] | None = None,
-    keep: list[Array] | None = None,
-    new_words: NewWords | None = None,
+    keep: "list[Array] | None" = None,
+    new_words: "NewWords | None" = None,
 ) -> dict[str, Any]:
     """Saves what a verb has made, in the form of --format or of its name, with the numbers of --words or of a source
     that has a table of words inside, and of --words-out for words that it lacks."""
@@ -81,21 +79,21 @@ def save_model(
 
 
 @contextmanager
-def watched(args: argparse.Namespace) -> Iterator[SolverSettings]:
+def watched(args: argparse.Namespace) -> "Iterator[SolverSettings]":
     """Settings of a solver that is followed by one line, or with --verbose has a line for every step."""
     from mdi.adaptation.settings import SolverSettings
 
     set_verbose(args.verbose)
     with Progress("solving", unit="iterations") as bar:
 
-        def report(step: Step) -> None:
+        def report(step: "Step") -> None:
             bar.update(step.iteration, f"L1 {step.l1:.3g}")
             detail(f"iteration {step.iteration}: D {step.objective:.6f}, L1 {step.l1:.3g}, {step.seconds:.1f} s")
 
         yield SolverSettings(args.tolerance, args.max_iters, report)
 
 
-def report_result(adapted: Adapted, out: str, delta: bool = False) -> bool:
+def report_result(adapted: "Adapted", out: str, delta: bool = False) -> bool:
     """A line about the model or the delta; whether it converged."""
     size = "" if delta else f", {sum(adapted.counts):,} n-grams"
     say(

@@ -7,8 +7,6 @@ with fewer words more of the text is <unk>, which is easy to predict. --of-words
 list, such as new ones, each after its own history.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json
@@ -50,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
         _score(args, read_adapted(args.lm, args))
 
 
-def _score(args: argparse.Namespace, model: NgramModel) -> None:
+def _score(args: argparse.Namespace, model: "NgramModel") -> None:
     from mdi.files import read_chunks
     from mdi.lm.perplexity import perplexity
     from mdi.lm.text import Sentences
@@ -81,11 +79,11 @@ def _score(args: argparse.Namespace, model: NgramModel) -> None:
         warn_of_unknown(path, result.oov, result.words)
 
 
-def _printer(model: NgramModel, text: bytes, debug: int) -> Callable[[Sentence], None]:
+def _printer(model: "NgramModel", text: bytes, debug: int) -> "Callable[[Sentence], None]":
     """Prints a sentence as it is in the text, its words' probabilities, its perplexity and a blank line."""
     lines = _sentences(text)
 
-    def show(sentence: Sentence) -> None:
+    def show(sentence: "Sentence") -> None:
         print(next(lines))
         if debug == 2:
             for line in sentence.srilm_words(model):

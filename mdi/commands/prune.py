@@ -4,8 +4,6 @@ An n-gram is dropped if the perplexity of the model rises by less than the thres
 longer n-gram that is kept begins with it. Back-off weights are recomputed, so every history still sums to one.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from mdi.commands import options

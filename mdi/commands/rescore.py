@@ -8,8 +8,6 @@ those whose expected edit distance to all paths is smallest, where paths have th
 acoustic / W)).
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 

@@ -8,8 +8,6 @@ The one-best words of a recogniser, DIR/text or DIR/ctm, are scored as they are:
 --compare-with names another scored directory and tests whether the difference is significant.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
         print(compare(args.folder, args.compare_with, references, args.mode), end="")
 
 
-def _lattices(args: argparse.Namespace, references: dict[str, list[str]]) -> BestPaths:
+def _lattices(args: argparse.Namespace, references: dict[str, list[str]]) -> "BestPaths":
     """The words of every lattice at every LM weight and penalty."""
     from mdi.fst.symbols import read_symbols
     from mdi.speech.lattice_files import read_all_lattices
@@ -91,7 +89,7 @@ def _lattices(args: argparse.Namespace, references: dict[str, list[str]]) -> Bes
     return best_paths(read_all_lattices(args.folder), read_symbols(args.words), references, points, args.mbr)
 
 
-def _words(args: argparse.Namespace, references: dict[str, list[str]]) -> BestPaths:
+def _words(args: argparse.Namespace, references: dict[str, list[str]]) -> "BestPaths":
     """DIR/text or DIR/ctm, of which there is nothing to choose."""
     from mdi.speech.data import DataFolder, read_ctm, read_text
     from mdi.speech.score import AS_RECOGNISED, BestPaths

@@ -12,8 +12,6 @@ byte for byte. A gzipped file is first unpacked into the directory of shards. Af
 with what has been counted.
 """
 
-from __future__ import annotations
-
 import argparse
 from contextlib import ExitStack
 from pathlib import Path
@@ -89,11 +87,11 @@ def run(args: argparse.Namespace) -> None:
 
 def _train(
     args: argparse.Namespace,
-    job: Job | None,
-    vocab: Vocabulary | GrowingVocabulary,
+    job: "Job | None",
+    vocab: "Vocabulary | GrowingVocabulary",
     min_counts: list[float],
     memory: int,
-) -> tuple[TextStats, Estimated]:
+) -> "tuple[TextStats, Estimated]":
     """(what was read, the model that it gives)"""
     from mdi.lm.blocks import stream_blocks
     from mdi.lm.counts import read_counts, stream_text, writing_counts

@@ -13,8 +13,6 @@ errors expected in the 100 best sequences of lattices of development recordings,
 certificate records. On game dialogue this was no better than perplexity (RESULTS.md).
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,7 +81,7 @@ def _tune(args: argparse.Namespace) -> int:
     counts = read_in_domain(args, in_domain, background.vocab, background.order)
     bar, best = Progress("searching", unit="settings"), [float("inf")]
 
-    def watch(trial: Trial) -> None:
+    def watch(trial: "Trial") -> None:
         """One line that follows the search; a line for each setting that is better than all before, or with --verbose
         for every one."""
         (say if trial.value < best[0] else detail)(_described(trial))
@@ -140,7 +138,7 @@ def _tune(args: argparse.Namespace) -> int:
     return 0 if report_result(tuned.adapted, out) else 1
 
 
-def _lists(args: argparse.Namespace, background: NgramModel) -> NBestLists:
+def _lists(args: argparse.Namespace, background: "NgramModel") -> "NBestLists":
     """Of the development recordings; their symbol table lies beside lattices of mdi vosk decode."""
     from mdi.fst.symbols import read_symbols
     from mdi.speech.data import read_references
@@ -151,7 +149,7 @@ def _lists(args: argparse.Namespace, background: NgramModel) -> NBestLists:
     return read_lists(args.dev_lattices, read_symbols(words), old, read_references(args.dev_recordings))
 
 
-def _described(trial: Trial) -> str:
+def _described(trial: "Trial") -> str:
     weights, found = " ".join(f"{weight:.3f}" for weight in trial.weights), trial.choice
     errors = f"; {found.expected:.1f} errors expected at LM weight {found.lm_weight:g}" if found else ""
     return (
@@ -161,7 +159,7 @@ def _described(trial: Trial) -> str:
     )
 
 
-def _write_search(tuned: Tuned, out: str) -> None:
+def _write_search(tuned: "Tuned", out: str) -> None:
     """The settings that were tried, as a table and as a picture."""
     from mdi import charts
 

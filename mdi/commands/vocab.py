@@ -7,8 +7,6 @@ become <unk>, which is easy to predict. OUT has one word per line, or is Kaldi's
 that ends in words.txt). Pass it to mdi train --vocab.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from mdi.progress import say

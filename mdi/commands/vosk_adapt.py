@@ -19,8 +19,6 @@ OUT_DIR.decoded/ has both decodings, before/ and after/; if DATA_DIR has referen
 that these suggest and with one half-way to it.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def _adapt_to_itself(args: argparse.Namespace, exchange: Exchange, content: dict[str, Any]) -> int:
+def _adapt_to_itself(args: argparse.Namespace, exchange: "Exchange", content: dict[str, Any]) -> int:
     """Decodes, adapts to that, unless it was done before, and decodes again."""
     from mdi.certificate import plain
     from mdi.files import read_json
@@ -119,7 +117,7 @@ def _adapt_to_itself(args: argparse.Namespace, exchange: Exchange, content: dict
 
 
 def _adapt_folder(
-    args: argparse.Namespace, exchange: Exchange, recognised: list[Recognised], content: dict[str, Any]
+    args: argparse.Namespace, exchange: "Exchange", recognised: "list[Recognised]", content: dict[str, Any]
 ) -> int:
     """OUT_DIR with models adapted to the texts and to what was recognised."""
     from mdi.lm.normalise import scaled_to_one
@@ -171,11 +169,11 @@ def _adapt_folder(
 def _adapted(
     args: argparse.Namespace,
     out: str,
-    own: NgramModel,
-    sources: Texts | Counts,
-    dev: Path | Sentences | None,
+    own: "NgramModel",
+    sources: "Texts | Counts",
+    dev: "Path | Sentences | None",
     new_words: list[str] | str,
-) -> tuple[Adapted, NgramModel, dict[str, Any]]:
+) -> "tuple[Adapted, NgramModel, dict[str, Any]]":
     """(the adaptation, the model, fields for the certificate)"""
     from mdi.adaptation.adapter import adapt
     from mdi.adaptation.tune import tune

@@ -5,8 +5,6 @@ OUT_DIR/new_words.tsv lists them; to correct them, edit that file and pass it wi
 the words occur, use mdi vosk adapt instead: it learns how likely they are, and after which words.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from mdi.commands import vosk_folders as folders

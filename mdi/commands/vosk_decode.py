@@ -12,8 +12,6 @@ decoded.
 --delta takes files of mdi adapt --delta whose background is a language model of MODEL_DIR.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Not a verb: what those of Vosk directories share, options, checks, new words, and the directory that is written."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from pathlib import Path
@@ -51,7 +49,7 @@ DECODING = """
 """
 
 
-def begin(args: argparse.Namespace) -> Exchange:
+def begin(args: argparse.Namespace) -> "Exchange":
     """Which models of MODEL_DIR are exchanged, and whether OUT_DIR can be made, before any work is done."""
     from mdi.speech.data import DataFolder
     from mdi.speech.vosk.folder import check_new_folder, find_vosk_folder
@@ -76,7 +74,7 @@ def begin(args: argparse.Namespace) -> Exchange:
     return exchange_of(source, args.large, args.first_pass)
 
 
-def weight_for(args: argparse.Namespace, source: VoskFolder) -> GraphWeight:
+def weight_for(args: argparse.Namespace, source: "VoskFolder") -> "GraphWeight":
     """What is asked for; otherwise what the folder has."""
     from mdi.fst.graph_weight import GraphWeight
 
@@ -106,10 +104,10 @@ def check_options(args: argparse.Namespace) -> None:
 def write_folder(
     args: argparse.Namespace,
     command: str,
-    source: VoskFolder,
-    models: dict[str, NgramModel],
+    source: "VoskFolder",
+    models: "dict[str, NgramModel]",
     content: dict[str, Any],
-    new_words: NewWordsOfFolder | None = None,
+    new_words: "NewWordsOfFolder | None" = None,
 ) -> None:
     """The folder with these models in their places, a graph with new words if there are some, and its certificate."""
     from mdi.certificate import write_certificate

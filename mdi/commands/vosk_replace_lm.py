@@ -6,8 +6,6 @@ that the directory lacks are added to its graph if a delta brings them (see mdi 
 otherwise n-grams of LM with such words are dropped.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from mdi.commands import vosk_folders as folders

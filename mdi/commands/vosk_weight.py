@@ -1,7 +1,5 @@
 """Not a verb: the LM weight and the word penalty that suit a Vosk directory, chosen on recordings with transcripts."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import time
@@ -77,7 +75,7 @@ def _errors(data: Any, decoded: Path) -> int:
     return int(compute_wer(data.text(), read_text(decoded / "text")).total.sum())
 
 
-def _write(folder: VoskFolder, out: Path, weight: GraphWeight, more: dict[str, Any], started: float) -> None:
+def _write(folder: "VoskFolder", out: Path, weight: "GraphWeight", more: dict[str, Any], started: float) -> None:
     """A copy of the folder, or the folder itself, with this weight in its graph, and in what it rescores with."""
     from mdi.speech.vosk.folder import CERTIFICATE, exchange_lm, new_folder
 

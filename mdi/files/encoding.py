@@ -1,7 +1,5 @@
 """Text in another encoding than UTF-8: where it is, and the command that converts it."""
 
-from __future__ import annotations
-
 import shlex
 
 UTF16 = (b"\xff\xfe", b"\xfe\xff")  # byte-order marks

@@ -1,7 +1,5 @@
 """Folders: temporary ones that no killed process leaves behind, and ones that are exchanged whole."""
 
-from __future__ import annotations
-
 import ctypes
 import glob
 import os

@@ -1,7 +1,5 @@
 """Whether a file or folder is still somebody's."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Whether an output can be written, before any work is done for it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Reading files: gzip by content, whatever the name, and '-' for standard input."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

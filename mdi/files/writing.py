@@ -1,7 +1,5 @@
 """Outputs that appear whole or not at all: gzip by suffix, '-' for standard output."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -18,8 +18,6 @@ states cannot show is gone: the back-off weights of histories that nothing follo
 Here the states become a model; mdi/fst/vector_fst.py makes them.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -16,8 +16,6 @@ Entries are sorted as words are in a dictionary: "a", "a b", "a b c", "a c", "b"
 There are no words in it, only labels: whoever reads it needs the words.txt that it was made with.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ All but ARPA hold 32-bit floats. The automata have no state for a history that n
 is part of other weights; where that matters it is said.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Sequence

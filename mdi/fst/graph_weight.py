@@ -8,8 +8,6 @@ Whoever reads the file here gets the model without both. Costs have 32 bits, wit
 the weight has made one, either may come back. Put in again, the weight gives the same file, bit for bit.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

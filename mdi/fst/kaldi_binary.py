@@ -1,7 +1,5 @@
 """Kaldi's binary files: "\\0B", then tokens that end in a blank, and numbers with their size in bytes before them."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

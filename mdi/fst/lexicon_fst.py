@@ -5,8 +5,6 @@ disambiguation followed by 3); every word has a chain of states, and its last ph
 silence words leave and come back to the start.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

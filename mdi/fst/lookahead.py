@@ -11,8 +11,6 @@ that can come first from it, which composition looks ahead at. All little-endian
                 ascending, apart from each other), int32 number of labels in them
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass, replace
 
@@ -69,7 +67,7 @@ class LookaheadFst:
     inner: Header
     relabelling: Array  # int32, n x 2, or NONE where the file keeps none
 
-    def with_arcs(self, arcs: Arcs) -> LookaheadFst:
+    def with_arcs(self, arcs: Arcs) -> "LookaheadFst":
         """The same with other arcs, which need be neither deterministic nor free of epsilons; sets are computed."""
         inner = replace(self.inner, n_states=arcs.n_states, n_arcs=arcs.n_arcs, properties=_weaker(self.inner))
         outer = replace(self.outer, properties=_weaker(self.outer))

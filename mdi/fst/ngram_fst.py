@@ -16,8 +16,6 @@ label, and states are numbered breadth first: by length, last word, the one befo
 histories in mdi/lm/trie.py. State 1 is <s>, whose label is 0. Where arcs lead follows from the words.
 """
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

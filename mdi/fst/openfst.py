@@ -13,8 +13,6 @@ An arc is its input label, output label, weight and destination, a symbol table:
 number of symbols, and for each its text and key. A text is its length and its bytes.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """words.txt: Kaldi's table of words and their integers. Files of OpenFst may hold one too."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -48,7 +46,7 @@ class SymbolTable:
             )
         return self.ids[word]
 
-    def extended(self, words: Iterable[str]) -> SymbolTable:
+    def extended(self, words: Iterable[str]) -> "SymbolTable":
         """The table with the words that it lacks behind its largest number, as Kaldi's utils/lang/extend_lang.sh has
         it: the numbers of old words, of #0, <s> and </s> stay."""
         more = [word for word in dict.fromkeys(words) if word not in self.ids]

@@ -5,8 +5,6 @@ a state and a block of bytes. Every state is reached, leads to a final one, and 
 connect and arcsort make of the file is the file itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

@@ -3,8 +3,6 @@
 Not for a process that recognises speech: libvosk has an OpenFst inside, and hangs beside another one.
 """
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import Any
 

@@ -6,8 +6,6 @@ outlive them: a folder that pip cannot remove, and that Python takes for a packa
 is compiled, and not found there, is announced: who waits a minute shall know for what.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import stat
@@ -87,7 +85,7 @@ def _keep_in(folder: str | None) -> None:
             return str(self.line)
 
         @classmethod
-        def from_function(cls, function: Callable, file: str) -> Locator | None:
+        def from_function(cls, function: Callable, file: str) -> "Locator | None":
             if folder is None or Path(file).parent != HERE:
                 return None
             found = cls(function.__code__.co_firstlineno, os.path.join(folder, cls.get_suitable_cache_subpath(file)))

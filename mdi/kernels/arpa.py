@@ -1,7 +1,5 @@
 """Lines of ARPA files to arrays."""
 
-from __future__ import annotations
-
 import decimal
 import math
 from typing import NamedTuple

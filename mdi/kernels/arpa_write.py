@@ -1,7 +1,5 @@
 """Models to lines of ARPA files, and what a reader finds in them."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

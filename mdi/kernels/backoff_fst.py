@@ -1,7 +1,5 @@
 """Back-off models as automata: the loops of mdi/fst/backoff_fst.py, where the arrays are explained."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

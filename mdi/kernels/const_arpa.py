@@ -1,7 +1,5 @@
 """Kaldi's ConstArpaLm, order by order: the loops of mdi/fst/const_arpa.py, where the layout is explained."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Counting: n-grams of a token stream to sorted rows, and sorted runs to one. The layout is explained in
 mdi/lm/trie.py."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

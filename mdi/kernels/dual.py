@@ -1,8 +1,6 @@
 """The passes of an iteration, up for Z and down for the marginals, and what they run over: see
 mdi/adaptation/dual.py."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

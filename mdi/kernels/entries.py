@@ -1,7 +1,5 @@
 """Loops over the rows of active histories, which give their entries: see mdi/adaptation/entries.py."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

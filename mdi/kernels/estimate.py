@@ -1,7 +1,5 @@
 """Counts to probabilities: the loops behind mdi/lm/estimate.py. The layout is explained in mdi/lm/trie.py."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Forward and backward over a graph of words: see mdi/speech/expected_counts.py."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

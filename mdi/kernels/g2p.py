@@ -1,8 +1,6 @@
 """Letters and phones: alignment by expectation-maximisation, and the search for the pronunciations of a word. What a
 unit is, mdi/speech/g2p.py explains."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Unless a kernel says otherwise, states are numbered so that every arc leads to a higher one, and 0 is the start.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sets of labels by state, as intervals: where they lie in a file, and which labels can come first from a state."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 

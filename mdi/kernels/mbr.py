@@ -1,7 +1,5 @@
 """Minimum Bayes risk decoding of lattices: the recursions of mdi/speech/mbr.py, where they are explained."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 

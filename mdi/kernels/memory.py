@@ -1,7 +1,5 @@
 """What numba lacks: memcpy for arrays of bytes, eight bytes at once, and a tuple's array without a price."""
 
-from __future__ import annotations
-
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils

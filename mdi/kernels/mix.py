@@ -1,7 +1,5 @@
 """A model's part in a mixture over a larger trie. The layout is explained in mdi/lm/trie.py."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Passes over a whole model, order by order. The layout is explained in mdi/lm/trie.py."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Back-off weights over a larger vocabulary. The layout is explained in mdi/lm/trie.py."""
 
-from __future__ import annotations
-
 from numba import njit
 
 # Less than this of the lower distribution is left: every word has a row of its own.

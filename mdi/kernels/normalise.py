@@ -1,7 +1,5 @@
 """Back-off weights from probabilities, and what each n-gram is worth. The layout is explained in mdi/lm/trie.py."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

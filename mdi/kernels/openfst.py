@@ -1,7 +1,5 @@
 """Where things lie in OpenFst's files: states of a VectorFst, names of a symbol table."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 

@@ -1,7 +1,5 @@
 """Walking through text with a back-off model."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 

@@ -1,7 +1,5 @@
 """What leads through a recogniser's graph from a word boundary to the next: its words."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 

@@ -1,8 +1,6 @@
 """Walking through a lattice and a back-off model at once: their product, a state for each history that a state of the
 lattice is reached with."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Text without blanks, cut into words: the loop behind mdi/spoken/segment.py."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 

@@ -1,7 +1,5 @@
 """The step of iterative scaling under a Gaussian prior: see mdi/adaptation/solver.py."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

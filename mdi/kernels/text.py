@@ -1,7 +1,5 @@
 """Bytes to words and numbers, and back: the loops behind text and every file of words."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

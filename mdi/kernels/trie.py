@@ -1,7 +1,5 @@
 """Sorting, linking, searching and merging rows of n-grams. The layout is explained in mdi/lm/trie.py."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The type of every array; the kernels' records say what each one holds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """States of a back-off model, numbered and laid out as OpenFst's VectorFst has them: see mdi/fst/vector_fst.py."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Resampling with the C library's random numbers: the figures are those of Kaldi's compute-wer-bootci, digit for
 digit."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 

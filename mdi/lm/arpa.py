@@ -4,8 +4,6 @@ Reads what SRILM, KenLM and IRSTLM write: tabs or spaces, CR LF, a byte order ma
 back-off columns, gzip under any name. Anything else is an error that names the file and the line.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The lines of an ARPA file, in windows that several threads can parse, and where one is when something is wrong."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`NgramModel` to ARPA files, in blocks that threads format and pack."""
 
-from __future__ import annotations
-
 import os
 import threading
 from typing import Any, Protocol

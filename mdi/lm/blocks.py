@@ -1,8 +1,6 @@
 """Text counted by the workers of a job: each takes some sentences and leaves a sorted run (mdi/lm/external.py), and
 these are merged as those of one process are."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

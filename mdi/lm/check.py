@@ -1,7 +1,5 @@
 """What is wrong with a model, or will be once Kaldi reads it. The reader has refused what no tool should accept."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Sentences are padded with one <s> and one </s>, as in SRILM's counts. Counts are
 posteriors are counts too.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import os
@@ -51,7 +49,7 @@ class Counts:
         found = " / ".join(f"{n:,}" for n in self.trie.counts)
         return f"<Counts of {self.stats.sentences:,} sentences, {self.stats.words:,} words: {found} n-grams>"
 
-    def stream(self) -> CountStream:
+    def stream(self) -> "CountStream":
         n, t = self.order, self.trie
         lower = t if n == 1 else Trie(*(part[:n] for part in t.lists))
         top = Rows(0, t.begin[n], t.word[n], self.count[n])

@@ -14,8 +14,6 @@ before n-grams seen less often than the order's least count are left out. Back-o
 to one; what the unigrams leave over is shared by the words not seen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ mdi/lm/trie.py), so runs are merged by going through them side by side, in piece
 the runs so far are merged into one on disk.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile
@@ -191,7 +189,7 @@ class ExternalCounter:
         self._worker = ThreadPoolExecutor(1)
         self._pending: list[Future[SortedRun]] = []
 
-    def __enter__(self) -> ExternalCounter:
+    def __enter__(self) -> "ExternalCounter":
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -234,7 +232,7 @@ class ExternalCounter:
 NAMES = ("begin", "word", "count")
 
 
-def store(counts: MergedRuns | CountStream, prefix: str) -> SortedRun:
+def store(counts: "MergedRuns | CountStream", prefix: str) -> SortedRun:
     """Writes counts to files whose names begin with `prefix`."""
     with open(f"{prefix}.1.count", "wb") as numbers:
         numbers.write(counts.count[1].astype(np.int32).data)

@@ -5,8 +5,6 @@ it takes the upper half, 20 bits of mantissa: a step of the last of seven digits
 mathematical libraries of two machines may differ, does not.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -7,8 +7,6 @@ off. A word that a model does not know has probability 0 in it: the mixture then
 model's <unk> over the others' words would spoil.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

@@ -6,8 +6,6 @@
 Probabilities are linear; only mdi/lm/arpa.py knows logarithms to base 10.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -13,8 +13,6 @@ costs are divided by W as Kaldi does it (graph + acoustic / W), as a larger weig
 it makes every choice surer, the wrong ones too.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -110,7 +108,7 @@ class NBestLists:
             best = attempt([round(best[0] - step, 2), round(best[0] + step, 2)])
         return Choice(*best, tried[best], int(self.errors[self.answers(lm, *best)].sum()))
 
-    def part(self, utterances: Sequence[str]) -> NBestLists:
+    def part(self, utterances: Sequence[str]) -> "NBestLists":
         """Of these utterances, in their order."""
         where = {name: u for u, name in enumerate(self.utterances)}
         if lost := [name for name in utterances if name not in where]:

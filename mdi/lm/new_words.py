@@ -17,8 +17,6 @@ B(h) p(w) there, B(h) being the product of the back-off weights on the way, so
 The prior on lambda is centred there: no word is held back for being new.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Sums over histories: how they are computed, how far off they may be, and the back-off weights that make them one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial

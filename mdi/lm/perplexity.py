@@ -1,7 +1,5 @@
 """Perplexity, with every token accounted for."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -179,7 +177,7 @@ def perplexity(
     return perplexity_of(with_suffixes(model), source, source.stats, each, source.oov == "map", listed)
 
 
-def word_table(model: NgramModel, text: TextLike, *, oov: str = "map") -> pandas.DataFrame:
+def word_table(model: NgramModel, text: TextLike, *, oov: str = "map") -> "pandas.DataFrame":
     """Every predicted word of a text: sentence (from 0), position in it, word, order of the n-gram that gave its
     probability (0: outside the vocabulary, and skipped), probability, log10 of it."""
     import pandas

@@ -11,8 +11,6 @@ thresholds keep all that larger ones do, and the threshold for a given size is t
 what stays always stay (arpa2fst and const-arpa want them); suffixes need not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -7,8 +7,6 @@ and writes slices of the model's arrays. Without a job there is one shard, all w
 with one the arrays are in files (mdi/room.py), and each shard may be passed over by another process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

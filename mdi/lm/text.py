@@ -1,7 +1,5 @@
 """Text to word ids: files with one sentence per line, words between blanks, maybe gzipped; or sentences in memory."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -39,7 +37,7 @@ class TextStats:
     oov: int = 0
     oov_examples: list[str] = field(default_factory=list)
 
-    def __add__(self, other: TextStats) -> TextStats:
+    def __add__(self, other: "TextStats") -> "TextStats":
         examples = list(dict.fromkeys([*self.oov_examples, *other.oov_examples]))[:5]
         sentences, words, oov = self.sentences + other.sentences, self.words + other.words, self.oov + other.oov
         return TextStats(sentences, words, oov, examples)

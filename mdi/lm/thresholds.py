@@ -1,7 +1,5 @@
 """Least counts by order, such as 5-3-2: 5 for words, 3 for bigrams, 2 for everything longer."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

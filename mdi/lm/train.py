@@ -1,7 +1,5 @@
 """Text to a back-off model: counting and estimation in one call."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 

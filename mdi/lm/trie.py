@@ -17,8 +17,6 @@ A trie is *closed* if for every row its history and its suffix are rows too. Lis
 filler.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Words and their ids. Words are bytes: what is read is written again, whatever its encoding."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -72,7 +70,7 @@ class Vocabulary:
     def ids(self, words: Iterable[str]) -> np.ndarray:
         return np.array([self.id(word) for word in words], np.int32)
 
-    def ids_of(self, other: Vocabulary) -> np.ndarray:
+    def ids_of(self, other: "Vocabulary") -> np.ndarray:
         """The ids here of another vocabulary's words, -1 where they are missing. What both begin with is not looked
         up."""
         size = min(len(self.blob), len(other.blob))
@@ -95,18 +93,18 @@ class Vocabulary:
     def unk(self) -> int:
         return next((i for i in map(self.id, UNKNOWN) if i >= 0), -1)
 
-    def freeze(self) -> Vocabulary:
+    def freeze(self) -> "Vocabulary":
         """Itself: no word is added any more."""
         return self
 
-    def extended(self, words: Iterable[str]) -> Vocabulary:
+    def extended(self, words: Iterable[str]) -> "Vocabulary":
         """These words with their ids, then others."""
         more = vocabulary(words)
         blob = np.concatenate([self.blob, more.blob])
         offset = np.concatenate([self.offset, self.offset[-1] + more.offset[1:]])
         return Vocabulary(blob, offset, hash_table(blob, offset, len(offset) - 1))
 
-    def same_words(self, other: Vocabulary) -> bool:
+    def same_words(self, other: "Vocabulary") -> bool:
         """Same words with the same ids."""
         return np.array_equal(self.offset, other.offset) and np.array_equal(self.blob, other.blob)
 

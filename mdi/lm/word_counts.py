@@ -1,7 +1,5 @@
 """How often each word of a text occurs, and the vocabulary that follows: in-domain words, then the commonest others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

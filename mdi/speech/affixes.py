@@ -4,8 +4,6 @@ They are read off the lexicon: of all words that are a known word with an ending
 mostly the same phones for it. How often they do so is how much the rule can be trusted. So no language is built in.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence

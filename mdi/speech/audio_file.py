@@ -4,8 +4,6 @@ Recordings come from anybody. libsndfile tells a format by a file's content and 
 archive nothing is opened that does not begin as WAV does.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
@@ -57,7 +55,7 @@ def audio_blocks(source: Source, allow_pipes: bool = False, channel: int | None 
                 yield np.clip(np.rint(block * _LOUDEST), -_LOUDEST, _LOUDEST - 1).astype(np.int16)
 
 
-def _blocks(source: Source, stream: BinaryIO, sound: soundfile.SoundFile, channel: int) -> Iterator[np.ndarray]:
+def _blocks(source: Source, stream: BinaryIO, sound: "soundfile.SoundFile", channel: int) -> Iterator[np.ndarray]:
     """As they are in the file; between -1 and 1."""
     total = 0
     while True:

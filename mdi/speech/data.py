@@ -5,8 +5,6 @@ there are segments), which may appear in a file only once. Fields are separated 
 this package.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -6,8 +6,6 @@ one <s> and end with one </s>, as in counts of text, so 1-grams without these su
 lattices, n-best lists, words with confidences (Kaldi's ctm, Vosk's JSON), or plain hypotheses.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

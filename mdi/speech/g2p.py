@@ -10,8 +10,6 @@ from right to left. A new word is said as
 searched with a beam; the best pronunciations are scored by both models, and their probabilities are normalised.
 """
 
-from __future__ import annotations
-
 import itertools
 import unicodedata
 from collections.abc import Mapping, Sequence

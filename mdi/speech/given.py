@@ -4,8 +4,6 @@ A file that users write has lines `word phone phone ...`, as Kaldi's lexicon.txt
 like`. new_words.tsv says how each new word is said and how sure that is; edited, it can be given back as --lexicon.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -98,7 +96,7 @@ def _instead(unknown: list[str], phones: set[str]) -> str:
     return f"; expected phones of the model, such as {examples(near)}, or 'word = known words that it sounds like'"
 
 
-def write_new_words(path: str, said: Iterable[Pronounced], counts: Mapping[str, int]) -> None:
+def write_new_words(path: str, said: "Iterable[Pronounced]", counts: Mapping[str, int]) -> None:
     """new_words.tsv: what was found of each word, the most frequent first; words that cannot be said are there too,
     without pronunciations."""
     with writing(path) as stream:

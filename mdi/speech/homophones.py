@@ -1,7 +1,5 @@
 """Known words that sound alike, so that people can check phones whose names they do not know."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,8 +1,6 @@
 """Kaldi's lang directories with more words, as its utils/lang/extend_lang.sh makes them: old words and phones keep
 their numbers, new words and disambiguation symbols come after the largest."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ An arc carries a word, a graph cost (language model, pronunciation, transitions)
 alignment. The arrays are described in mdi/kernels/lattice.py.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

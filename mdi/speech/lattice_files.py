@@ -4,8 +4,6 @@ the other.
 kaldiio reads no lattices, hence this. A file is read in pieces, so that an archive may be larger than memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import struct
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 Kaldi's lexicon.txt has a word and its phones on a line, lexiconp.txt a probability after the word.
 """
 
-from __future__ import annotations
-
 import difflib
 import itertools
 import re

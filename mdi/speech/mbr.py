@@ -8,8 +8,6 @@ against r_q. Every r_q is exchanged for the likeliest until nothing changes. gam
 chosen word is its confidence.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

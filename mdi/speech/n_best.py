@@ -1,7 +1,5 @@
 """The best sequences of lattices as lists, without the score of the language model that decoded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 

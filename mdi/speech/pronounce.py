@@ -11,8 +11,6 @@
 What cannot be said is left out, and the reason is told.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Lattices by what they have in common: those of a recording, a speaker, a scene, in one pass over all archives."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -8,8 +8,6 @@ Sharper filters are worse here. They leave nothing of a telephone's sound above 
 such silence: prompts of a telephone exchange at 8 kHz had 19% of word errors with this filter, 26% with one of soxr's.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 

@@ -4,8 +4,6 @@ every path.
 A lattice state that is reached with several histories becomes several states, one for each that the model tells apart.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor

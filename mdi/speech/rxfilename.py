@@ -8,8 +8,6 @@ A line is data, and may come from anybody: this is the one place that tells a co
 runs commands. Whatever is no command is opened as a file, and must be a regular one.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

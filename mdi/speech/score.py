@@ -8,8 +8,6 @@ scoring_kaldi/wer_details/               lmwt, wip, per_utt, per_spk, ops, wer_b
                                          oracle_wer and depth
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 Segments are cut out of their recordings as Kaldi's extract-segments does it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 
 import numpy as np

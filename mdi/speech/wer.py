@@ -1,7 +1,5 @@
 """Word error rate: Kaldi's counts, its bootstrap, and whether two systems differ. kaldialign does the alignment."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ a bundle of paths. Of a word with a confidence c there are two arcs: the word, w
 n-gram, with log(1 - c); so the n-gram of several counts as often as all of them are right at once.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

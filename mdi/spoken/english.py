@@ -1,7 +1,5 @@
 """English as it is read out, as for LibriSpeech's language models: numbers and abbreviations in words."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Numbers in the words of a language, as far as num2words knows it; and which language a vocabulary is of."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache

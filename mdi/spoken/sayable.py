@@ -1,7 +1,5 @@
 """Which tokens of a text are words that somebody can say. Numbers, addresses, pictures and noise are none."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

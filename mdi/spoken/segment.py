@@ -1,7 +1,5 @@
 """Text that is written without blanks, cut into words of a vocabulary: the path of the highest unigram probability."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 

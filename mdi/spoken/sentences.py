@@ -1,7 +1,5 @@
 """Where sentences end, whatever the language, and typographic signs as the plain ones that they stand for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Written tokens and lines as words of a vocabulary."""
 
-from __future__ import annotations
-
 import copy
 import math
 import re
@@ -86,7 +84,7 @@ class Speller:
         self._asked = language
         self._words: dict[str, tuple[str, ...]] = {}
 
-    def uncut(self) -> Speller:
+    def uncut(self) -> "Speller":
         """The same for text whose words stand between blanks already, whatever its script."""
         other = copy.copy(self)
         other.cut, other._words = False, {}

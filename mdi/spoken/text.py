@@ -1,7 +1,5 @@
 """Whole texts as people have them, as sentences in the words of a model."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ itself. In the end there must be the file that one process writes, byte for byte
 and no process that is still at work. Prints who was killed how often.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

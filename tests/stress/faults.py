@@ -10,8 +10,6 @@ call that was interrupted, or did half of what it should, changes nothing. Print
 `recipe` does the same to run.sh: POINTS times one stage with a fault in any of its processes, then that stage again.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import io

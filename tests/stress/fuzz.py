@@ -12,8 +12,6 @@ and a number: --first tries the same ones again, --keep saves those that went wr
 anything went wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import os

@@ -1,7 +1,5 @@
 """The readers that tests/stress/fuzz.py feeds, each with small valid files of its kind."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

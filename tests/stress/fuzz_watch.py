@@ -4,8 +4,6 @@ A reader of data must start nothing, write nothing but what it was told to, and 
 out again, so it belongs into a process of its own.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

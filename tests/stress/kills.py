@@ -6,8 +6,6 @@ A verb runs in a process of its own over the model that it made before; in the m
 the new one is there, whole. `recipe` kills one stage of run.sh: all its processes, or the shell alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -11,8 +11,6 @@ counts; processor time is printed too, since it is what a busy machine leaves co
 is the peak less that of the same command on a model of 2,000 n-grams.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

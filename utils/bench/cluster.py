@@ -9,8 +9,6 @@ processes, and the peak memory of each, the client first. Start-up is not in the
 their digests.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import itertools

@@ -8,8 +8,6 @@ kernels compiled before; the model is in memory before it is written. The progra
 reading what they convert: arpa2fst and arpa-to-const-arpa an ARPA file, fstconvert an OpenGrm-like FST.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -9,8 +9,6 @@ held out as well. With --peer, phonetisaurus is trained on the same words; PYTHO
 has it. Seconds are those of the processor.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

@@ -9,8 +9,6 @@ floor: Python, numba and one kernel, which every process pays. Least of --repeat
 seconds: on a busy machine only the latter mean something.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import resource

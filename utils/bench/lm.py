@@ -8,8 +8,6 @@ repeats; mdi's kernels are compiled before. Loading: the model just trained, rea
 over theirs.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -14,8 +14,6 @@ The text is drawn from the model with a bias: every word of a random quarter of 
 others one in three.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys

@@ -11,8 +11,6 @@ about what Python, NumPy, Numba and the loaded kernels take. --against runs anot
 seconds hardly; so each verb runs once, after a run on a tiny model that compiles what is not compiled yet.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -8,8 +8,6 @@ mdi is doing: the functions of mdi that the main thread is in. Steps are listed 
 seen, with the highest figure during each; the arrays that are alive at the peak are not known, but the step is.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import threading

@@ -1,8 +1,6 @@
 """One section of utils/bench/RESULTS.md, between markers of its own: a benchmark run again replaces what it wrote
 before, nothing else."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

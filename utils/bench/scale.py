@@ -17,8 +17,6 @@ as the paper describes them, "with group-by operation for summing up probabiliti
 - naive: Z(h) = sum over the whole vocabulary for every history, compiled, on the smallest models only.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

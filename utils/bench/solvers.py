@@ -7,8 +7,6 @@ Prints, as a Markdown table, D after 5, 10, 20 and so many iterations, and the i
 targets and marginals. An iteration is one evaluation of the dual, which costs the same for all.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from updates import UPDATES

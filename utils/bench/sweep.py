@@ -6,8 +6,6 @@
 Prints the wall times (the best of the runs: machines are shared) and their ratio; the goal is at most 1.5.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -5,8 +5,6 @@ paper   the paper's update as printed, without the constant: it diverges
 lbfgs   SciPy's L-BFGS-B in lam, variables scaled by sqrt(target)
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import minimize
 

@@ -1,8 +1,6 @@
 """What adapting a Vosk folder takes beside its models: counts of what it recognises itself, words that it lacks, and
 whether it decodes better than before."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -5,8 +5,6 @@ text, ctm         the words, and when they were said with what confidence (secon
 nbest, lat.N.gz   the best sequences with their scores, and the same as lattices, for `mdi rescore` and `mdi score`
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import time

@@ -10,8 +10,6 @@ A folder may come from anybody. Of its files only those that libvosk reads are l
 regular file, or a link to one, which for a new folder must lie in the same folder.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -18,8 +18,6 @@ as old ones do: finish(b) on the way to the root, `leave` on each arc after the 
 Nothing is made deterministic, which decoders do not need. Which labels can be reached is computed again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

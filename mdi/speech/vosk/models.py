@@ -1,7 +1,5 @@
 """The language models of a Vosk folder that others take the place of."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

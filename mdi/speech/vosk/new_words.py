@@ -1,7 +1,5 @@
 """New words for a Vosk folder: how they are said, the graph that knows them, and the larger table of words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Kaldi's files of what libvosk has recognised: text, ctm, n-best lists and lattices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path

@@ -5,8 +5,6 @@ phone, as graph/phones/word_boundary.int says. Names are in graph/phones.txt, AH
 that of another model, and phones are called p1, p2 and so on, in the order of their numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -16,8 +16,6 @@ boundaries   the final states: a word has ended, and any word may begin. Weights
 silence      what leads from a boundary, or the start, to a boundary without a word; a word's end may allow it
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise

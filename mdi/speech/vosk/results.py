@@ -1,7 +1,5 @@
 """What libvosk says of an utterance, and the lines of JSON in which a decoding keeps it."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Iterator

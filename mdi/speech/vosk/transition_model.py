@@ -13,8 +13,6 @@ Binary: "\\0B", then tokens that end in a blank, and numbers: a byte with their 
 Transition-ids count from 1: the transitions of each triple's state, in order.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import islice
 
