@@ -78,7 +78,7 @@ def line_chart(
     from matplotlib.ticker import LogLocator, NullLocator
 
     levels = levels or {}
-    with _style():
+    with drawing():
         figure, axes = _figure(title, HEIGHT + 0.16 * ((len(lines) + len(levels)) // 3))
         axes.set(xlabel=x_label, ylabel=y_label)
         axes.margins(0.1)
@@ -110,7 +110,7 @@ def dot_chart(title: str, x_label: str, dots: list[Dot]) -> "Figure":
     margin = 0.05 * (max(ends) - min(ends)) or 0.5
     left, right = min(ends) - margin, max(ends) + margin
     left = left if min(ends) < 0 else max(0.0, left)
-    with _style():
+    with drawing():
         figure, axes = _figure(title, 0.9 + 0.22 * len(dots))
         for row, dot in enumerate(dots):
             if dot.interval:
@@ -141,29 +141,6 @@ def search_chart(table: "DataFrame", references: dict[str, float]) -> "Figure":
     return dot_chart("Mixtures that the search tried; green: chosen", "development perplexity", dots)
 
 
-def bar_panels(panels: dict[str, dict[str, str]], colours: dict[str, str]) -> "Figure":
-    """Panels side by side, each with a scale of its own from zero: a bar per name of `colours`, from the top
-    down, with its figure; a panel may lack some."""
-    with _style():
-        from matplotlib.figure import Figure
-
-        figure = Figure((2.1 * len(panels) + 1.0, 0.62 + 0.26 * len(colours)), layout="constrained")
-        for at, (title, values) in enumerate(panels.items()):
-            axes = figure.add_subplot(1, len(panels), at + 1)
-            axes.set_title(title, fontsize=9)
-            rows = {name: row for row, name in enumerate(colours)}
-            for name, text in values.items():
-                axes.barh(rows[name], float(text), 0.72, color=colours[name])
-                axes.annotate(text, (float(text), rows[name]), (3, 0), textcoords="offset points", va="center")
-            axes.set(xlim=(0, 1.32 * max(map(float, values.values()))), ylim=(len(colours) - 0.5, -0.5))
-            axes.set_yticks(range(len(colours)), list(colours) if at == 0 else [""] * len(colours))
-            axes.set_xticks([])
-            axes.tick_params(axis="y", length=0)
-            axes.spines["bottom"].set_visible(False)
-            axes.grid(False)
-    return figure
-
-
 # A picture in a file has its own background: on a dark page another one, with the ink to it.
 _DARK = (
     "<style>@media (prefers-color-scheme: dark) { "
@@ -191,12 +168,12 @@ def _svg(figure: "Figure", salt: str, face: str) -> str:
 
     stream = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    with _style(), matplotlib.rc_context({"svg.hashsalt": salt}):  # the same chart gives the same file
+    with drawing(), matplotlib.rc_context({"svg.hashsalt": salt}):  # the same chart gives the same file
         figure.savefig(stream, format="svg", facecolor=face, metadata=nothing)
     return stream.getvalue()
 
 
-def _style() -> AbstractContextManager[None]:
+def drawing() -> AbstractContextManager[None]:
     from matplotlib import style
 
     return style.context(["default", STYLE])  # not what the user's matplotlibrc says

@@ -9,7 +9,7 @@ from goldens import golden_model
 from test_formats import assert_same
 
 from mdi.errors import MdiError
-from mdi.fst.formats import read_lm, write_lm
+from mdi.fst.formats import load, write_lm
 from mdi.fst.openfst import Arcs, from_bytes, read_whole_header, to_bytes
 from mdi.fst.symbols import read_symbols
 from mdi.lm.perplexity import perplexity
@@ -48,7 +48,7 @@ def shuffled(arcs: Arcs, seed: int) -> Arcs:
 
 @pytest.mark.parametrize("name", ["bg.kn", "mix", "bg.kni.prune1e-4"])
 def test_kaldis_acceptors_are_read(name: str) -> None:
-    found = read_lm(str(DATA / "kaldi" / f"G.{name}.fst.gz"), WORDS, closed=False)
+    found = load(str(DATA / "kaldi" / f"G.{name}.fst.gz"), WORDS, closed=False)
     assert_same(found, golden_model(name, closed=False))
 
 
@@ -58,7 +58,7 @@ def test_states_and_arcs_in_any_order_and_epsilon_for_back_off(tmp_path: Path) -
     both = changed(arcs, olabel=arcs.ilabel.copy())  # #0 on both sides
     for fst in (shuffled(arcs, 1), plain, both):
         (tmp_path / "G.fst").write_bytes(to_bytes(fst))
-        found = read_lm(str(tmp_path / "G.fst"), WORDS, closed=False)
+        found = load(str(tmp_path / "G.fst"), WORDS, closed=False)
         assert_same(found, golden_model("bg.kni.prune1e-4", closed=False))
 
 
@@ -79,7 +79,7 @@ def test_const_fsts_with_symbols_inside(aligned: bool, tmp_path: Path) -> None:
         pad2 = bytes(-(len(head) + len(pad) + states) % 16)
         body = data[header.size :]
         (tmp_path / "const.fst").write_bytes(bytes(head) + pad + body[:states] + pad2 + body[states:])
-    assert_same(read_lm(str(tmp_path / "const.fst"), closed=False), golden_model("bg.kn", closed=False))
+    assert_same(load(str(tmp_path / "const.fst"), closed=False), golden_model("bg.kn", closed=False))
 
 
 def test_openfst_reads_what_is_written(tmp_path: Path) -> None:
@@ -128,22 +128,22 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     for message, fst in cases.items():
         (tmp_path / "G.fst").write_bytes(to_bytes(fst))
         with pytest.raises(MdiError, match=message):
-            read_lm(str(tmp_path / "G.fst"), WORDS)
+            load(str(tmp_path / "G.fst"), WORDS)
     (tmp_path / "G.fst").write_bytes(to_bytes(arcs, "standard")[:-4])
     with pytest.raises(MdiError, match="cut off or damaged"):
-        read_lm(str(tmp_path / "G.fst"), WORDS)
+        load(str(tmp_path / "G.fst"), WORDS)
 
 
 def test_half_of_the_words(tmp_path: Path) -> None:
     """arpa2fst has dropped the n-grams of words outside its table: the text of the others scores as the FST does."""
-    found = read_lm(str(DATA / "kaldi" / "G.bg4.kn.some.fst.gz"), str(DATA / "kaldi" / "words.some.txt"))
+    found = load(str(DATA / "kaldi" / "G.bg4.kn.some.fst.gz"), str(DATA / "kaldi" / "words.some.txt"))
     write_lm(
         golden_model("bg4.kn", closed=False),
         str(tmp_path / "G.fst"),
         words=str(DATA / "kaldi" / "words.some.txt"),
         max_dropped=1.0,
     )
-    ours = read_lm(str(tmp_path / "G.fst"), str(DATA / "kaldi" / "words.some.txt"))
+    ours = load(str(tmp_path / "G.fst"), str(DATA / "kaldi" / "words.some.txt"))
     text = str(DATA / "text" / "test.txt")
     assert perplexity(ours, text).log10_prob == pytest.approx(perplexity(found, text).log10_prob, rel=1e-6)
     assert ours.trie.counts == found.trie.counts

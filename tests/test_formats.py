@@ -17,7 +17,7 @@ from random_models import random_model, write_model
 
 from mdi.cli import main
 from mdi.errors import MdiError
-from mdi.fst.formats import FORMATS, format_of, read_lm, words_for, write_lm
+from mdi.fst.formats import FORMATS, format_of, load, words_for, write_lm
 from mdi.lm.arpa import read_arpa
 from mdi.lm.model import NgramModel
 from mdi.lm.perplexity import perplexity
@@ -79,7 +79,7 @@ def test_random_models_survive_in_every_form(
     words = table(folder / "words.txt", names)
     out = str(folder / NAMES[form])
     write_lm(model, out, words=words)
-    found = read_lm(out, words, closed=False)
+    found = load(out, words, closed=False)
     # an ngram FST has all the histories that its states back off to
     assert_same(found, model, more=form == "ngram" and not closed)
     written = to_dict(found)
@@ -95,14 +95,14 @@ def test_models_of_srilm_score_the_same_in_every_form(name: str, form: str, tmp_
     write_lm(golden_model(name, closed=False), out, form, WORDS)
     text = str(DATA / "text" / "test.txt")
     expected = perplexity(golden_model(name), text).log10_prob
-    assert perplexity(read_lm(out, WORDS, quiet=True), text).log10_prob == pytest.approx(expected, rel=1e-6)
+    assert perplexity(load(out, WORDS, quiet=True), text).log10_prob == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("form", ["fst", "opengrm", "ngram"])
 def test_without_a_table_the_fst_holds_its_own(form: str, tmp_path: Path) -> None:
     out = str(tmp_path / NAMES[form])
     write_lm(golden_model("bg.kn", closed=False), out, form)
-    assert_same(read_lm(out, closed=False), golden_model("bg.kn", closed=False))
+    assert_same(load(out, closed=False), golden_model("bg.kn", closed=False))
     assert words_for(None, arpa_path("bg.kn"), out) == out
     assert words_for(WORDS, out) == WORDS
 
@@ -111,17 +111,17 @@ def test_numbers_without_words_are_refused(tmp_path: Path) -> None:
     model = golden_model("bg.kn", closed=False)
     write_lm(model, str(tmp_path / "G.fst"), words=WORDS)
     with pytest.raises(MdiError, match=r"G\.fst: the FST holds no table of words; give the words\.txt"):
-        read_lm(str(tmp_path / "G.fst"))
+        load(str(tmp_path / "G.fst"))
     with pytest.raises(MdiError, match=r"G\.carpa: G\.carpa has numbers for words"):
         write_lm(model, str(tmp_path / "G.carpa"))
     write_lm(model, str(tmp_path / "G.carpa"), words=WORDS)
     with pytest.raises(MdiError, match=r"G\.carpa: G\.carpa has numbers for words"):
-        read_lm(str(tmp_path / "G.carpa"))
+        load(str(tmp_path / "G.carpa"))
     short = table(tmp_path / "short.txt", ["w000"])
     with pytest.raises(MdiError, match=r"of its 303 words are not in .*short\.txt"):
-        read_lm(str(tmp_path / "G.carpa"), short)
+        load(str(tmp_path / "G.carpa"), short)
     with pytest.raises(MdiError, match=r"number 2 of .*short\.txt is #0: is it the table"):
-        read_lm(str(tmp_path / "G.fst"), short)
+        load(str(tmp_path / "G.fst"), short)
 
 
 @pytest.mark.parametrize("form", ["fst", "opengrm", "ngram", "carpa"])
@@ -140,7 +140,7 @@ def test_words_outside_the_table_are_dropped_and_limited(
     write_lm(model, str(out), words=some, max_dropped=1.0)
     total = sum(model.trie.counts)
     assert f"{total - len(expected):,} of {total:,} n-grams" in capsys.readouterr().err
-    found = read_lm(str(out), some, closed=False)
+    found = load(str(out), some, closed=False)
     rows = to_dict(found)
     assert set(expected) <= set(rows) if form == "ngram" else set(expected) == set(rows)
     # weights of histories that nothing follows any more have moved within an FST: sentences cost the same
@@ -163,7 +163,7 @@ def test_weights_that_the_states_cannot_hold_are_said(tmp_path: Path, capsys: py
     )
     write_lm(read_arpa(str(lm)), str(tmp_path / "G.opengrm.fst"))
     assert "1 histories that nothing follows had a back-off weight" in capsys.readouterr().err
-    found = read_lm(str(tmp_path / "G.opengrm.fst"))
+    found = load(str(tmp_path / "G.opengrm.fst"))
     assert found.log_prob(["b"], ["a"]) == pytest.approx(-0.5 * math.log(10))
 
 
@@ -175,7 +175,7 @@ def test_a_probability_of_zero_stays_zero(tmp_path: Path) -> None:
     )
     for form, name in NAMES.items():
         write_lm(read_arpa(str(lm)), str(tmp_path / name), form, table(tmp_path / "words.txt", ["b", "a"]))
-        found = read_lm(str(tmp_path / name), str(tmp_path / "words.txt"))
+        found = load(str(tmp_path / name), str(tmp_path / "words.txt"))
         assert found.p[1][found.vocab.id("a")] == 0.0
         assert found.bow[1][found.trie.as_hist[1][found.vocab.id("a")]] == 0.0
 
@@ -186,7 +186,7 @@ def test_only_the_flagged_rows_are_written(tmp_path: Path) -> None:
     keep[3][::2] = False
     for form, name in NAMES.items():
         write_lm(model, str(tmp_path / name), form, WORDS, keep=keep)
-        assert read_lm(str(tmp_path / name), WORDS, closed=False).trie.rows(3) == int(keep[3].sum())
+        assert load(str(tmp_path / name), WORDS, closed=False).trie.rows(3) == int(keep[3].sum())
 
 
 def test_a_model_with_reserved_words_is_refused(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_no_part_of_a_file_is_a_model(tmp_path: Path) -> None:
         for size in {*range(0, len(data), 37), *range(len(data) - 9, len(data))}:
             (tmp_path / "part").write_bytes(data[:size])
             with pytest.raises(MdiError):
-                read_lm(str(tmp_path / "part"), words, closed=False)
+                load(str(tmp_path / "part"), words, closed=False)
 
 
 def test_convert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,7 +225,7 @@ def test_convert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         out = str(tmp_path / name)
         assert main(["convert", "--words", WORDS, last, out]) == 0
         last = out
-    assert_same(read_lm(last), golden_model("mix"), more=True)
+    assert_same(load(last), golden_model("mix"), more=True)
     assert main(["convert", "--format", "carpa", "--words", WORDS, last, str(tmp_path / "x")]) == 0
     assert (tmp_path / "x").read_bytes().startswith(b"\0B<ConstArpaLm>")
     assert main(["convert", str(tmp_path / "x"), str(tmp_path / "y.arpa")]) == 1
@@ -251,7 +251,7 @@ def test_binary_forms_on_standard_input(tmp_path: Path, monkeypatch: pytest.Monk
     for data in ((tmp_path / "Gr.fst.gz").read_bytes(), gzip.decompress((tmp_path / "Gr.fst.gz").read_bytes())):
         stream = io.BufferedReader(io.BytesIO(data))
         monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": stream}))
-        assert_same(read_lm("-", closed=False), golden_model("bg.kn", closed=False))
+        assert_same(load("-", closed=False), golden_model("bg.kn", closed=False))
 
 
 def test_kenlm_scores_an_adapted_model_the_same(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_kenlm_scores_an_adapted_model_the_same(tmp_path: Path) -> None:
     out, text = tmp_path / "adapted.arpa", DATA / "text"
     inputs = [arpa_path("bg.kn"), str(text / "in.txt.gz")]
     assert main(["adapt", "--min-counts", "1", "--sigma2", "1", *inputs, str(out)]) == 0
-    ours, theirs = read_lm(str(out)), kenlm.Model(str(out))
+    ours, theirs = load(str(out)), kenlm.Model(str(out))
     lines = gzip.decompress((text / "bg.txt.gz").read_bytes()).decode().splitlines()[:800]
     lines += (text / "test.txt").read_text().splitlines()
     assert len(lines) == 1000
@@ -288,7 +288,7 @@ def test_every_verb_reads_and_writes_any_form(tmp_path: Path, capsys: pytest.Cap
         plain, carpa = str(tmp_path / f"{verb}.arpa"), str(tmp_path / f"{verb}.carpa")
         assert main([verb, *arguments, plain]) == 0
         assert main([verb, "--words", WORDS, *(other.get(part, part) for part in arguments), carpa]) == 0
-        found, expected = (perplexity(read_lm(path, WORDS, quiet=True), dev).ppl for path in (carpa, plain))
+        found, expected = (perplexity(load(path, WORDS, quiet=True), dev).ppl for path in (carpa, plain))
         assert found == pytest.approx(expected, rel=1e-4), verb
     assert main(["train", "--format", "ngram", text, str(tmp_path / "trained")]) == 0
     capsys.readouterr()

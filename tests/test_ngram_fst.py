@@ -14,7 +14,7 @@ from test_formats import assert_same
 
 from mdi.errors import MdiError
 from mdi.files import read_bytes
-from mdi.fst.formats import read_lm, write_lm
+from mdi.fst.formats import load, write_lm
 from mdi.fst.ngram_fst import write_ngram_fst
 from mdi.fst.openfst import read_whole_header
 from mdi.fst.symbols import by_label, read_symbols
@@ -61,16 +61,16 @@ def test_same_file_as_fstconvert(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["bg.kn", "mix"])
 def test_openfsts_files_are_read(name: str) -> None:
-    assert_same(read_lm(str(DATA / "ngram-fst" / f"Gr.{name}.fst.gz"), closed=False), golden_model(name, closed=False))
+    assert_same(load(str(DATA / "ngram-fst" / f"Gr.{name}.fst.gz"), closed=False), golden_model(name, closed=False))
 
 
 def test_with_and_without_a_table_inside(tmp_path: Path) -> None:
     model, symbols = golden_model("bg.kn", closed=False), read_symbols(WORDS)
     labelled = by_label(model, symbols.labels_of(model.vocab), markers_first=True)
     write_ngram_fst(history_tree(*labelled), str(tmp_path / "Gr.fst"), None)
-    assert_same(read_lm(str(tmp_path / "Gr.fst"), WORDS, closed=False), model)
+    assert_same(load(str(tmp_path / "Gr.fst"), WORDS, closed=False), model)
     with pytest.raises(MdiError, match="holds no table of words"):
-        read_lm(str(tmp_path / "Gr.fst"))
+        load(str(tmp_path / "Gr.fst"))
 
 
 def test_openfst_reads_pruned_models_too(tmp_path: Path) -> None:
@@ -107,14 +107,14 @@ class TestVosk:
     SOURCE = str(Path(MODEL) / "graph" / "Gr.fst")
 
     def test_read_and_written_again(self, tmp_path: Path) -> None:
-        model = read_lm(self.SOURCE, closed=False)
+        model = load(self.SOURCE, closed=False)
         assert model.trie.counts == [152_213, 1_236_459, 643_757]
         assert worst_sum(with_suffixes(model))[0] < 1e-6
         write_lm(model, str(tmp_path / "Gr.fst"), words=self.SOURCE)
         assert_same_file((tmp_path / "Gr.fst").read_bytes(), read_bytes(self.SOURCE))
 
     def test_through_arpa_and_back(self, tmp_path: Path) -> None:
-        write_lm(read_lm(self.SOURCE, closed=False), str(tmp_path / "lm.arpa"))
+        write_lm(load(self.SOURCE, closed=False), str(tmp_path / "lm.arpa"))
         write_lm(read_arpa(str(tmp_path / "lm.arpa"), closed=False), str(tmp_path / "Gr.fst"), words=self.SOURCE)
         assert_same_file((tmp_path / "Gr.fst").read_bytes(), read_bytes(self.SOURCE))
 
@@ -130,7 +130,7 @@ class TestVosk:
             assert ("Loading CARPA model" in done.stderr) == (folder / "rescore").exists()
             return done.stdout.strip()
 
-        model = read_lm(self.SOURCE, closed=False)
+        model = load(self.SOURCE, closed=False)
         for path in Path(MODEL).rglob("*"):
             if path.is_file() and path.name != "Gr.fst":
                 copy = tmp_path / path.relative_to(MODEL)

@@ -11,7 +11,7 @@ import pytest
 from recipe import leftovers, run
 from test_recipe import DATA, QUICK, figures
 
-from mdi.fst.formats import read_lm
+from mdi.fst.formats import load
 from mdi.fst.symbols import read_symbols
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ def test_the_very_small_corpus(tmp_path):
     assert sorted(after[: len(before)]) == sorted(before)
     assert {line.split()[0] for line in after[len(before) :]} == set(new)
     for name in ("lm/interpolated", "mdi/mdi.2-2-2", "mdi/prior", "mdi/best", "first/mdi", "first/best"):
-        model = read_lm(str(exp / f"{name}.arpa.gz"))
+        model = load(str(exp / f"{name}.arpa.gz"))
         assert all(word in model for word in new), name
     found = figures(tmp_path, "tiny-new-words")
     assert int(found["eval", "best"]["oov"]) < int(found["eval", "first.default"]["oov"])
@@ -75,7 +75,7 @@ def test_a_kaldi_recipe(tmp_path):
     assert (top / "data/wsj/new_words.tsv").read_text().splitlines()[1].startswith("tubed\t")
     assert "T UW B D" in (top / "data/wsj/new_words.tsv").read_text()
     for name in ("lm/in", "lm/background", "lm/interpolated", "mdi/mdi.2-2-2", "mdi/prior", "mdi/best", "first/best"):
-        model = read_lm(str(top / f"exp/wsj/{name}.arpa.gz"))
+        model = load(str(top / f"exp/wsj/{name}.arpa.gz"))
         assert "tubed" in model, name
         assert "never" not in model
     found = figures(top, "wsj")
@@ -121,7 +121,7 @@ def test_a_vosk_model(tmp_path, new_words):
     assert (word, count) == ("zamboodle", str(3 * len(said)))
     assert pronounced
     for name in ("prior", "best"):
-        assert ("zamboodle" in read_lm(str(exp / f"mdi/{name}.arpa.gz"))) == (new_words == "add")
+        assert ("zamboodle" in load(str(exp / f"mdi/{name}.arpa.gz"))) == (new_words == "add")
         assert found["dev", f"first.{name}"]["new_said"] == "0"  # nobody says it here
     taught = exp / "graph" / ("new_words" if new_words == "map" else "best") / "graph"
     assert "zamboodle" in read_symbols(str(taught / "Gr.fst")).ids

@@ -106,7 +106,7 @@ def test_rescoring_and_scoring(decoded, backend, script):
 
 def test_a_look_ahead_graph_gets_another_language_model(tmp_path):
     """Gr.fst with the numbers of the graph's own words, beside links to the rest; no program of Kaldi is needed."""
-    from mdi.fst.formats import read_lm
+    from mdi.fst.formats import load
 
     graph, out = tmp_path / "graph", tmp_path / "out"
     (graph / "phones").mkdir(parents=True)
@@ -118,7 +118,7 @@ def test_a_look_ahead_graph_gets_another_language_model(tmp_path):
     done = step("make_graph_kaldi", "--lookahead", graph, NEW, out)
     assert done.returncode == 0, done.stderr
     assert [(out / name).read_text() for name in ("HCLr.fst", "disambig_tid.int")] == ["HCLr.fst", "disambig_tid.int"]
-    theirs, ours = read_lm(NEW, closed=False), read_lm(str(out / "Gr.fst"), WORDS, closed=False)
+    theirs, ours = load(NEW, closed=False), load(str(out / "Gr.fst"), WORDS, closed=False)
     assert ours.trie.counts == theirs.trie.counts
     (out / "Gr.fst").unlink()
     done = step("decode_kaldi", "--egs-dir", tmp_path, out, tmp_path, tmp_path / "decoded")

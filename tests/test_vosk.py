@@ -16,7 +16,7 @@ from mdi.adaptation.adapter import adapt
 from mdi.cli import main
 from mdi.errors import MdiError
 from mdi.files import read_bytes
-from mdi.fst.formats import read_lm, write_lm
+from mdi.fst.formats import load, write_lm
 from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.lm.perplexity import perplexity
 from mdi.process import call_apart
@@ -86,10 +86,10 @@ def test_a_dynamic_graph_gets_another_model(dynamic, tmp_path, capsys):
     assert (out / "am" / "final.mdl").samefile(dynamic / "am" / "final.mdl")
     # the same words with the same numbers; what was adapted is what mdi adapt makes
     assert read_symbols(str(out / "graph" / "Gr.fst")).ids == read_symbols(str(dynamic / "graph" / "Gr.fst")).ids
-    adapted = read_lm(str(out / "graph" / "Gr.fst"))
+    adapted = load(str(out / "graph" / "Gr.fst"))
     assert perplexity(adapted, DEV).ppl == pytest.approx(float(new), rel=1e-5)
-    assert perplexity(read_lm(str(dynamic / "graph" / "Gr.fst")), DEV).ppl == pytest.approx(float(old), rel=1e-6)
-    by_hand = adapt(read_lm(str(dynamic / "graph" / "Gr.fst")), Path(TEXT), 1, sigma2=1)
+    assert perplexity(load(str(dynamic / "graph" / "Gr.fst")), DEV).ppl == pytest.approx(float(old), rel=1e-6)
+    by_hand = adapt(load(str(dynamic / "graph" / "Gr.fst")), Path(TEXT), 1, sigma2=1)
     assert perplexity(by_hand.model, DEV).ppl == pytest.approx(float(new), rel=1e-6)
     certificate = json.loads((out / CERTIFICATE).read_text())
     assert certificate["exchanged"] == ["graph/Gr.fst"]
@@ -105,7 +105,7 @@ def test_development_text_tunes(dynamic, tmp_path, capsys):
     assert fields["development_ppl"] <= fields["interpolation_ppl"]
     assert float(said.out.split("\t")[3]) == pytest.approx(fields["development_ppl"], rel=1e-5)
     assert "chosen of 3 settings" in said.err
-    assert read_lm(str(out / "graph" / "Gr.fst")).order == read_lm(str(dynamic / "graph" / "Gr.fst")).order
+    assert load(str(out / "graph" / "Gr.fst")).order == load(str(dynamic / "graph" / "Gr.fst")).order
 
 
 def test_unknown_words_are_listed_with_counts(dynamic, tmp_path, capsys):
@@ -139,10 +139,10 @@ def test_a_large_model_beside_a_dynamic_graph(dynamic, tmp_path):
         "rescore/G.fst",
     ]
     words = str(out / "graph" / "Gr.fst")
-    decodes = perplexity(read_lm(words), DEV).ppl
-    assert perplexity(read_lm(str(out / "rescore" / "G.fst"), words), DEV).ppl == pytest.approx(decodes, rel=1e-5)
-    rescores = perplexity(read_lm(str(out / "rescore" / "G.carpa"), words), DEV).ppl
-    assert rescores == pytest.approx(perplexity(read_lm(str(large)), DEV).ppl, rel=1e-5)
+    decodes = perplexity(load(words), DEV).ppl
+    assert perplexity(load(str(out / "rescore" / "G.fst"), words), DEV).ppl == pytest.approx(decodes, rel=1e-5)
+    rescores = perplexity(load(str(out / "rescore" / "G.carpa"), words), DEV).ppl
+    assert rescores == pytest.approx(perplexity(load(str(large)), DEV).ppl, rel=1e-5)
     # lattices of a beam of 2 leave rescoring nothing to choose from
     assert (out / "conf" / "model.conf").read_text() == "--beam=10.0\n--lattice-beam=6\n"
     assert (dynamic / "conf" / "model.conf").read_text() == CONF
@@ -156,7 +156,7 @@ def test_a_static_graph_with_a_rescoring_model_has_that_adapted(static, tmp_path
     assert json.loads((out / CERTIFICATE).read_text())["exchanged"] == ["rescore/G.carpa"]
     assert (out / "rescore" / "G.fst").read_text() == "the model that decodes"
     assert (out / "graph" / "HCLG.fst").read_text() == "graph"
-    ppl = [perplexity(read_lm(str(f / "rescore" / "G.carpa"), str(WORDS)), DEV).ppl for f in (static, out)]
+    ppl = [perplexity(load(str(f / "rescore" / "G.carpa"), str(WORDS)), DEV).ppl for f in (static, out)]
     assert ppl[1] < 0.9 * ppl[0]
     assert "--lattice-beam=4" in (out / "conf" / "model.conf").read_text()
 
@@ -167,9 +167,9 @@ def test_a_static_graph_alone_needs_the_model_that_it_was_made_with(static, tmp_
     assert "--first-pass LM" in capsys.readouterr().err
     assert not out.exists()
     assert main(["vosk", "adapt", "--first-pass", str(lm), str(static), TEXT, str(out)]) == 0
-    known = perplexity(read_lm(str(lm)), DEV).ppl
-    assert perplexity(read_lm(str(out / "rescore" / "G.fst"), str(WORDS)), DEV).ppl == pytest.approx(known, rel=1e-4)
-    assert perplexity(read_lm(str(out / "rescore" / "G.carpa"), str(WORDS)), DEV).ppl < 0.9 * known
+    known = perplexity(load(str(lm)), DEV).ppl
+    assert perplexity(load(str(out / "rescore" / "G.fst"), str(WORDS)), DEV).ppl == pytest.approx(known, rel=1e-4)
+    assert perplexity(load(str(out / "rescore" / "G.carpa"), str(WORDS)), DEV).ppl < 0.9 * known
 
 
 def test_only_own_folders_are_replaced(dynamic, tmp_path, capsys):
@@ -188,13 +188,13 @@ def test_only_own_folders_are_replaced(dynamic, tmp_path, capsys):
 def test_a_ready_model_is_put_into_a_folder(dynamic, static, tmp_path):
     lm, out = DATA / "kaldi" / "bg.kn.arpa.gz", tmp_path / "out"
     assert main(["vosk", "replace-lm", str(dynamic), str(lm), str(out)]) == 0
-    known = perplexity(read_lm(str(lm)), DEV).ppl
-    assert perplexity(read_lm(str(out / "graph" / "Gr.fst")), DEV).ppl == pytest.approx(known, rel=1e-4)
+    known = perplexity(load(str(lm)), DEV).ppl
+    assert perplexity(load(str(out / "graph" / "Gr.fst")), DEV).ppl == pytest.approx(known, rel=1e-4)
     assert json.loads((out / CERTIFICATE).read_text())["exchanged"] == ["graph/Gr.fst"]
     # where nothing but rescoring is possible, there
     assert main(["vosk", "replace-lm", str(static), str(lm), str(out)]) == 1
     assert main(["vosk", "replace-lm", "--first-pass", str(lm), str(static), str(lm), str(out)]) == 0
-    assert perplexity(read_lm(str(out / "rescore" / "G.carpa"), str(WORDS)), DEV).ppl == pytest.approx(known, rel=1e-4)
+    assert perplexity(load(str(out / "rescore" / "G.carpa"), str(WORDS)), DEV).ppl == pytest.approx(known, rel=1e-4)
 
 
 def test_messages_name_the_folder_that_is_made(dynamic, tmp_path, capsys):
@@ -338,7 +338,7 @@ def test_a_line_that_was_being_written_is_cut_off(tmp_path):
 
 
 def test_lattices_of_alternatives_have_the_models_score_as_graph_cost():
-    model = read_lm(str(DATA / "kaldi" / "bg.kn.arpa.gz"))
+    model = load(str(DATA / "kaldi" / "bg.kn.arpa.gz"))
     symbols = read_symbols(str(WORDS))
     words = [w for w in symbols.ids if model.vocab.id(w) >= 0 and w[0] not in "<#"][:6]
     texts = [words[:3], words[3:], words[:1], []]
@@ -584,7 +584,7 @@ def test_the_real_model_is_adapted_and_hears_it(speech, tmp_path):
     assert read_text(tmp_path / "heard" / "text")[utterance] == words
 
     numbers = str(adapted / "graph" / "Gr.fst")
-    own, new = (read_lm(str(Path(folder) / "graph" / "Gr.fst")) for folder in (REAL, adapted))
+    own, new = (load(str(Path(folder) / "graph" / "Gr.fst")) for folder in (REAL, adapted))
     shutil.copytree(REAL, both)
     (both / "rescore").mkdir()
     write_lm(own, str(both / "rescore" / "G.fst"), "fst", numbers)
@@ -683,10 +683,10 @@ def test_a_model_is_adapted_to_what_it_recognises(dynamic, tmp_path, capfd, n_be
     command = ["vosk", "adapt", "--n-best", str(n_best), "--recordings", str(data), "--ppl", DEV, str(dynamic)]
     assert main([*command, str(out)]) == 1  # there is no model to decode again with
     assert f"{out}: libvosk cannot load this model" in capfd.readouterr().err
-    own, listed = read_lm(str(dynamic / "graph" / "Gr.fst")), tmp_path / "x.json"
+    own, listed = load(str(dynamic / "graph" / "Gr.fst")), tmp_path / "x.json"
     listed.write_text("\n".join(map(json.dumps, answers)))
     by_hand = adapt(own, expected_counts(listed, own.vocab, own.order), 0.5, sigma2=1).model
-    made = read_lm(str(out / "graph" / "Gr.fst"))
+    made = load(str(out / "graph" / "Gr.fst"))
     assert perplexity(made, DEV).ppl == pytest.approx(perplexity(by_hand, DEV).ppl, rel=1e-5)
 
 

@@ -11,7 +11,7 @@ import pytest
 from toy_graph import FULL, Toy
 
 from mdi.cli import main
-from mdi.fst.formats import read_lm, write_lm
+from mdi.fst.formats import load, write_lm
 from mdi.fst.lookahead import read_lookahead
 from mdi.fst.symbols import read_symbols
 from mdi.lm.normalise import worst_sum
@@ -61,7 +61,7 @@ def test_words_of_the_text_are_added_to_the_graph_and_the_model(folder, text, tm
     assert table["dabba"][1] == "3"
     for word in new:
         assert set(lexicon[word]) == {tuple(way.split()) for way in table[word][2].split(" | ")}
-    model = read_lm(str(out / "graph/Gr.fst"))
+    model = load(str(out / "graph/Gr.fst"))
     assert worst_sum(model)[0] < 1e-5
     assert model.p[1][model.vocab.id("dabba")] > 3 * model.p[1][model.vocab.id("acdc")] / 2 > 0
     certificate = json.loads((out / CERTIFICATE).read_text())
@@ -76,18 +76,18 @@ def test_words_of_the_graph_that_the_model_lacks(folder, text, tmp_path, capsys)
     small.write_text("ab ba cab\nba ab\ncab dab\n" * 3)
     table = read_symbols(str(place))
     write_lm(train(small, 2, vocab=["ab", "ba", "cab", "dab"]), str(place), "ngram", table)
-    assert "adac" not in read_lm(str(place))
+    assert "adac" not in load(str(place))
     out = tmp_path / "out"
     assert main(["vosk", "adapt", str(folder), str(text), str(out)]) == 0
     assert "words of the text are in the graph but not in the model: added" in capsys.readouterr().err
-    model, after = read_lm(str(out / "graph/Gr.fst")), read_symbols(str(out / "graph/Gr.fst")).ids
+    model, after = load(str(out / "graph/Gr.fst")), read_symbols(str(out / "graph/Gr.fst")).ids
     said = {word for word in text.read_text().split() if word in table.ids}
     assert "adac" in said
     assert all(model.p[1][model.vocab.id(word)] > 0 for word in said)
     assert {word: after[word] for word in said} == {word: table.ids[word] for word in said}
     assert worst_sum(model)[0] < 1e-5
     assert main(["vosk", "adapt", "--new-words", "none", str(folder), str(text), str(out)]) == 0
-    assert set(read_lm(str(out / "graph/Gr.fst")).vocab.words) == set(read_lm(str(place)).vocab.words)
+    assert set(load(str(out / "graph/Gr.fst")).vocab.words) == set(load(str(place)).vocab.words)
 
 
 def test_which_words(folder, text, tmp_path, capsys):
@@ -103,7 +103,7 @@ def test_which_words(folder, text, tmp_path, capsys):
     (tmp_path / "list").write_text("acdc\nccbb\nab\n")
     assert added("--new-words", str(tmp_path / "list")) == {"acdc", "ccbb"}
     assert "known already, such as 'ab'" in capsys.readouterr().err
-    model = read_lm(str(tmp_path / "out/graph/Gr.fst"))
+    model = load(str(tmp_path / "out/graph/Gr.fst"))
     assert model.p[1][model.vocab.id("ccbb")] > 0  # though the text has it not
     assert main(["vosk", "adapt", "--new-words", "nothing", str(folder), str(text), str(tmp_path / "x")]) == 1
     assert "--new-words nothing; expected" in capsys.readouterr().err
@@ -135,7 +135,7 @@ def test_words_without_text(folder, tmp_path, capsys):
     listed.write_text("dabba\nacdc\nab\n")
     assert main(["vosk", "add-words", "--probability", "0.001", str(folder), str(listed), str(out)]) == 0
     assert "known already, such as 'ab'" in capsys.readouterr().err
-    model, old = read_lm(str(out / "graph/Gr.fst")), read_lm(str(folder / "graph/Gr.fst"))
+    model, old = load(str(out / "graph/Gr.fst")), load(str(folder / "graph/Gr.fst"))
     assert model.p[1][model.vocab.ids(["dabba", "acdc"])] == pytest.approx([0.001, 0.001], rel=1e-5)
     assert model.p[1][model.vocab.id("ab")] == pytest.approx(0.998 * old.p[1][old.vocab.id("ab")], rel=1e-5)
     assert worst_sum(model)[0] < 1e-5
@@ -206,10 +206,10 @@ def test_rescoring_models_get_the_words_too(folder, text, tmp_path):
     words = out / "graph/words.txt"
     assert read_symbols(str(words)).ids == read_symbols(str(out / "graph/Gr.fst")).ids
     for name in ("G.fst", "G.carpa"):
-        model = read_lm(str(out / "rescore" / name), str(words))
+        model = load(str(out / "rescore" / name), str(words))
         assert model.p[1][model.vocab.id("dabba")] > 0
     assert main(["vosk", "add-words", str(folder), str(_listed(tmp_path)), str(tmp_path / "more")]) == 0
-    model = read_lm(str(tmp_path / "more/rescore/G.carpa"), str(tmp_path / "more/graph/words.txt"))
+    model = load(str(tmp_path / "more/rescore/G.carpa"), str(tmp_path / "more/graph/words.txt"))
     assert model.p[1][model.vocab.id("dabba")] > 0
 
 
@@ -225,7 +225,7 @@ def test_deltas_bring_their_words(folder, text, tmp_path, capsys):
     assert main(["vosk", "replace-lm", "--delta", str(delta), str(folder), str(out)]) == 0
     assert {"dabba", "acdc"} < read_graph(VoskFolder(out)).lexicon().keys()
     assert main(["vosk", "adapt", str(folder), str(text), str(tmp_path / "direct")]) == 0
-    one, two = (read_lm(str(path / "graph/Gr.fst")) for path in (out, tmp_path / "direct"))
+    one, two = (load(str(path / "graph/Gr.fst")) for path in (out, tmp_path / "direct"))
     for word in ("dabba", "ab"):
         assert one.p[1][one.vocab.id(word)] == pytest.approx(two.p[1][two.vocab.id(word)], rel=1e-4)
     capsys.readouterr()

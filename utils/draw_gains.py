@@ -13,7 +13,9 @@ import sys
 import textwrap
 from pathlib import Path
 
-from mdi.charts import BETTER, COLOURS, PLAIN, REFERENCE, bar_panels, write_svg
+from matplotlib.figure import Figure
+
+from mdi.charts import BETTER, COLOURS, PLAIN, REFERENCE, drawing, write_svg
 from mdi.errors import MdiError, exit_code
 
 # of the columns from the left: the model as it was, the baseline, ours
@@ -35,6 +37,27 @@ def read_table(page: str, heading: str) -> tuple[list[str], dict[str, dict[str, 
             raise MdiError(f"{page}: '{corpus}' has {figures}; expected a figure or nothing for each of {models}")
         found["\n".join(textwrap.wrap(f"{corpus}: {measure}", 26))] = values
     return models, found
+
+
+def bar_panels(panels: dict[str, dict[str, str]], colours: dict[str, str]) -> Figure:
+    """Panels side by side, each with a scale of its own from zero: a bar per name of `colours`, from the top
+    down, with its figure; a panel may lack some."""
+    with drawing():
+        figure = Figure((2.1 * len(panels) + 1.0, 0.62 + 0.26 * len(colours)), layout="constrained")
+        for at, (title, values) in enumerate(panels.items()):
+            axes = figure.add_subplot(1, len(panels), at + 1)
+            axes.set_title(title, fontsize=9)
+            rows = {name: row for row, name in enumerate(colours)}
+            for name, text in values.items():
+                axes.barh(rows[name], float(text), 0.72, color=colours[name])
+                axes.annotate(text, (float(text), rows[name]), (3, 0), textcoords="offset points", va="center")
+            axes.set(xlim=(0, 1.32 * max(map(float, values.values()))), ylim=(len(colours) - 0.5, -0.5))
+            axes.set_yticks(range(len(colours)), list(colours) if at == 0 else [""] * len(colours))
+            axes.set_xticks([])
+            axes.tick_params(axis="y", length=0)
+            axes.spines["bottom"].set_visible(False)
+            axes.grid(False)
+    return figure
 
 
 def draw(page: str, heading: str, out: str) -> None:

@@ -1,14 +1,15 @@
 """What a finished recipe leaves behind: where its models and scores are, perplexities, WERs, sizes of models."""
 
 import json
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from mdi.certificate import read_certificate
 from mdi.errors import MdiError
-from mdi.files import read_lines, read_plain
+from mdi.files import read_json, read_lines, read_plain
 
 SIGNIFICANT = 0.05
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
@@ -16,6 +17,40 @@ _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 BASELINES = {"default": "default", "interpolated": "interpolation"}
 # models that decode: libvosk's words, or lattices at the LM weight of the development set ("first." of other decoders)
 DECODING = ("first.", "weighted.")
+
+
+def _number(value: Any) -> bool:
+    return value is None or (type(value) in (int, float) and math.isfinite(value))
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _steps(value: Any) -> bool:
+    rows = isinstance(value, list) and all(isinstance(row, dict) for row in value)
+    return rows and all(_number(row.get(name)) for row in value for name in ("iteration", "l1", "objective"))
+
+
+# What other programs look up in a certificate, with what it must be where it is there.
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "command": lambda value: isinstance(value, str),
+    "file": lambda value: isinstance(value, dict),
+    "ngrams": lambda value: isinstance(value, list) and all(map(_count, value)),
+    **dict.fromkeys(("words", "sentences", "constraints", "iterations"), lambda value: value is None or _count(value)),
+    **dict.fromkeys(("worst_sum_gap", "distance_to_targets", "kl_to_background", "seconds", "peak_memory_mb"), _number),
+    "constraints_dropped": lambda value: isinstance(value, dict) and all(map(_count, value.values())),
+    "steps": _steps,
+}
+
+
+def read_certificate(path: str | Path) -> dict[str, Any]:
+    """A certificate that was written beside a model, refused where a field that is looked up is not what it says."""
+    found = read_json(path)
+    for name, good in _FIELDS.items():
+        if name in found and not good(found[name]):
+            raise MdiError(f"{path}: '{name}' is {str(found[name])[:40]!r}; the file is damaged, make the model again")
+    return found
 
 
 @dataclass(frozen=True)

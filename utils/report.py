@@ -21,7 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
-from recipe_files import DECODING, SIGNIFICANT, corpora, model_path
+from recipe_files import DECODING, SIGNIFICANT, corpora, model_path, read_certificate
 from report_speech import listen, new_words
 from results import (
     FORMATS,
@@ -42,7 +42,6 @@ from results import (
 
 from mdi import charts
 from mdi.arguments import boolean
-from mdi.certificate import read_certificate
 from mdi.errors import MdiError, exit_code
 from mdi.files import write_file
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN

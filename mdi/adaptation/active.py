@@ -19,7 +19,9 @@ def active_part(model: NgramModel, counts: Trie) -> NgramModel:
     for k in range(2, whole.order + 1):
         followed = np.zeros(whole.n_hist(k - 1), bool)
         if k <= counts.order:
-            hists = map_histories(where[k - 1], counts.as_hist[k - 1], whole.as_hist[k - 1])
+            hists = map_histories(
+                where[k - 1], counts.as_hist[k - 1], whole.as_hist[k - 1], np.empty_like(where[k - 1])
+            )
             hists = hists[np.diff(counts.begin[k]) > 0]
             followed[hists[hists >= 0]] = True
         keep.append(np.repeat(followed, np.diff(whole.begin[k])))

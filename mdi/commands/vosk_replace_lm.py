@@ -31,7 +31,7 @@ out OUT_DIR  the new directory
 
 def run(args: argparse.Namespace) -> None:
     from mdi.adaptation.delta import apply_delta
-    from mdi.fst.formats import read_lm
+    from mdi.fst.formats import load
     from mdi.speech.vosk.adapt import learned
     from mdi.speech.vosk.models import lacking_words, refuse_new_words
 
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     if args.lm is None:
         models = exchange.adapted_by(args.delta)
     else:
-        lm = read_lm(args.lm, str(source.words))
+        lm = load(args.lm, str(source.words))
         if len(args.delta) > 1:
             raise MdiError(f"{len(args.delta)} deltas for {args.lm}; expected one")
         for delta in args.delta:

@@ -120,9 +120,6 @@ def load(
     return whole
 
 
-read_lm = load  # the old name
-
-
 def weight_of(path: str) -> GraphWeight:
     """What an FST says of the weight in its costs."""
     header = _fst_header(path)

@@ -74,13 +74,6 @@ def ngram_keys(ids, bos, as_hist, row_before, n_words):
 
 
 @njit(cache=True, nogil=True)
-def add_sizes(begin, union_hist, size):
-    """size[u] += the number of rows of the histories that are u in the union."""
-    for h in range(union_hist.shape[0]):
-        size[union_hist[h]] += begin[h + 1] - begin[h]
-
-
-@njit(cache=True, nogil=True)
 def cut_points(size, most):
     """Histories at which to cut the union, so that the pieces have at most so many rows (or one history each)."""
     cuts = [0]

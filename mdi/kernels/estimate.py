@@ -39,18 +39,6 @@ def add_preceding(suffix, count, preceding):
 
 
 @njit(cache=True, nogil=True)
-def adjusted_counts(preceding, count, begin, from_bos):
-    """Kneser-Ney's counts: N1+(. hw), or the plain count where the history begins with <s>, since nothing comes
-    before <s>. Takes `preceding` over."""
-    adjusted = preceding
-    for h in range(from_bos.shape[0]):
-        if from_bos[h]:
-            for r in range(begin[h], begin[h + 1]):
-                adjusted[r] = count[r]
-    return adjusted
-
-
-@njit(cache=True, nogil=True)
 def add_statistics(branches, count, bos, after, counts_of_counts):
     """Adds what was seen after each history to `after`, to counts_of_counts[1 .. 4] the number of rows seen so often,
     and that of all rows to [0]. <s> is no event."""

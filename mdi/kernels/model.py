@@ -107,13 +107,6 @@ def rescale(level, lower, own, new, new_bow):
 
 
 @njit(cache=True, nogil=True)
-def subtract_at(index, value, total):
-    """total[index[i]] -= value[i]"""
-    for i in range(index.shape[0]):
-        total[index[i]] -= value[i]
-
-
-@njit(cache=True, nogil=True)
 def add_at(index, value, total):
     """total[index[i]] += value[i]"""
     for i in range(index.shape[0]):

@@ -170,17 +170,12 @@ def skip_blanks(buf, i, end):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def field_end(buf, i, end):
-    while i < end and buf[i] != SPACE and buf[i] != TAB:
-        i += 1
-    return i
-
-
-@njit(cache=True, nogil=True, inline="always")
 def next_field(buf, i, end):
     """(begin, end) of the next field of a line; empty at the end of the line."""
-    a = skip_blanks(buf, i, end)
-    return a, field_end(buf, a, end)
+    a = b = skip_blanks(buf, i, end)
+    while b < end and buf[b] != SPACE and buf[b] != TAB:
+        b += 1
+    return a, b
 
 
 @njit(cache=True, nogil=True)

@@ -231,10 +231,12 @@ def link_suffixes(branches, back, lower, suffix):
 
 
 @njit(cache=True, nogil=True)
-def back_histories(suffix, as_hist, lower_as_hist, back):
-    """Fills back[h] = the history h' that h backs off to, or -1 where it is missing."""
-    for r in range(suffix.shape[0]):
-        back[as_hist[r]] = lower_as_hist[suffix[r]] if suffix[r] >= 0 else -1
+def map_histories(rows, as_hist, other_as_hist, out):
+    """Fills out[h] = what history h is in another trie, or, for suffixes, what it backs off to: row r of this trie,
+    which is a history, is the other's row rows[r], or -1 where that has none."""
+    for r in range(rows.shape[0]):
+        out[as_hist[r]] = other_as_hist[rows[r]] if rows[r] >= 0 else -1
+    return out
 
 
 @njit(cache=True, nogil=True)
@@ -248,15 +250,6 @@ def find_rows(ids, trie, out):
             if row < 0:
                 break
         out[i] = row
-
-
-@njit(cache=True, nogil=True)
-def map_histories(rows, as_hist, other_as_hist):
-    """What each history is in another trie, or -1: the history that row r is here is the other's row rows[r]."""
-    out = np.empty(rows.shape[0], np.int32)
-    for r in range(rows.shape[0]):
-        out[as_hist[r]] = other_as_hist[rows[r]] if rows[r] >= 0 else -1
-    return out
 
 
 @njit(cache=True, nogil=True)

@@ -17,7 +17,7 @@ import numpy as np
 from mdi.errors import MdiError, OptionError, check_choice, examples
 from mdi.files import writing
 from mdi.kernels import counts as kernels
-from mdi.kernels.model import subtract_at
+from mdi.kernels.model import add_at
 from mdi.kernels.text import FULL
 from mdi.lm.external import ExternalCounter, MergedRuns, Rows, SortedRun, joined
 from mdi.lm.text import LONGEST_LINE, OOV, SPECIAL, Text, TextLike, TextStats, line_blocks
@@ -325,7 +325,7 @@ def unextended(counts: Counts) -> list[Array]:
     """
     left = [NONE, *(c.copy() for c in counts.count[1:])]
     for k in range(2, counts.order + 1):
-        subtract_at(counts.trie.suffix[k], counts.count[k], left[k - 1])
+        add_at(counts.trie.suffix[k], -counts.count[k], left[k - 1])
     if counts.vocab.bos >= 0:
         left[1][counts.vocab.bos] = 0.0  # <s> is not an event
     return left

@@ -180,7 +180,8 @@ def statistics(counts: CountStream, smoothing: str, least: list[float]) -> Stati
             if k < order - 1:
                 preceding = np.zeros(trie.rows(k))
                 kernels.add_preceding(trie.suffix[k + 1], counts.count[k + 1], preceding)
-            count[k] = kernels.adjusted_counts(preceding, counts.count[k], trie.begin[k], from_bos[k - 1])
+            # N1+(. hw), or the plain count where the history begins with <s>, since nothing comes before <s>
+            count[k] = np.where(np.repeat(from_bos[k - 1], np.diff(trie.begin[k])), counts.count[k], preceding)
     after = [_nothing_seen(trie.n_hist(k - 1)) for k in range(1, order)] + [top.after]
     for k in range(1, order):
         kernels.add_statistics(trie.branches(k), count[k], bos, after[k - 1], n[k])

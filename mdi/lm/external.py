@@ -150,7 +150,7 @@ class MergedRuns:
         n_words = self.trie.n_words
         size = np.zeros(self.trie.n_hist(k - 1), np.int32)
         for run, hist in zip(self.runs, self.union_hist, strict=True):
-            kernels.add_sizes(run.begin[k][:], hist, size)
+            size[hist] += np.diff(run.begin[k][:])
         progress, done = Progress(f"merging {k}-grams", int(size.sum(dtype=np.int64)), "counted"), 0
         for first, last in pairwise(kernels.cut_points(size, self.piece)):
             n_rows = int(size[first:last].sum(dtype=np.int64))

@@ -254,8 +254,7 @@ def with_histories(trie: Trie) -> Trie:
         return trie
     as_hist = ranked(trie.word[k], trie.n_words)
     lower = trie.as_hist[k - 1] if k > 1 else np.zeros(1, np.int32)
-    back = room.empty(trie.rows(k), np.int32)
-    kernels.back_histories(trie.suffix[k], as_hist, lower, back)
+    back = kernels.map_histories(trie.suffix[k], as_hist, lower, room.empty(trie.rows(k), np.int32))
     return Trie(trie.begin, trie.word, trie.suffix, [*trie.as_hist, as_hist], [*trie.back, back])
 
 
@@ -327,7 +326,9 @@ def locate(source: Trie, trie: Trie) -> list[Array]:
         if k > trie.order:
             where.append(np.full(source.rows(k), -1, np.int32))
             continue
-        hist = kernels.map_histories(where[k - 1], source.as_hist[k - 1], trie.as_hist[k - 1])
+        hist = kernels.map_histories(
+            where[k - 1], source.as_hist[k - 1], trie.as_hist[k - 1], np.empty_like(where[k - 1])
+        )
         where.append(linked(source.branches(k), hist, trie.branches(k)))
     return where
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from mdi.errors import MdiError, check_choice, check_positive, examples
 from mdi.files import check_output, make_folder, write_file
-from mdi.fst.formats import read_lm
+from mdi.fst.formats import load
 from mdi.fst.symbols import SymbolTable, read_symbols, words_of
 from mdi.kernels.model import ModelArrays
 from mdi.kernels.rescore import compose
@@ -192,7 +192,7 @@ def rescore(
 def _known(lm: NgramModel | str | os.PathLike[str], symbols: SymbolTable) -> LatticeModel:
     """The model, and a line about words of the lattices that it lacks."""
     name = "the model" if isinstance(lm, NgramModel) else os.fspath(lm)
-    ready = lattice_model(lm if isinstance(lm, NgramModel) else read_lm(name, symbols.path), symbols)
+    ready = lattice_model(lm if isinstance(lm, NgramModel) else load(name, symbols.path), symbols)
     if unknown := ready.unknown:
         how = "which are scored as <unk>" if ready.model.vocab.unk >= 0 else "and no <unk>: arcs with them are dropped"
         logger.warning(f"{name} lacks {len(unknown):,} words of {symbols.path}: {examples(unknown)}, {how}")

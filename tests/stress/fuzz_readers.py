@@ -84,7 +84,7 @@ def _models(folder: Path) -> dict[str, Reader]:
     from mdi import room
     from mdi.adaptation import delta
     from mdi.adaptation.table import read_lambda
-    from mdi.fst.formats import read_lm
+    from mdi.fst.formats import load
     from mdi.fst.symbols import read_symbols
     from mdi.lm.arpa import read_arpa
     from mdi.lm.counts import count_text, read_counts
@@ -105,7 +105,7 @@ def _models(folder: Path) -> dict[str, Reader]:
 
     def any_form(path: str) -> None:
         """What was read is used."""
-        found = read_lm(path, words)
+        found = load(path, words)
         for p, bow in zip(found.p[1:], found.bow, strict=True):
             if not ((p >= 0).all() and np.isfinite(p).all() and np.isfinite(bow).all()):
                 raise AssertionError("probabilities that are none")

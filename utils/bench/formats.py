@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mdi.errors import exit_code
-from mdi.fst.formats import read_lm, words_for, write_lm
+from mdi.fst.formats import load, words_for, write_lm
 from mdi.fst.symbols import SymbolTable, read_symbols
 from mdi.lm.model import NgramModel
 from mdi.lm.vocabulary import BOS, EOS
@@ -78,7 +78,7 @@ def peers(folder: Path, symbols: SymbolTable, model: NgramModel) -> dict[str, tu
 
 def bench(args: argparse.Namespace, folder: Path) -> None:
     words = words_for(args.words, args.lm)
-    model = read_lm(args.lm, args.words, closed=False)
+    model = load(args.lm, args.words, closed=False)
     print(
         f"{args.lm}: {sum(model.trie.counts):,} n-grams, order {model.order}, {len(model.vocab):,} words; "
         f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}"
@@ -89,9 +89,9 @@ def bench(args: argparse.Namespace, folder: Path) -> None:
     for form, name in _NAMES.items():
         path = str(folder / name)
         write_lm(model, path, form, str(table))
-        read_lm(path, str(table), closed=False)
+        load(path, str(table), closed=False)
         put = fastest(args.repeat, lambda f=form, p=path: write_lm(model, p, f, str(table)))
-        got = fastest(args.repeat, lambda p=path: read_lm(p, str(table), closed=False))
+        got = fastest(args.repeat, lambda p=path: load(p, str(table), closed=False))
         size = os.path.getsize(path) / 1e6
         print(f"{form:9}{size:6.0f}{put[0]:8.2f}{put[1]:8.2f}{got[0]:8.2f}{got[1]:8.2f}")
     for form, (name, command) in peers(folder, read_symbols(str(table)), model).items():

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from mdi.errors import MdiError
 from mdi.files import check_regular, check_sum, exchange_folder, read_plain, scratch_folder, write_file
-from mdi.fst.formats import read_lm, weight_of, words_for, write_lm
+from mdi.fst.formats import load, weight_of, words_for, write_lm
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight
 from mdi.fst.symbols import DISAMBIGUATION, EPSILON, SymbolTable, read_symbols
 from mdi.lm.model import NgramModel
@@ -165,7 +165,7 @@ class VoskFolder:
 
     def read(self, lm: Path) -> NgramModel:
         """One of its models, by the table inside it or else that of the folder, without the weight."""
-        return read_lm(str(lm), str(self.words), weight=self.weight)
+        return load(str(lm), str(self.words), weight=self.weight)
 
     def identity(self) -> dict[str, int]:
         """What a decoding depends on, wherever it lies: check sums of all that libvosk reads."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mdi.adaptation.delta import read_delta
 from mdi.errors import MdiError, examples
-from mdi.fst.formats import read_lm
+from mdi.fst.formats import load
 from mdi.lm.identity import identity
 from mdi.lm.model import NgramModel
 from mdi.lm.new_words import may_be_added, with_words
@@ -25,7 +25,7 @@ class Exchange:
         """A model of the folder, or one from outside of it, whose numbers, if it has no words, are the folder's."""
         if self.source.path in path.parents:
             return self.source.read(path)
-        return read_lm(str(path), str(self.source.words))
+        return load(str(path), str(self.source.words))
 
     def completed(self, models: dict[str, NgramModel]) -> dict[str, NgramModel]:
         """Those that are adapted, and with them those that are not."""
