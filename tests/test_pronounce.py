@@ -1,5 +1,7 @@
 """How new words are said, each in its way."""
 
+import random
+
 import pytest
 from spelling import lexicon, say, words
 
@@ -40,6 +42,25 @@ def test_possessives_come_from_their_words(speaker: Speaker) -> None:
         assert found.pronunciations == (say(f"{stem}'s"),)
         assert found.how == f"parts: {stem} 's"
         assert found.certainty > 0.8
+
+
+def test_a_spelling_that_can_be_read_in_many_ways_gets_many() -> None:
+    """As many guesses as hold four fifths of the probability, six at most; forms of the word keep all of them."""
+    chance = random.Random(2)
+    ways = {letter: [letter.upper() + str(i) for i in range(n)] for letter, n in zip("abei", (1, 2, 4, 7), strict=True)}
+    read = {"".join(chance.choices("abei", k=4)): [] for _ in range(200)}
+    read = {word: [tuple(chance.choice(ways[letter]) for letter in word)] for word in read}
+    forms = {f"{word}'s": [(*said[0], "Z")] for word, said in list(read.items())[:50]}
+    speaker, counts = Speaker(read | forms, train_g2p(read | forms), {}), set()
+    for word in ("aaaaa", "abaaa", "aaeaa", "aaiaa", "eeaaa", "iiiii"):
+        guesses, found = speaker.g2p.pronounce([word], 6)[0], one(speaker, word)
+        n = next((n for n in range(1, 7) if sum(p for _, p in guesses[:n]) >= 0.8), 6)
+        assert found.pronunciations == tuple(said for said, _ in guesses[:n])
+        counts.add(len(found.pronunciations))
+    assert 1 in counts
+    assert 6 in counts
+    known = {**read, **forms, "iiiii": list(found.pronunciations)}
+    assert len(one(Speaker(known, speaker.g2p, {}), "iiiii's").pronunciations) == 6
 
 
 def test_rules_hold_in_most_words_or_are_none() -> None:

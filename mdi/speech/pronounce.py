@@ -17,17 +17,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from mdi.errors import examples
 from mdi.speech.affixes import Affixes
 from mdi.speech.g2p import LONGEST_WORD, NO_WORDS, G2p
 from mdi.speech.given import Given
 from mdi.speech.homophones import homophones
-from mdi.speech.lexicon import MOST_JOINED, Lexicon, Pronunciation, joined, known_form
+from mdi.speech.lexicon import Lexicon, Pronunciation, joined, known_form
 from mdi.spoken import english
 from mdi.spoken.numbers import in_words, language_of
 
-# Up to so many pronunciations by G2P, of those that are at most this much less likely than the first.
-MOST, FACTOR = 3, 10.0
+# So many of G2P's pronunciations as hold this share of the probability, but no more than so many: a spelling that can
+# be read in many ways has many, one that is clear has one.
+SHARE, MOST = 0.8, 6
 # Capitals up to so many are read one by one (CIA), and what cannot be read as a word up to so many.
 SHORT_CAPITALS, LONGEST_LETTERS = 3, 6
 # Three letters in a row can be read if so many words of a hundred thousand have them; this is asked of capitals alone,
@@ -98,7 +101,7 @@ class Speaker:
         for i, pieces in in_pieces.items():
             found[i] = _chained(words[i], self._said(pieces))
         left = [i for i in left if i not in in_pieces]
-        guesses = self.g2p.pronounce([_sayable(words[i]) for i in left], 2 * MOST)
+        guesses = self.g2p.pronounce([_sayable(words[i]) for i in left], MOST)
         for i, guess in zip(left, guesses, strict=True):
             found[i] = self._by_g2p(words[i], guess)
         return [one for one in found if one is not None]
@@ -174,7 +177,7 @@ class Speaker:
             return Pronounced(word, tuple(said), f"parts: {' '.join(pieces)}", 0.95)
         for form in dict.fromkeys((word, word.lower())):
             if said_by_parts := self.affixes.say(form.replace("’", "'")):
-                phones = dict.fromkeys(one.phones for one in said_by_parts[:MOST_JOINED])
+                phones = dict.fromkeys(one.phones for one in said_by_parts[:MOST])
                 first = said_by_parts[0]
                 return Pronounced(word, tuple(phones), f"parts: {' '.join(first.parts)}", first.certainty)
         return None
@@ -211,7 +214,8 @@ class Speaker:
     def _by_g2p(self, word: str, guesses: list[tuple[Pronunciation, float]]) -> Pronounced:
         if not guesses:
             return Pronounced(word, (), "cannot be said: its letters are in no order that words have", 0.0)
-        likely = [said for said, p in guesses[:MOST] if p * FACTOR >= guesses[0][1]]
+        before = np.cumsum([p for _, p in guesses]) - [p for _, p in guesses]
+        likely = [said for (said, _), share in zip(guesses, before, strict=True) if share < SHARE]
         if parts := self._compound(_sayable(word).lower(), likely[0]):  # two known words in one
             return Pronounced(word, tuple(likely), f"parts: {' '.join(parts)}", max(0.9, guesses[0][1]))
         return Pronounced(word, tuple(likely), "g2p", guesses[0][1])
