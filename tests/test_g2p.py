@@ -74,6 +74,25 @@ def test_letters_in_other_cases_and_with_accents(model: G2p) -> None:
     assert model.pronounce([]) == []
 
 
+def test_korean_syllables_are_read_by_their_letters() -> None:
+    """A sign has up to three letters and phones; syllables of the test are in no word of the lexicon."""
+    chance = np.random.default_rng(3)
+
+    def word(keep: int) -> tuple[str, tuple[str, ...]]:
+        text, said = "", list[str]()
+        while len(text) < 3:
+            first, vowel, last = chance.integers((6, 5, 4)).tolist()
+            if (first + vowel + last) % 5 == keep:
+                text += chr(0xAC00 + (first * 21 + vowel) * 28 + last)
+                said += [f"F{first}", f"V{vowel}", *([f"L{last}"] if last else [])]
+        return text, tuple(said)
+
+    known = {text: [said] for text, said in (word(keep) for _ in range(200) for keep in (0, 1, 2, 3))}
+    tests = dict(word(4) for _ in range(20))
+    guesses = train_g2p(known).pronounce(list(tests), 1)
+    assert [found[0][0] for found in guesses] == list(tests.values())
+
+
 def test_a_saved_model_says_the_same(model: G2p, tmp_path: Path) -> None:
     for name in ("model.g2p", "model.g2p.gz"):
         model.save(str(tmp_path / name))

@@ -11,6 +11,7 @@ searched with a beam; the best pronunciations are scored by both models, and the
 """
 
 import itertools
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +51,13 @@ BEAM, WIDTH, CANDIDATES = 24, 8.0, 12
 LONGEST_WORD = 100
 # words that are said at a time
 BLOCK = 64
+# a syllable of Korean is written as one sign, of up to three letters
+_SYLLABLES = re.compile("[\uac00-\ud7a3]+")
 Unit = tuple[str, Pronunciation]
+
+
+def _letters(word: str) -> str:
+    return _SYLLABLES.sub(lambda found: unicodedata.normalize("NFD", found[0]), word)
 
 
 def _numbered(items: Sequence[Sequence[str]]) -> tuple[list[str], Array, Array]:
@@ -160,7 +167,7 @@ class G2p:
         """The numbers of its letters; those that no word of the lexicon has in another case or without an accent. None
         where that does not help."""
         numbers = []
-        for letter in word:
+        for letter in _letters(word):
             if letter not in self.letters:
                 forms = (letter.lower(), letter.upper(), _plain(letter.lower()))
                 letter = next((form for form in forms if form in self.letters), "")
@@ -230,7 +237,7 @@ def train_g2p(lexicon: Mapping[str, Sequence[Pronunciation]]) -> G2p:
     ]
     if not entries:
         raise MdiError("no words to learn pronunciations from; expected a lexicon with words of the language")
-    letters, letter, letter_begin = _numbered([word for word, _ in entries])
+    letters, letter, letter_begin = _numbered([_letters(word) for word, _ in entries])
     phones, phone, phone_begin = _numbered([said for _, said in entries])
     pairs = Pairs(letter, letter_begin, phone, phone_begin)
     table = _likely_units(pairs, len(letters), len(phones))
