@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Words said by their letters: how many are wrong, of words of a lexicon that are held out with all of the same stem.
+"""Words said by their letters: how many are wrong, of words of a lexicon that are held out, with all of the same stem
+unless --relatives is true.
 
-    utils/bench/g2p.py [--words 2000] [--part test|dev] [--peer PYTHON] LEXICON
+    utils/bench/g2p.py [--words 2000] [--part test|dev] [--relatives true|false] [--peer PYTHON] LEXICON
 
-LEXICON is CMUdict's file or Kaldi's lexicon.txt; stress is left out. A word is wrong if it is said in none of the
-lexicon's ways: in the first guess, and in the best three. Choices are made on --part dev, which has other stems and is
-held out as well. With --peer, phonetisaurus is trained on the same words; PYTHON is that of a virtual environment which
-has it. Seconds are those of the processor.
+LEXICON is CMUdict's file or Kaldi's lexicon.txt, whose stress is left out, or a Vosk model's directory, whose graph has
+one. A word is wrong if it is said in none of the lexicon's ways: in the first guess, and in the best three. Choices are
+made on --part dev, which has other stems and is held out as well. With --peer, phonetisaurus is trained on the same
+words; PYTHON is that of a virtual environment which has it. Seconds are those of the processor.
 """
 
 import argparse
@@ -18,9 +19,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from mdi.arguments import boolean
 from mdi.files import read_lines
 from mdi.speech.g2p import train_g2p
 from mdi.speech.lexicon import Pronunciation
+from mdi.speech.vosk.folder import VoskFolder
+from mdi.speech.vosk.recogniser_graph import read_graph
 
 Ways = dict[str, list[Pronunciation]]
 # Endings that words of one stem differ in; the longest that leaves four letters comes off, again and again.
@@ -30,7 +34,7 @@ ENDING = re.compile(
 )
 
 
-def stem(word: str) -> str:
+def without_endings(word: str) -> str:
     """What is left of a word without its endings; a letter that stands there twice is one."""
     word = word.replace("'", "")
     while ending := ENDING.search(word):
@@ -39,6 +43,9 @@ def stem(word: str) -> str:
 
 
 def read_ways(path: str) -> Ways:
+    if Path(path).is_dir():
+        lexicon = read_graph(VoskFolder(Path(path))).lexicon()
+        return {word: list(said) for word, said in lexicon.items() if word.isalpha()}
     found: Ways = {}
     for line in read_lines(path):
         word, *phones = line.decode("utf-8", "replace").split(" #")[0].split()
@@ -49,8 +56,9 @@ def read_ways(path: str) -> Ways:
     return found
 
 
-def parts(ways: Ways, size: int) -> dict[str, Ways]:
-    """test, dev: so many words each; train: all words of other stems."""
+def parts(ways: Ways, size: int, relatives: bool) -> dict[str, Ways]:
+    """test, dev: so many words each; train: all words of other stems, or all others."""
+    stem = str if relatives else without_endings
     drawn = sorted((w for w in ways if w.isalpha() and len(w) > 1), key=lambda w: hashlib.sha256(w.encode()).digest())
     test = drawn[:size]
     held = {stem(word) for word in test}
@@ -112,8 +120,9 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=2000, metavar="N", help="held out in each part (2000)")
     parser.add_argument("--part", choices=("test", "dev"), default="test", help="what is said (test)")
     parser.add_argument("--peer", metavar="PYTHON", help="one that has phonetisaurus")
+    parser.add_argument("--relatives", type=boolean, default=False, metavar="true|false", help="stay (false)")
     args = parser.parse_args()
-    sets = parts(read_ways(args.lexicon), args.words)
+    sets = parts(read_ways(args.lexicon), args.words, args.relatives)
     print(", ".join(f"{name}: {len(words):,} words" for name, words in sets.items()))
     print("| | wrong in the first guess, % | in the best three | training, s | words a second |\n|---|---|---|---|---|")
     ours(sets, args.part)
