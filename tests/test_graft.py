@@ -180,7 +180,7 @@ def test_models_of_another_kind_are_refused_with_what_they_have(tmp_path):
     with pytest.raises(MdiError, match=r"phones have 2 states; expected one for each"):
         read_graph(VoskFolder(folder))
     (folder / "am/final.mdl").write_bytes(toy.transition_model())
-    (folder / "graph/disambig_tid.int").write_text("1\n")
+    (folder / "graph/disambig_tid.int").write_text(f"1\n{'9' * 5000}\n")  # more digits than Python reads
     with pytest.raises(MdiError, match="expected files of one model"):
         read_graph(VoskFolder(folder))
     (folder / "graph/HCLr.fst").rename(folder / "graph/HCLG.fst")

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from mdi.errors import MdiError
+from mdi.errors import MdiError, OptionError
+from mdi.lm.new_words import as_new_words
 from mdi.speech.given import Given, read_given, write_new_words
-from mdi.speech.lexicon import Lexicon, read_lexicon, write_lexicon
+from mdi.speech.lexicon import Lexicon, listed_words, read_lexicon, write_lexicon
 from mdi.speech.pronounce import Pronounced
 
 KNOWN = Lexicon({"dog": [("D", "AO", "G")], "read": [("R", "IY", "D"), ("R", "EH", "D")], "a": [("AH",)]})
@@ -106,3 +107,11 @@ def test_new_words_can_be_given_back(tmp_path: Path) -> None:
         Given(("AH", "D", "AO", "G"), "a dog"),
         Given(("D", "AO", "G"), "dog"),
     ]
+
+
+def test_a_count_that_is_too_long_is_none(tmp_path: Path) -> None:
+    """Python reads no number of more than 4,300 digits."""
+    (tmp_path / "list").write_text(f"floda 3\nazura {'9' * 5000}\nfloda\n")
+    assert listed_words(str(tmp_path / "list")) == {"floda": 4, "azura": 1}
+    with pytest.raises(OptionError, match="expected add, "):
+        as_new_words("9" * 5000)

@@ -135,7 +135,7 @@ def count_with_new_words(text: TextLike | Counts, vocab: Vocabulary, order: int,
 
 def as_new_words(new_words: NewWordsLike) -> str | int | list[str]:
     """One of the choices, a least count, or a list of words."""
-    if isinstance(new_words, str) and new_words.isdecimal():
+    if isinstance(new_words, str) and new_words.isdecimal() and len(new_words) < 10:
         new_words = int(new_words)
     if isinstance(new_words, int):
         if new_words < 1:

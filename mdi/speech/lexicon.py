@@ -68,7 +68,8 @@ def listed_words(path: str) -> dict[str, int]:
     counts: dict[str, int] = {}
     for _, text in text_lines(path):
         word, *count = text.split()
-        counts[word] = counts.get(word, 0) + (int(count[0]) if count and count[0].isdecimal() else 1)
+        is_count = bool(count) and count[0].isdecimal() and len(count[0]) < 10
+        counts[word] = counts.get(word, 0) + (int(count[0]) if is_count else 1)
     return counts
 
 

@@ -253,6 +253,7 @@ def fuzz(
                 for text in found.wrong:
                     print(f"{name} {text}", file=sys.stderr, flush=True)
                     if keep:
+                        keep.mkdir(parents=True, exist_ok=True)
                         number = int(text.split(":", 1)[0])
                         (keep / f"{name}.{number}").write_bytes(input_of(name, known[name], number))
             if report:

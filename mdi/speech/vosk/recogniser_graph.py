@@ -324,8 +324,8 @@ def _range(values: Array) -> str:
 def _check_disambiguation(folder: VoskFolder, fst: LookaheadFst, transitions: TransitionModel) -> None:
     path = folder.graph / "disambig_tid.int"
     found = np.unique(fst.arcs.ilabel[fst.arcs.ilabel > transitions.n])
-    known = [int(line) for line in read_lines(str(path)) if line.strip().isdigit()] if path.exists() else []
-    if lost := sorted(set(found.tolist()) - set(known)):
+    known = {line.strip() for line in read_lines(str(path))} if path.exists() else set()
+    if lost := [label for label in found.tolist() if b"%d" % label not in known]:
         raise MdiError(
             f"{folder.graph / 'HCLr.fst'}: the input label {lost[0]} is beyond the {transitions.n:,} transition-ids of "
             f"{folder.acoustic} and not in {path.name}; expected files of one model. Unpack it again"
