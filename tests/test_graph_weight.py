@@ -282,3 +282,10 @@ def test_what_is_asked_of_recordings(dynamic, tmp_path, capsys):
     assert main([*command, "--lm-weight", "2", str(dynamic), lm, str(tmp_path / "out")]) == 1
     assert "expected it alone" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_cost_that_is_no_number_stays_none() -> None:
+    """Without a warning: the reader of the file refuses it by name."""
+    signalling = np.array([0x7F800001, 0x3F800000], np.uint32).view(np.float32)
+    assert np.isnan(GraphWeight(2.0).taken_from(signalling, True)).tolist() == [True, False]

@@ -51,8 +51,9 @@ class GraphWeight:
         return (self.lm_weight * cost.astype(float) + (self.word_penalty if words else 0.0)).astype(np.float32)
 
     def taken_from(self, cost: Array, words: bool) -> Array:
-        """The inverse."""
-        return ((cost.astype(float) - (self.word_penalty if words else 0.0)) / self.lm_weight).astype(np.float32)
+        """The inverse. A cost that is no number stays none: whoever reads the file refuses it."""
+        with np.errstate(invalid="ignore"):
+            return ((cost.astype(float) - (self.word_penalty if words else 0.0)) / self.lm_weight).astype(np.float32)
 
 
 UNWEIGHTED = GraphWeight()
