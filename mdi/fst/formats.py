@@ -25,7 +25,7 @@ from mdi.fst.backoff_fst import read_backoff_fst
 from mdi.fst.const_arpa import begins_const_arpa, const_arpa, read_const_arpa, write_const_arpa
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, split_name, with_weight
 from mdi.fst.ngram_fst import read_ngram_fst, write_ngram_fst
-from mdi.fst.openfst import Header, begins_fst, parse_header, read_whole_header, to_text
+from mdi.fst.openfst import Header, begins_fst, parse_header, read_whole_header, symbols_name, to_text
 from mdi.fst.symbols import DISAMBIGUATION, EPSILON, SymbolTable, by_label, read_symbols, symbols_inside, write_symbols
 from mdi.fst.vector_fst import VectorFst, history_tree, vector_fst
 from mdi.kernels.arpa_write import as_written
@@ -125,8 +125,12 @@ def weight_of(path: str) -> GraphWeight:
     header = _fst_header(path)
     if header is None or not header.has_symbols:
         return UNWEIGHTED
-    symbols = read_whole_header(read_bytes(path), path).symbols
-    return split_name(symbols.name)[1] if symbols else UNWEIGHTED
+    try:
+        name = symbols_name(first_bytes(path, 4096), header)
+    except (struct.error, ValueError):  # a long name, or a damaged file
+        symbols = read_whole_header(read_bytes(path), path).symbols
+        name = symbols.name if symbols else ""
+    return split_name(name)[1]
 
 
 def _weight(path: str, header: Header, quiet: bool) -> GraphWeight:

@@ -204,6 +204,11 @@ def _parse_symbols(data: bytes, at: int) -> tuple[Symbols, int]:
     return Symbols(name, keys), int(end)
 
 
+def symbols_name(data: bytes, header: Header) -> str:
+    """The name of the symbol table after a header. struct.error where the bytes end too soon."""
+    return _read_text(data, header.size + 4)[0]
+
+
 def to_text(fst: Arcs) -> Iterator[bytes]:
     """OpenFst's text with labels as numbers, state by state, as fstprint and kaldilm have it and k2.Fsa.from_openfst
     reads it: a line for an arc and one for a final state, the start state first, weights of 0 left out."""
