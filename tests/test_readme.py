@@ -369,7 +369,14 @@ def test_every_option_alone_is_one_of_a_verb_or_a_script() -> None:
     scripts = [ROOT / "run.sh", ROOT / "local/conf/schema.sh", *ROOT.glob("steps/*.sh"), *ROOT.glob("local/*.sh")]
     declared = [name for path in scripts for name in re.findall(r"^(\w+)=", path.read_text(), re.MULTILINE)]
     options = {f"--{name.replace('_', '-')}" for name in declared}.union(*(options_of(["mdi", verb]) for verb in VERBS))
-    options |= {"--quick", "--lint", "--coverage", "--results", "--peer"}  # of run_tests.sh and of the benchmarks
+    options |= {
+        "--quick",
+        "--lint",
+        "--coverage",
+        "--results",
+        "--peer",
+        "--relatives",
+    }  # of run_tests.sh and of the benchmarks
     for page in PAGES:
         for named in re.findall(r"`[^`\n]*?(?<![\w-])(--[a-z][a-z0-9-]*)", page.read_text()):
             assert named in options, page
