@@ -16,8 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-
-import numpy as np
+from itertools import accumulate
 
 from mdi.errors import examples
 from mdi.speech.affixes import Affixes
@@ -214,8 +213,8 @@ class Speaker:
     def _by_g2p(self, word: str, guesses: list[tuple[Pronunciation, float]]) -> Pronounced:
         if not guesses:
             return Pronounced(word, (), "cannot be said: its letters are in no order that words have", 0.0)
-        before = np.cumsum([p for _, p in guesses]) - [p for _, p in guesses]
-        likely = [said for (said, _), share in zip(guesses, before, strict=True) if share < SHARE]
+        shares = accumulate((p for _, p in guesses), initial=0.0)  # of those before each
+        likely = [said for (said, _), share in zip(guesses, shares, strict=False) if share < SHARE]
         if parts := self._compound(_sayable(word).lower(), likely[0]):  # two known words in one
             return Pronounced(word, tuple(likely), f"parts: {' '.join(parts)}", max(0.9, guesses[0][1]))
         return Pronounced(word, tuple(likely), "g2p", guesses[0][1])
