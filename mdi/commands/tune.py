@@ -26,7 +26,8 @@ from mdi.files import together, write_file
 from mdi.progress import Progress, detail, say, set_verbose
 
 if TYPE_CHECKING:
-    from mdi.adaptation.tune import Trial, Tuned
+    from mdi.adaptation.tune import Tuned
+    from mdi.adaptation.tuner import Trial
     from mdi.lm.model import NgramModel
     from mdi.lm.n_best import NBestLists
 
