@@ -64,6 +64,7 @@ def fastest(runs: list[Run]) -> Run:
 def make(folder: Path, name: str, ngrams: float, order: int, text_words: float, suffix: str) -> tuple[Path, Path]:
     arpa, text = folder / f"{name}.arpa{suffix}", folder / f"{name}.txt"
     if not arpa.exists() or not text.exists():
+        folder.mkdir(parents=True, exist_ok=True)
         options = ["--ngrams", str(ngrams), "--order", str(order), "--text", str(text), "--text-words", str(text_words)]
         subprocess.run([sys.executable, str(HERE / "make_synthetic_lm.py"), *options, str(arpa)], check=True)
     return arpa, text
