@@ -34,6 +34,14 @@ def in_threads(work: Callable[[Item], Result], items: Iterable[Item], threads: i
                 job.cancel()
 
 
+def meanwhile(work: Callable[[], Result]) -> Callable[[], Result]:
+    """Begins work in a thread of its own. What is returned waits for it, and has its result or raises its error."""
+    pool = ThreadPoolExecutor(1)
+    job = pool.submit(work)
+    pool.shutdown(wait=False)
+    return job.result
+
+
 def each_in_threads(work: Callable[[Item], None], items: Iterable[Item]) -> None:
     for _ in in_threads(work, items):
         pass

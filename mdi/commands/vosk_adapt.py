@@ -20,6 +20,8 @@ that these suggest and with one half-way to it.
 """
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +38,10 @@ if TYPE_CHECKING:
     from mdi.lm.counts import Counts
     from mdi.lm.model import NgramModel
     from mdi.lm.text import Sentences
+    from mdi.lm.word_counts import WordCounts
     from mdi.speech.vosk.adapt import Texts
     from mdi.speech.vosk.models import Exchange
-    from mdi.speech.vosk.new_words import NewWordsOfFolder
+    from mdi.speech.vosk.new_words import NewWordsOfFolder, OwnWords
     from mdi.speech.vosk.results import Recognised
 
 
@@ -122,25 +125,36 @@ def _adapt_folder(
     """OUT_DIR with models adapted to the texts and to what was recognised."""
     from mdi.lm.normalise import scaled_to_one
     from mdi.lm.perplexity import perplexity
+    from mdi.lm.word_counts import count_words
     from mdi.speech.vosk.adapt import recognised_counts, words_of_graph, words_of_texts
+    from mdi.speech.vosk.new_words import read_own_words
+    from mdi.threads import meanwhile
 
     reported = args.ppl or ([args.dev or args.texts[0]] if args.texts else [])
     models: dict[str, NgramModel] = {}
     fields: dict[str, Any] = {}
+    counts: WordCounts | None = None
     new_words: NewWordsOfFolder | None = None
     said: dict[str, Path | Sentences] = {}
     converged = True
+    own_words: Callable[[], OwnWords] = partial(read_own_words, exchange.source)
+    if args.texts and args.new_words != "none":  # most texts have new words, and the model is read meanwhile
+        own_words = meanwhile(own_words)
     for place, path in exchange.adapted.items():
         own = exchange.read(path)
         say(f"{path}: {' / '.join(f'{n:,}' for n in own.trie.counts)} n-grams")
         own = scaled_to_one(str(path), own)
         said = said or spoken_texts(args, [*args.texts, *reported, *filter(None, [args.dev])], own)
         texts = [said[text] for text in args.texts]
-        if texts and new_words is None:
-            new_words = words_of_texts(exchange.source, texts, own, args.new_words, args.lexicon)
-        added = list(new_words.added) if new_words else []
-        if texts and exchange.source.dynamic and args.new_words != "none":
-            added += words_of_graph(exchange.source, texts, own)
+        added: list[str] = []
+        if texts:
+            counts = counts or count_words(texts)
+            new_words = new_words or words_of_texts(
+                exchange.source, own_words, counts, own, args.new_words, args.lexicon
+            )
+            added += new_words.added
+            if exchange.source.dynamic and args.new_words != "none":
+                added += words_of_graph(exchange.source, counts, own)
         sources: Texts | Counts = texts
         if recognised:
             sources = recognised_counts(args.recordings, recognised, own, added, texts, args.count_weight)

@@ -6,6 +6,7 @@ the words occur, use mdi vosk adapt instead: it learns how likely they are, and 
 """
 
 import argparse
+from functools import partial
 
 from mdi.commands import vosk_folders as folders
 from mdi.errors import MdiError, OptionError, examples
@@ -32,6 +33,8 @@ def run(args: argparse.Namespace) -> None:
     from mdi.lm.new_words import may_be_added, with_words
     from mdi.lm.normalise import scaled_to_one
     from mdi.speech.vosk.adapt import learned
+    from mdi.speech.vosk.new_words import read_own_words
+    from mdi.threads import meanwhile
 
     if not 0.0 < args.probability < 1.0:
         raise OptionError("probability", args.probability, "a probability, between 0 and 1")
@@ -41,9 +44,10 @@ def run(args: argparse.Namespace) -> None:
     known = source.symbols.ids
     if there := [word for word in words if word in known]:
         say(f"{args.list}: {len(there):,} of {len(words):,} words are known already, such as {examples(there)}")
+    own_words = meanwhile(partial(read_own_words, source))
     wanted = {word: 0 for word in words if word not in known and may_be_added(word)}
     owns = {place: scaled_to_one(str(path), exchange.read(path)) for place, path in exchange.adapted.items()}
-    new_words = learned(source, wanted, args.lexicon, True, next(iter(owns.values())))
+    new_words = learned(source, own_words, wanted, args.lexicon, True, next(iter(owns.values())))
     added = list(new_words.added)
     if wanted and not added:
         raise MdiError(f"{args.list}: none of its words can be said; expected some that can. Say how: --lexicon")

@@ -7,6 +7,7 @@ otherwise n-grams of LM with such words are dropped.
 """
 
 import argparse
+from functools import partial
 
 from mdi.commands import vosk_folders as folders
 from mdi.commands import vosk_weight
@@ -34,6 +35,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.fst.formats import load
     from mdi.speech.vosk.adapt import learned
     from mdi.speech.vosk.models import lacking_words, refuse_new_words
+    from mdi.speech.vosk.new_words import read_own_words
 
     if args.lm is None and not args.delta:
         raise MdiError("expected MODEL_DIR LM OUT_DIR, or --delta A.delta MODEL_DIR OUT_DIR")
@@ -54,7 +56,9 @@ def run(args: argparse.Namespace) -> None:
     if args.new_words == "add" or (args.new_words is None and args.delta):
         if lacking:
             own = next(iter(models.values()))
-            new_words = learned(source, dict.fromkeys(lacking, 0), args.lexicon, True, own)
+            new_words = learned(
+                source, partial(read_own_words, source), dict.fromkeys(lacking, 0), args.lexicon, True, own
+            )
             for place, path in adapted.items():  # a model that rescores must know them too
                 models.setdefault(place, source.read(path))
     elif args.delta:

@@ -32,7 +32,7 @@ from mdi.lm.text import TextStats
 from mdi.lm.trie import Array
 from mdi.lm.vocabulary import BOS, EOS, vocabulary
 from mdi.speech.lexicon import Pronunciation
-from mdi.threads import each_in_threads
+from mdi.threads import each_in_threads, in_threads
 
 HEADER = "mdi-g2p 1"
 ORDER = 8
@@ -152,7 +152,8 @@ class G2p:
     @cached_property
     def costs(self) -> tuple[ModelArrays, ModelArrays]:
         """Of both models, in place of probabilities and weights: kernels only add."""
-        return _costs(self.forward), _costs(self.backward)
+        forward, backward = in_threads(lambda name: _costs(getattr(self, name)), ("forward", "backward"))
+        return forward, backward
 
     @cached_property
     def by_letters(self) -> Units:

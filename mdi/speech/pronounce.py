@@ -14,6 +14,7 @@ What cannot be said is left out, and the reason is told.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -67,8 +68,7 @@ def pronounce(
 
 
 class Speaker:
-    """Says words; what it needs of a lexicon is gathered once. `probability`: of known words in text, so that frequent
-    ones tell what others sound like."""
+    """Says words; what it needs of a lexicon is gathered once."""
 
     def __init__(
         self,
@@ -76,15 +76,22 @@ class Speaker:
         g2p: G2p,
         given: Mapping[str, Sequence[Given]],
         read_out: Callable[[str], Sequence[str]] | None = None,
-        probability: Mapping[str, float] | None = None,
     ) -> None:
         self.lexicon = lexicon if isinstance(lexicon, Lexicon) else Lexicon({w: list(p) for w, p in lexicon.items()})
         self.g2p, self.given, self.read_out = g2p, given, read_out
         self.affixes = Affixes(self.lexicon)
-        self.known, self.probability = self.affixes.words, probability
+        self.known = self.affixes.words
+        self.probability: Mapping[str, float] | None = None
         self.least = READABLE * len(self.lexicon) / 100_000
         self.vowels = _vowels(self.lexicon)
         self.has_case = any(word[:1].islower() for word in self.lexicon)  # so capitals mean something
+
+    def told(self, given: Mapping[str, Sequence[Given]], probability: Mapping[str, float] | None) -> "Speaker":
+        """The same, who knows what the user says. `probability`: of known words in text, so that frequent ones tell
+        what others sound like."""
+        other = copy(self)
+        other.given, other.probability = given, probability
+        return other
 
     def say(self, words: list[str]) -> list[Pronounced]:
         """How each word is said, with known words that sound like it."""

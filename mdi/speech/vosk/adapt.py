@@ -1,7 +1,7 @@
 """What adapting a Vosk folder takes beside its models: counts of what it recognises itself, words that it lacks, and
 whether it decodes better than before."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from mdi.errors import MdiError, examples
@@ -10,13 +10,13 @@ from mdi.lm.counts import Counts, add_counts, count_text, scaled_counts
 from mdi.lm.model import NgramModel
 from mdi.lm.new_words import as_new_words, may_be_added
 from mdi.lm.text import Sentences
-from mdi.lm.word_counts import count_words
+from mdi.lm.word_counts import WordCounts
 from mdi.progress import say
 from mdi.speech.data import DataFolder, read_text
 from mdi.speech.expected_counts import graph_counts
 from mdi.speech.score import AS_RECOGNISED, BestPaths, compare, write_scores
 from mdi.speech.vosk.folder import VoskFolder
-from mdi.speech.vosk.new_words import NewWordsOfFolder, learn_words, not_added
+from mdi.speech.vosk.new_words import NewWordsOfFolder, OwnWords, learn_words, not_added
 from mdi.speech.vosk.results import Recognised, word_graphs
 from mdi.speech.word_graph import Labels
 from mdi.spoken import sayable
@@ -41,11 +41,16 @@ def recognised_counts(
 
 
 def words_of_texts(
-    source: VoskFolder, texts: Texts, own: NgramModel, how: str, lexicon: str | None
+    source: VoskFolder,
+    own_words: Callable[[], OwnWords],
+    counts: WordCounts,
+    own: NgramModel,
+    how: str,
+    lexicon: str | None,
 ) -> NewWordsOfFolder:
     """Words of the texts that the folder lacks, as many as --new-words says, or of its list, with the graph that knows
     them."""
-    counts, known = count_words(texts), source.symbols.ids
+    known = source.symbols.ids
     unknown = {w: int(n) for w, n in zip(counts.words, counts.count, strict=True) if w not in known and may_be_added(w)}
     unknown = dict(sorted(unknown.items(), key=lambda item: (-item[1], item[0])))
     tokens = sum(unknown.values())
@@ -68,21 +73,26 @@ def words_of_texts(
         least = choice if isinstance(choice, int) else 1
         wanted = {w: n for w, n in unknown.items() if n >= least and (lexicon or sayable(w))}
     required = how != "add" or lexicon is not None
-    return learned(source, wanted, lexicon, required, own)
+    return learned(source, own_words, wanted, lexicon, required, own)
 
 
-def words_of_graph(source: VoskFolder, texts: Texts, own: NgramModel) -> list[str]:
+def words_of_graph(source: VoskFolder, counts: WordCounts, own: NgramModel) -> list[str]:
     """Words of the texts that the graph knows and the model lacks, as one of a small domain does: nothing else keeps
     them from being recognised."""
-    lacking = {word for word in source.symbols.ids if word not in own and may_be_added(word)}
-    found = [word for word in count_words(texts).words if word in lacking] if lacking else []
+    known = source.symbols.ids
+    found = [word for word in counts.words if word in known and word not in own and may_be_added(word)]
     if found:
         say(f"{len(found):,} words of the text are in the graph but not in the model: added, such as {examples(found)}")
     return found
 
 
 def learned(
-    source: VoskFolder, count: dict[str, int], lexicon: str | None, required: bool, own: NgramModel
+    source: VoskFolder,
+    own_words: Callable[[], OwnWords],
+    count: dict[str, int],
+    lexicon: str | None,
+    required: bool,
+    own: NgramModel,
 ) -> NewWordsOfFolder:
     """How the words are said, and the graph with them. A graph to which none can be added is an error only where they
     are `required`. `own`: the folder's model, which tells frequent words from rare ones."""
@@ -90,7 +100,7 @@ def learned(
         return not_added(source, {}, "")
     try:
         probability = dict(zip(own.vocab.words, own.p[1].tolist(), strict=True))
-        found = learn_words(source, count, lexicon, probability)
+        found = learn_words(source, own_words(), count, lexicon, probability)
     except MdiError as error:
         if required:
             raise

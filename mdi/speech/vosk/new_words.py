@@ -16,7 +16,7 @@ from mdi.speech.lexicon import Lexicon
 from mdi.speech.pronounce import UNCERTAIN, Pronounced, Speaker
 from mdi.speech.vosk.folder import VoskFolder
 from mdi.speech.vosk.graft import Grafted, add_words, by_sound
-from mdi.speech.vosk.recogniser_graph import read_graph
+from mdi.speech.vosk.recogniser_graph import RecogniserGraph, read_graph
 
 logger = get_logger(__name__)
 
@@ -78,23 +78,39 @@ def not_added(source: VoskFolder, count: Mapping[str, int], why: str) -> NewWord
     return NewWordsOfFolder([Pronounced(word, (), why, 0.0) for word in count], count, source.symbols)
 
 
+@dataclass(frozen=True)
+class OwnWords:
+    """What a folder's graph says of the words that it has, and who says new ones by it."""
+
+    graph: RecogniserGraph
+    lexicon: Lexicon
+    speaker: Speaker
+
+
+def read_own_words(source: VoskFolder) -> OwnWords:
+    """MdiError where the graph is one to which words cannot be added."""
+    graph = read_graph(source)
+    lexicon = Lexicon(graph.lexicon())
+    return OwnWords(graph, lexicon, Speaker(lexicon, train_g2p(lexicon), {}))
+
+
 def learn_words(
     source: VoskFolder,
+    own: OwnWords,
     count: Mapping[str, int],
     lexicon_file: str | None = None,
     probability: Mapping[str, float] | None = None,
 ) -> NewWordsOfFolder:
     """The words, all of which the folder lacks, by what its own lexicon says of spelling; `lexicon_file`: what the user
-    says of them; `probability`: of known words. MdiError where the graph is one to which words cannot be added."""
-    graph = read_graph(source)
-    lexicon = Lexicon(graph.lexicon())
+    says of them; `probability`: of known words."""
+    graph, lexicon = own.graph, own.lexicon
     given = read_given(lexicon_file, lexicon) if lexicon_file else {}
     if known := [word for word in given if word in lexicon]:
         logger.warning(
             f"{lexicon_file}: {len(known):,} words are in the model, such as {examples(known)}; they are "
             f"said as they were"
         )
-    speaker = Speaker(lexicon, train_g2p(lexicon), given, probability=probability)
+    speaker = own.speaker.told(given, probability)
     # whole words first: of a new name its forms are then known too (floda, floda's), as surely as itself
     said = {one.word: one for one in speaker.say([word for word in count if not _APOSTROPHE.search(word)])}
     lexicon.pronunciations.update({word: list(one.pronunciations) for word, one in said.items() if one.pronunciations})
