@@ -17,7 +17,7 @@ import mdi.lm.arpa
 import mdi.lm.blocks
 from mdi import room
 from mdi.adaptation.adapter import Adapter
-from mdi.adaptation.settings import SolverSettings
+from mdi.adaptation.solver import SolverSettings
 from mdi.cli import main
 from mdi.cluster import Runner
 from mdi.errors import MdiError

@@ -15,7 +15,7 @@ from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.delta import Delta, delta_of, rounded
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto
-from mdi.adaptation.settings import USUAL, SolverSettings
+from mdi.adaptation.solver import USUAL, SolverSettings
 from mdi.adaptation.table import certificate
 from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
@@ -157,7 +157,7 @@ class Adapter:
             ids = start.ids_of(problem.background.vocab)
             mu = start.mu_at([ids[part] for part in problem.constraints.ngrams(problem.background.trie)])
         elif start is not None:
-            mu = problem.dual.mu_of(problem.lam_from(start))
+            mu = problem.dual.mu_of(np.array([start.get(ngram, 0.0) for ngram in problem.ngrams()]))
         solution = problem.solve(settings, sigma2=sigma2, start=mu)
         return Adapted(problem, replace(solution, mu=rounded(solution.mu)), self.new_words)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from mdi.kernels.model import add_at
 from mdi.lm.counts import Counts
-from mdi.lm.trie import NONE, Array, Trie, from_ngrams
+from mdi.lm.trie import NONE, Array, Trie
 
 # Residual targets below this share of their constraint's target are zero up to rounding.
 ROUNDING = 1e-9
@@ -49,6 +49,10 @@ class Constraints:
         """The words of each, by order from 1 on, one per line."""
         return [trie.ngrams(k, rows) for k, rows in enumerate(self.row[1:], 1)]
 
+    def moved(self, source: Trie, target: Trie) -> "Constraints":
+        """The same n-grams as rows of another trie. Tries over the same words sort alike, so rows stay ascending."""
+        return Constraints([NONE, *map(target.find, self.ngrams(source))])
+
     def flags_of(self, some: "Constraints") -> Array:
         """Which of these constraints are among `some`, all of which are among these."""
         by_order = zip(self.row[1:], some.row[1:], strict=True)
@@ -86,11 +90,6 @@ def select(counts: Counts, thresholds: list[int | float]) -> Constraints:
             enough[counts.vocab.bos] = False
         rows.append(np.flatnonzero(enough).astype(np.int32))
     return Constraints(rows)
-
-
-def as_trie(trie: Trie, constraints: Constraints) -> Trie:
-    """The constrained n-grams and all their parts."""
-    return from_ngrams(trie.n_words, constraints.ngrams(trie))
 
 
 def values(counts: Counts, constraints: Constraints) -> Array:

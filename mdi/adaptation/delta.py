@@ -134,9 +134,8 @@ def delta_of(
 ) -> Delta:
     """The delta of an adaptation of the background with this identity."""
     problem, trie = adapted.problem, adapted.problem.background.trie
-    listed = problem.constraints.ngrams(trie)
-    ngrams = from_ngrams(trie.n_words, listed)
-    rows, mu = Constraints([NONE, *map(ngrams.find, listed)]), adapted.solution.mu
+    ngrams = from_ngrams(trie.n_words, problem.constraints.ngrams(trie))
+    rows, mu = problem.constraints.moved(trie, ngrams), adapted.solution.mu
     return Delta(background, ngrams, rows, mu, problem.min_counts, adapted.new_words, certificate or {}, made or {})
 
 

@@ -11,7 +11,7 @@ from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.dual import Dual
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import Problem, model_marginals, onto
-from mdi.adaptation.settings import USUAL, SolverSettings
+from mdi.adaptation.solver import USUAL, SolverSettings
 from mdi.errors import check_choice
 from mdi.fst.formats import load
 from mdi.lm.counts import Counts, count_text, over_words

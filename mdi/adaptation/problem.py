@@ -8,15 +8,14 @@ from functools import cached_property
 import numpy as np
 
 from mdi.adaptation import constraints as selecting
-from mdi.adaptation.constraints import Constraints, Dropped, as_trie
+from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.dual import Dual, SubsetDual
 from mdi.adaptation.entries import carried
 from mdi.adaptation.history import History
-from mdi.adaptation.settings import USUAL, SolverSettings
-from mdi.adaptation.solver import Solution, solve
+from mdi.adaptation.solver import USUAL, Solution, SolverSettings, solve
 from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive, examples
 from mdi.lm.model import NgramModel, extend, extended, over_vocabulary
-from mdi.lm.trie import NONE, Array, Trie, locate
+from mdi.lm.trie import Array, Trie, from_ngrams, locate
 from mdi.lm.vocabulary import Vocabulary, join_vocabularies
 
 # Marginals that rounding may have moved by more than this, as an L1 distance, are not certified.
@@ -82,28 +81,11 @@ class Problem:
         self, settings: SolverSettings = USUAL, *, sigma2: Variances = None, start: Array | None = None
     ) -> Solution:
         """Parameters at which the marginals meet their targets: see `mdi.adaptation.solver.solve`. `start` is mu."""
-        found = solve(
-            self.dual,
-            self.target,
-            tolerance=settings.tolerance,
-            max_iters=settings.max_iters,
-            events=self.events,
-            sigma2=variances(sigma2, self.constraints),
-            start=start,
-            report=settings.report,
-        )
+        prior = variances(sigma2, self.constraints)
+        found = solve(self.dual, self.target, settings, sigma2=prior, events=self.events, start=start)
         if not found.converged:
             warnings.warn(ConvergenceWarning(found.message), stacklevel=3)
         return found
-
-    def lam_from(self, known: dict[str, float]) -> Array:
-        """Parameters by n-gram as an array; 0 for constraints that are not among them."""
-        return np.array([known.get(ngram, 0.0) for ngram in self.ngrams()])
-
-
-def rows_in(trie: Trie, source: Trie, constraints: Constraints) -> list[Array]:
-    """The same n-grams as rows of another trie. Tries over the same words sort alike, so rows stay ascending."""
-    return [NONE, *map(trie.find, constraints.ngrams(source))]
 
 
 class ExtendedBackground:
@@ -114,12 +96,12 @@ class ExtendedBackground:
         self, background: NgramModel, counts: Trie, chosen: Constraints, history: History, threads: int
     ) -> None:
         self.chosen, self.model, self.threads, self.cuts = chosen, background, threads, history.cuts
-        self.ngrams = as_trie(counts, chosen)
-        self.chosen_rows = rows_in(self.ngrams, counts, chosen)
+        self.ngrams = from_ngrams(counts.n_words, chosen.ngrams(counts))
+        self.chosen_rows = chosen.moved(counts, self.ngrams)
         self.known = locate(self.ngrams, background.trie)
         extend(background, self.ngrams)
         mass = history.on(background.trie)
-        self.rows = Constraints(rows_in(background.trie, counts, chosen))
+        self.rows = chosen.moved(counts, background.trie)
         self.reached = selecting.reaches(self.rows, background.trie, mass)
         self.mass = carried(background, mass)
 
@@ -139,7 +121,7 @@ class ExtendedBackground:
         """Flags of the rows that the background had before or the given constraints need; None if those are all
         rows."""
         trie = self.ngrams
-        needed = trie.flags(Constraints(self.chosen_rows).keep(self.chosen.flags_of(chosen)).row)
+        needed = trie.flags(self.chosen_rows.keep(self.chosen.flags_of(chosen)).row)
         for k in range(trie.order, 1, -1):
             rows = np.flatnonzero(needed[k])
             needed[k - 1][trie.suffix[k][rows]] = True
@@ -153,8 +135,8 @@ class ExtendedBackground:
 
 def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, history: History, threads: int) -> Array:
     """sum_h p~(h) p(w|h) over each constraint's events: Sigma_R of another model, with no scaling."""
-    wide = extended(model, as_trie(source, constraints))
-    rows = Constraints(rows_in(wide.trie, source, constraints))
+    wide = extended(model, from_ngrams(source.n_words, constraints.ngrams(source)))
+    rows = constraints.moved(source, wide.trie)
     dual = Dual(wide, history.on(wide.trie), rows, threads)
     cells = np.maximum(dual.evaluate(np.zeros(rows.total)).cells, 0.0)
     error = dual.rounding_error(np.zeros(rows.total))

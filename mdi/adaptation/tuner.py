@@ -16,7 +16,7 @@ from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.by_errors import judge_of
 from mdi.adaptation.problem import ExtendedBackground
-from mdi.adaptation.settings import USUAL, SolverSettings
+from mdi.adaptation.solver import USUAL, SolverSettings
 from mdi.errors import ConvergenceWarning, MdiError
 from mdi.lm.mix import em_weights, predicted_probs
 from mdi.lm.model import NgramModel
@@ -113,12 +113,6 @@ class Tuner:
         return self.adapter.ground(selecting.select(self.adapter.counts, [self._lowest] * self.adapter.order))
 
     _lowest = 1.0  # threshold
-
-    @property
-    def baseline(self) -> tuple[float, list[float]]:
-        """Perplexity and weights without any adapted model: plain interpolation."""
-        weights = em_weights(self.others)
-        return mixture_ppl(weights, self.others), weights.tolist()
 
     def solve(self, setting: Setting, slack: float, start: Adapted | None) -> Adapted:
         settings = replace(self.settings, tolerance=slack * self.settings.tolerance)
@@ -229,13 +223,15 @@ class Tuner:
             self.try_setting(Setting(thresholds, values))
         self.ended = f"all {len(self.trials)} settings that were asked for"
 
-    def finish(self) -> tuple[Adapted, list[float]]:
-        """The best setting, solved to the tolerance, and its weights."""
+    def finish(self) -> tuple[Trial, Adapted, list[float]]:
+        """The best trial, its setting solved to the tolerance, and its weights."""
         assert self.best is not None  # noqa: S101 - for the type checker
         _, setting, adapted = self.best
         final = self.solve(setting, 1.0, adapted)
         weights = self.weigh(final.whole)[2]
-        return final, self.judge.mixture(self.judge.probs(final.whole), weights)[0] if self.judge else weights
+        if self.judge:
+            weights = self.judge.mixture(self.judge.probs(final.whole), weights)[0]
+        return self.trials[setting], final, weights
 
 
 def mixture_ppl(weights: Array, probs: list[Array]) -> float:

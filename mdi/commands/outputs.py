@@ -11,8 +11,7 @@ from mdi.progress import Progress, detail, say, set_verbose
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
-    from mdi.adaptation.settings import SolverSettings
-    from mdi.adaptation.solver import Step
+    from mdi.adaptation.solver import SolverSettings, Step
     from mdi.lm.new_words import NewWords
     from mdi.lm.trie import Array
     from mdi.saving import Saved
@@ -81,7 +80,7 @@ def save_model(
 @contextmanager
 def watched(args: argparse.Namespace) -> "Iterator[SolverSettings]":
     """Settings of a solver that is followed by one line, or with --verbose has a line for every step."""
-    from mdi.adaptation.settings import SolverSettings
+    from mdi.adaptation.solver import SolverSettings
 
     set_verbose(args.verbose)
     with Progress("solving", unit="iterations") as bar:

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tune(args: argparse.Namespace) -> int:
-    from mdi.adaptation.settings import SolverSettings
+    from mdi.adaptation.solver import SolverSettings
     from mdi.adaptation.tune import tune
     from mdi.lm.normalise import check_normalised, checked_sum
 
