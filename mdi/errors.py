@@ -17,9 +17,6 @@ class OptionError(MdiError):
         super().__init__(f"{name}={value!r}; expected {expected}")
         self.name, self.value, self.expected = name, value, expected
 
-    def on_command_line(self) -> str:
-        return f"--{self.name.replace('_', '-')} {self.value}; expected {self.expected}"
-
 
 class ConvergenceWarning(UserWarning):
     """A solver ended before the marginals met their targets. The model is valid, but some marginals are off."""

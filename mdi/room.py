@@ -160,14 +160,8 @@ class _Pickler(pickle.Pickler):
                     next(gone for _, path, gone in list(_files.values()) if path == found[0]).detach()
                 return _array, (*found, len(array), array.dtype, self.give)
         if hasattr(value, "py_func"):
-            return _function, (value.__module__, value.__name__)
+            return value.__name__
         return NotImplemented
-
-
-def _function(module: str, name: str) -> Any:
-    import importlib
-
-    return getattr(importlib.import_module(module), name)
 
 
 def dumps(value: Any, copies: dict[int, tuple[Array, Array]], give: bool = False) -> bytes:
@@ -176,8 +170,7 @@ def dumps(value: Any, copies: dict[int, tuple[Array, Array]], give: bool = False
     return stream.getvalue()
 
 
-def loads(data: bytes) -> Any:
-    return pickle.loads(data)  # noqa: S301 - Dask's own messages are such, too
+loads = pickle.loads  # Dask's own messages are such, too
 
 
 def keep(path: Path, lists: dict[str, list[Array]]) -> None:
