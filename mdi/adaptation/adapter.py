@@ -211,11 +211,11 @@ class OneAdaptation(Adapter):
         del self.given  # of which nothing is needed any more
 
     def ground(self, chosen: Constraints) -> ExtendedBackground:
-        if current() is not None:  # what was read stays as it is, for a job that is begun again
-            return super().ground(chosen)
-        ground = ExtendedBackground(self.background, self.counts.trie, chosen, self.history, self.threads)
-        del self.counts, self.history
-        let_go_of_freed()
+        self.once = current() is None  # what was read stays as it is, for a job that is begun again
+        ground = super().ground(chosen)
+        if self.once:
+            del self.counts, self.history
+            let_go_of_freed()
         return ground
 
     def pose(self, *args: Any, **options: Any) -> Problem:

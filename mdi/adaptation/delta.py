@@ -94,9 +94,11 @@ class Delta:
         if self.ngrams.n_words != background.trie.n_words + new or self.ngrams.order > background.order:
             raise MdiError(f"{name}: damaged, its n-grams are not over the words of {background_name}; copy it again")
 
-    def apply(self, background: NgramModel) -> NgramModel:
-        """The adapted model."""
-        self.check(background)
+    def apply(
+        self, background: NgramModel, name: str = "the delta", background_name: str = "the background"
+    ) -> NgramModel:
+        """The adapted model. Names are for errors."""
+        self.check(background, name, background_name)
         if self.new_words is not None:
             background = self.new_words.added_to(background)
         wide = extended(background, self.ngrams)
@@ -388,5 +390,4 @@ def apply_delta(
     name = "the delta"
     if not isinstance(delta, Delta):
         name, delta = os.fspath(delta), read_delta(delta)
-    delta.check(background, name, background_name)
-    return delta.apply(background)
+    return delta.apply(background, name, background_name)

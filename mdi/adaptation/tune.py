@@ -31,7 +31,7 @@ from mdi.lm.n_best import Choice, NBestLists
 from mdi.lm.new_words import NewWordsLike
 from mdi.lm.perplexity import Perplexity, perplexity_of
 from mdi.lm.text import Text, TextLike, TextStats
-from mdi.lm.thresholds import Thresholds, parse_thresholds
+from mdi.lm.thresholds import Thresholds
 from mdi.lm.trie import MAX_ORDER, Array
 
 if TYPE_CHECKING:
@@ -180,17 +180,8 @@ def tune(
     if min_counts or sigma2:
         tuner.grid(min_counts or ("1", "2", "5-3-2", "10"), sigma2 or (1.0,))
     else:
-        given = PAPER_SETS if sets is None else sets
-        tuner.search(max_settings, [one for one in given if _fits(one, adapter.order)])
+        tuner.search(max_settings, PAPER_SETS if sets is None else sets)
     return _finished(tuner, components, source.stats)
-
-
-def _fits(thresholds: Thresholds, order: int) -> bool:
-    """The paper's sets are for trigrams; a model of lower order does without them."""
-    try:
-        return bool(parse_thresholds(thresholds, order))
-    except OptionError:
-        return False
 
 
 def _finished(tuner: Tuner, components: dict[str, NgramModel], stats: TextStats) -> Tuned:

@@ -17,7 +17,7 @@ from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.by_errors import judge_of
 from mdi.adaptation.problem import ExtendedBackground
 from mdi.adaptation.solver import USUAL, SolverSettings
-from mdi.errors import ConvergenceWarning, MdiError
+from mdi.errors import ConvergenceWarning, MdiError, OptionError
 from mdi.lm.mix import em_weights, predicted_probs
 from mdi.lm.model import NgramModel
 from mdi.lm.n_best import Choice, NBestLists
@@ -149,7 +149,7 @@ class Tuner:
             self.report(trial)
         return trial.value
 
-    def search(self, most: int = 24, sets: Sequence[Thresholds] = PAPER_SETS) -> None:
+    def search(self, most: int, sets: Sequence[Thresholds]) -> None:
         """What we recommend without a search; the given sets of thresholds with and without a prior; every n-gram under
         a prior whose variance is searched, first the same for all orders, then by order; then thresholds one by one,
         for as long as it pays."""
@@ -159,7 +159,10 @@ class Tuner:
         try:
             self._try_possible(recommended)
             for one in sets:
-                thresholds = tuple(parse_thresholds(one, order))
+                try:
+                    thresholds = tuple(parse_thresholds(one, order))
+                except OptionError:  # the paper's sets are for trigrams; a model of lower order does without them
+                    continue
                 if selecting.select(self.adapter.counts, list(thresholds)).total:
                     for prior in (None, (1.0,) * order):
                         self._try_possible(Setting(thresholds, prior))
