@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from mdi.commands import options
 from mdi.commands.inputs import read_model, warn_of_unknown
-from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, save_model
 from mdi.errors import MdiError, examples
 from mdi.progress import Progress, detail, say, set_verbose
@@ -53,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
         )
     check_model_output(args.out, args, args.lms)
     weights = np.zeros(0) if args.tune else check_weights(_numbers(args.weights), len(names))
-    with sharding(args, args.out, [*args.lms, *args.delta, *args.tune], args.memory):
+    with options.sharding(args, args.out, [*args.lms, *args.delta, *args.tune], args.memory):
         _mix(args, names, weights)
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from mdi.commands import options
 from mdi.commands.inputs import text_fields
-from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, save_model
 from mdi.errors import MdiError, examples
 from mdi.progress import say
@@ -73,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
     memory = max(asked - PROGRAM, asked // 8)
     check_model_output(args.out, args, [], *filter(None, [args.counts_out]))
     vocab = model_vocabulary(read_words(args.vocab), args.oov != "drop") if args.vocab else GrowingVocabulary(SPECIAL)
-    with sharding(args, args.out, [*args.texts, *filter(None, [args.vocab])]) as job:
+    with options.sharding(args, args.out, [*args.texts, *filter(None, [args.vocab])]) as job:
         stats, found = _train(args, job, vocab, min_counts, memory)
         about = {"command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab}
         about |= {"order": args.order, "smoothing": args.smoothing, "min_counts": min_counts, **text_fields(stats)}

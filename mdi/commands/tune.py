@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields, warn_of_unknown
-from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, check_outputs, report_result, save_model
 from mdi.errors import MdiError
 from mdi.files import together, write_file
@@ -65,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     searched = (f"{out}.search.tsv", f"{out}.search.svg")
     check_model_output(out, args, [background_path, *args.mix_with])
     check_outputs(args, out, beside=searched)
-    with sharding(args, out, [*args.files[:-1], *args.mix_with, *filter(None, [args.counts])], args.memory):
+    with options.sharding(args, out, [*args.files[:-1], *args.mix_with, *filter(None, [args.counts])], args.memory):
         return _tune(args)
 
 
