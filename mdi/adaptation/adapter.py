@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdi.adaptation import constraints as selecting
-from mdi.adaptation.active import active_part
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.delta import Delta, delta_of, rounded
@@ -21,13 +20,15 @@ from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import make_folder
 from mdi.fst.formats import load
+from mdi.kernels.trie import map_histories
 from mdi.lm.counts import Counts
 from mdi.lm.identity import identity
-from mdi.lm.model import NgramModel, copied
+from mdi.lm.model import NgramModel, copied, without
 from mdi.lm.new_words import NewWordsLike, count_with_new_words, estimated
 from mdi.lm.shards import Job, at_work, current
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
+from mdi.lm.trie import NONE, Trie, locate
 from mdi.memory import let_go_of_freed
 
 if TYPE_CHECKING:
@@ -67,27 +68,26 @@ class Adapter:
         threads: int = 2,
     ) -> None:
         background = as_model(background, "background")
-        self.order = background.order
         check_positive("threads", threads)
-        if not isinstance(targets, NgramModel):
+        self.order = order = background.order
+        if isinstance(targets, NgramModel):
+            order = max(order, targets.order)
+        else:
             check_choice("targets", targets, TARGETS)
-        order = max(self.order, targets.order if isinstance(targets, NgramModel) else 1)
-        counts = count_with_new_words(text, background.vocab, order, new_words)
+        counts = self.counts = count_with_new_words(text, background.vocab, order, new_words)
         self.new_words = estimated(counts, background)
         self.given = background
         if self.new_words is not None:
             background = self.new_words.added_to(background)
+        self.background, self.threads, self.targets = background, threads, None
         if isinstance(targets, NgramModel):
-            targets = onto(targets, background.vocab, "the model that gives the targets")
-        if history is not None:
-            history = onto(as_model(history, "history"), background.vocab, "the model that gives the histories")
-        if targets == "smoothed":
+            self.targets = onto(targets, background.vocab, "the model that gives the targets")
+        elif targets == "smoothed":
             from mdi.lm.estimate import estimate
 
-            targets = estimate(counts, "kn-interpolated", [1] * counts.order).model
-        self.background, self.threads = background, threads
-        self.counts = counts
-        self.targets = None if isinstance(targets, str) else targets
+            self.targets = estimate(counts, "kn-interpolated", [1] * counts.order).model
+        if history is not None:
+            history = onto(as_model(history, "history"), background.vocab, "the model that gives the histories")
         self.history = History(counts, history)
 
     def ground(self, chosen: Constraints) -> ExtendedBackground:
@@ -125,9 +125,9 @@ class Adapter:
         count = selecting.values(self.counts, chosen)
         ground = self.ground(chosen) if ground is None else ground
         while True:
-            dual = ground.dual_of(chosen)
+            dual, reach = ground.dual_of(chosen)
             cells = dual.evaluate(np.zeros(chosen.total)).cells
-            impossible = selecting.impossible(dual.parent, ground.reach(chosen), cells)
+            impossible = selecting.impossible(dual.parent, reach, cells)
             if not dropped.note(selecting.IMPOSSIBLE, impossible):
                 break
             chosen, target, count = chosen.keep(~impossible), target[~impossible], count[~impossible]
@@ -154,8 +154,8 @@ class Adapter:
             at = np.concatenate([start.problem.chosen.nearest(self.counts.trie, k, some) for k, some in rows])
             mu = np.where(at >= 0, start.solution.mu[at], 0.0)
         elif isinstance(start, Delta):
-            ids = start.ids_of(problem.background.vocab)
-            mu = start.mu_at([ids[part] for part in problem.constraints.ngrams(problem.background.trie)])
+            wide = problem.background
+            mu = start.mu_at(wide.vocab, problem.constraints.ngrams(wide.trie))
         elif start is not None:
             mu = problem.dual.mu_of(np.array([start.get(ngram, 0.0) for ngram in problem.ngrams()]))
         solution = problem.solve(settings, sigma2=sigma2, start=mu)
@@ -303,3 +303,26 @@ def as_model(model: NgramModel | str | os.PathLike[str], role: str) -> NgramMode
     if isinstance(model, str | os.PathLike):
         return load(model)
     raise MdiError(f"{role}={model!r}; expected a model, or the file of one")
+
+
+def active_part(model: NgramModel, counts: Trie) -> NgramModel:
+    """The part of a background that an adaptation looks at: all words, and all rows of the histories that have rows in
+    `counts`, a closed trie over the same words.
+
+    The dual sums over histories with mass, and those that they back off to, so it has the same value, the same gradient
+    and, as sums run in the same order, the same solution to the last bit on this part as on the whole. It is a proper
+    model: histories of which no row is wanted weigh 1, so everything sums to one.
+    """
+    whole, where = model.trie, locate(counts, model.trie)
+    keep, bow = [NONE, np.ones(whole.n_words, bool)], [model.bow[0]]
+    for k in range(2, whole.order + 1):
+        followed = np.zeros(whole.n_hist(k - 1), bool)
+        if k <= counts.order:
+            hists = map_histories(
+                where[k - 1], counts.as_hist[k - 1], whole.as_hist[k - 1], np.empty_like(where[k - 1])
+            )
+            hists = hists[np.diff(counts.begin[k]) > 0]
+            followed[hists[hists >= 0]] = True
+        keep.append(np.repeat(followed, np.diff(whole.begin[k])))
+        bow.append(np.where(followed, model.bow[k - 1], 1.0))
+    return without(NgramModel(model.vocab, whole, model.p, bow), keep)

@@ -40,10 +40,14 @@ class Constraints:
     def order_of(self) -> Array:
         return np.repeat(np.arange(1, self.order + 1), [len(rows) for rows in self.row[1:]])
 
+    def by_order(self, values: Array) -> list[Array]:
+        """A value for each constraint, cut as `row` is."""
+        return [NONE, *np.split(values, self.first[2:-1])]
+
     def keep(self, kept: Array) -> "Constraints":
         """The constraints whose flag is set."""
-        parts = np.split(kept, self.first[2:-1])
-        return Constraints([NONE, *(rows[part] for rows, part in zip(self.row[1:], parts, strict=True))])
+        parts = self.by_order(kept)
+        return Constraints([NONE, *(rows[part] for rows, part in zip(self.row[1:], parts[1:], strict=True))])
 
     def ngrams(self, trie: Trie) -> list[Array]:
         """The words of each, by order from 1 on, one per line."""

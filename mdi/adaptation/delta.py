@@ -107,18 +107,16 @@ class Delta:
         apply(wide, Constraints(rows), self.mu)
         return wide
 
-    def ids_of(self, vocab: Vocabulary) -> Array:
-        """What the words of a vocabulary, those of the background and maybe others behind them, are here; -1: none."""
-        own = [] if self.new_words is None else self.new_words.words
-        known = self.ngrams.n_words - len(own)
-        number = {word: known + i for i, word in enumerate(own)}
+    def mu_at(self, vocab: Vocabulary, ngrams: list[Array]) -> Array:
+        """mu of the cell that each n-gram (by order, a line of ids each) belongs to here; 0 where it is none's. The ids
+        are those of a vocabulary of the background's words and maybe others behind them."""
+        new = [] if self.new_words is None else self.new_words.words
+        known = self.ngrams.n_words - len(new)
+        number = {word: known + i for i, word in enumerate(new)}
         more = (number.get(vocab.word(i), -1) for i in range(known, len(vocab)))
-        return np.array([*range(known), *more], np.int32)
-
-    def mu_at(self, ngrams: list[Array]) -> Array:
-        """mu of the cell that each n-gram (by order, a line of ids each) belongs to here; 0 where it is none's."""
+        id_here = np.array([*range(known), *more], np.int32)  # -1: none
         parts = []
-        for k, ids in enumerate(ngrams, 1):
+        for k, ids in enumerate((id_here[part] for part in ngrams), 1):
             found, left = np.zeros(len(ids)), np.arange(len(ids))
             for below in range(min(k, self.constraints.order), 0, -1):
                 rows, own = self.ngrams.find(ids[left][:, k - below :]), self.constraints.row[below]

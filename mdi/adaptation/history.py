@@ -104,7 +104,7 @@ def _grow(model: NgramModel, strings: list[Array]) -> list[Array]:
         mass[j][t.as_hist[j]] = rows
     every = Constraints([NONE, *(np.arange(t.rows(k), dtype=np.int32) for k in range(1, m + 2))])
     cells = Dual(part, mass, every).evaluate(np.zeros(every.total)).cells
-    grown = [np.maximum(cells[every.first[k] : every.first[k + 1]], 0.0) for k in range(1, m + 2)]
+    grown = every.by_order(np.maximum(cells, 0.0))[1:]
     for k, rows in enumerate(grown, 1):
         rows[t.word[k] == model.vocab.eos] = 0.0
     return grown

@@ -109,13 +109,12 @@ class ExtendedBackground:
     def dual(self) -> Dual:
         return Dual(self.model, self.mass, self.rows, self.threads, self.cuts)
 
-    def dual_of(self, chosen: Constraints) -> Dual:
-        """The dual of the given constraints alone."""
-        return self.dual if chosen.total == self.chosen.total else SubsetDual(self.dual, self.chosen.flags_of(chosen))
-
-    def reach(self, chosen: Constraints) -> Array:
-        """After how many histories with mass each of the given constraints has events."""
-        return self.reached[self.chosen.flags_of(chosen)]
+    def dual_of(self, chosen: Constraints) -> tuple[Dual, Array]:
+        """The dual of the given constraints alone, and after how many histories with mass each of them has events."""
+        if chosen.total == self.chosen.total:
+            return self.dual, self.reached
+        kept = self.chosen.flags_of(chosen)
+        return SubsetDual(self.dual, kept), self.reached[kept]
 
     def needed(self, chosen: Constraints) -> list[Array] | None:
         """Flags of the rows that the background had before or the given constraints need; None if those are all
