@@ -101,7 +101,7 @@ class Adapter:
         the optimum finite, so then nothing need be dropped for lying at infinity. `ground` may be shared with larger
         sets."""
         dropped, events = Dropped(), self.history.events
-        chosen = selecting.select(self.counts, self._thresholds(min_counts))
+        chosen = selecting.select(self.counts, parse_thresholds(min_counts, self.order))
         if not chosen.total:
             raise MdiError(
                 f"no n-gram reaches the thresholds {spell_thresholds(min_counts)}; lower them or give more text"
@@ -189,7 +189,7 @@ class Adapter:
     ) -> Iterator[Adapted]:
         """Adapts with several sets of thresholds, from the fewest constraints to the most, each from the last one's
         solution and all on one ground. `mdi.adaptation.table.sweep_table` shows them side by side."""
-        names = {spell_thresholds(one): self._thresholds(one) for one in sets}
+        names = {spell_thresholds(one): parse_thresholds(one, self.order) for one in sets}
         size = {name: selecting.select(self.counts, values).total for name, values in names.items()}
         lowest = [min(values) for values in zip(*names.values(), strict=True)]
         ground = self.ground(selecting.select(self.counts, lowest)) if len(size) > 1 else None
@@ -197,9 +197,6 @@ class Adapter:
         for name in sorted(size, key=lambda name: (size[name], name)):
             last = self.adapt(name, sigma2=sigma2, settings=settings, start=last, ground=ground)
             yield last
-
-    def _thresholds(self, min_counts: Thresholds) -> list[int | float]:
-        return parse_thresholds(min_counts, self.order)
 
 
 class OneAdaptation(Adapter):

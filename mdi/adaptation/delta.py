@@ -152,19 +152,14 @@ def _gaps(values: Array, begin: Array) -> Array:
     return gaps
 
 
-def _occurring(delta: Delta) -> Array:
-    """The words that are constrained or part of a longer n-gram, ascending."""
+def encode(delta: Delta) -> bytes:
     trie = delta.ngrams
-    occurs = np.zeros(trie.n_words, bool)
+    occurs = np.zeros(trie.n_words, bool)  # is constrained or part of a longer n-gram
     occurs[delta.constraints.row[1]] = True
     if trie.order > 1:
         occurs[trie.word[2]] = True
         occurs |= np.diff(trie.begin[2]) > 0
-    return np.flatnonzero(occurs)
-
-
-def encode(delta: Delta) -> bytes:
-    trie, words = delta.ngrams, _occurring(delta)
+    words = np.flatnonzero(occurs)
     parts = [_planes(np.diff(words, prepend=0))]
     for k in range(2, trie.order + 1):
         begin = trie.begin[k].astype(np.int64)
@@ -276,18 +271,16 @@ def read_head(data: bytes, name: str) -> dict[str, Any]:
             )
         *added, unk = head["new_words"] if head["version"] > 1 else (0, 0, None)
         numbers = [*head["ngrams"], head["words"], head["constraints"], *added]
-        if len(added) != 2 or not (unk is None or (type(unk) in (int, float) and 0 <= unk < 1)):
-            raise ValueError("new words in the head")
-        if not all(type(number) is int and 0 <= number < 2**31 - 1 for number in numbers):
-            raise ValueError("numbers in the head")
-        if type(head["step"]) is not int or abs(head["step"]) > 1100:
-            raise ValueError("step in the head")
-        if not 1 <= len(head["ngrams"]) <= PADDED:
-            raise ValueError("orders in the head")
         kinds = {"background": str, "min_counts": str, "made": dict, "certificate": dict, "crc32": int}
-        for key, kind in kinds.items():
-            if not isinstance(head[key], kind):
-                raise ValueError(f"{key} in the head")
+        good = {
+            "new words": len(added) == 2 and (unk is None or (type(unk) in (int, float) and 0 <= unk < 1)),
+            "numbers": all(type(number) is int and 0 <= number < 2**31 - 1 for number in numbers),
+            "step": type(head["step"]) is int and abs(head["step"]) <= 1100,
+            "orders": 1 <= len(head["ngrams"]) <= PADDED,
+            **{key: isinstance(head[key], kind) for key, kind in kinds.items()},
+        }
+        if wrong := next((what for what, is_good in good.items() if not is_good), ""):
+            raise ValueError(f"{wrong} in the head")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise MdiError(f"{name}: damaged ({type(error).__name__} {error}); copy it again") from None
     return head

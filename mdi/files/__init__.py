@@ -3,7 +3,6 @@
 from mdi.files.folders import exchange_folder as exchange_folder
 from mdi.files.folders import make_folder as make_folder
 from mdi.files.folders import scratch_folder as scratch_folder
-from mdi.files.reading import CHUNK as CHUNK
 from mdi.files.reading import UTF16 as UTF16
 from mdi.files.reading import check_regular as check_regular
 from mdi.files.reading import check_sum as check_sum
