@@ -23,7 +23,6 @@ class ConvergenceWarning(UserWarning):
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Refuses a value that is not among the choices."""
     if value not in choices:
         raise OptionError(name, value, f"{', '.join(choices[:-1])} or {choices[-1]}")
 

@@ -24,7 +24,6 @@ def _printable(record: logging.LogRecord) -> bool:
 
 
 def get_logger(name: str) -> logging.Logger:
-    """The logger of a module of this package."""
     found = logging.getLogger(name)
     found.addFilter(_printable)
     return found

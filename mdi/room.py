@@ -31,8 +31,6 @@ SMALL = 1 << 16
 LOOK = 0.02  # seconds between two looks at what is resident
 _RESIDENT = "/proc/self/statm"
 _POPULATE_WRITE = 23  # Linux's MADV_POPULATE_WRITE, from 5.14 on
-
-
 _files: dict[int, tuple[weakref.ref[mmap.mmap], str, Any]] = {}  # what is mapped, by where it begins in memory
 _opened: weakref.WeakValueDictionary[str, mmap.mmap] = weakref.WeakValueDictionary()
 _lock = threading.RLock()

@@ -54,7 +54,7 @@ class Case:
         self.chosen = chosen.keep(keep)
         trie = self.counts.trie
         self.wide = extended(self.background, from_ngrams(trie.n_words, self.chosen.ngrams(trie)))
-        self.rows = self.chosen.moved(trie, self.wide.trie)
+        self.rows = self.chosen.relocated(trie, self.wide.trie)
         self.ngrams = [
             tuple(self.wide.vocab.words[w] for w in ngram)
             for k in range(1, order + 1)

@@ -53,7 +53,7 @@ class Constraints:
         """The words of each, by order from 1 on, one per line."""
         return [trie.ngrams(k, rows) for k, rows in enumerate(self.row[1:], 1)]
 
-    def moved(self, source: Trie, target: Trie) -> "Constraints":
+    def relocated(self, source: Trie, target: Trie) -> "Constraints":
         """The same n-grams as rows of another trie. Tries over the same words sort alike, so rows stay ascending."""
         return Constraints([NONE, *map(target.find, self.ngrams(source))])
 

@@ -135,7 +135,7 @@ def delta_of(
     """The delta of an adaptation of the background with this identity."""
     problem, trie = adapted.problem, adapted.problem.background.trie
     ngrams = from_ngrams(trie.n_words, problem.constraints.ngrams(trie))
-    rows, mu = problem.constraints.moved(trie, ngrams), adapted.solution.mu
+    rows, mu = problem.constraints.relocated(trie, ngrams), adapted.solution.mu
     return Delta(background, ngrams, rows, mu, problem.min_counts, adapted.new_words, certificate or {}, made or {})
 
 

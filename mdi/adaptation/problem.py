@@ -22,14 +22,11 @@ from mdi.lm.vocabulary import Vocabulary, join_vocabularies
 MAX_ROUNDING = 1e-6
 # Of the Gaussian prior on lambda: one for all, one per order (the last repeats), or no prior.
 Variances = float | Sequence[float] | None
-
-
 # 1 / (sigma2 * events) must be a number.
 LEAST_VARIANCE = 1e-100
 
 
 def check_variance(value: float) -> None:
-    """Refuses what is no variance of a prior."""
     check_positive("sigma2", value, "a positive number, one per order such as 2-1-0.5, or none")
     if value < LEAST_VARIANCE:
         raise OptionError("sigma2", value, f"at least {LEAST_VARIANCE:g}: so narrow a prior leaves the model as it is")
@@ -97,11 +94,11 @@ class ExtendedBackground:
     ) -> None:
         self.chosen, self.model, self.threads, self.cuts = chosen, background, threads, history.cuts
         self.ngrams = from_ngrams(counts.n_words, chosen.ngrams(counts))
-        self.chosen_rows = chosen.moved(counts, self.ngrams)
+        self.chosen_rows = chosen.relocated(counts, self.ngrams)
         self.known = locate(self.ngrams, background.trie)
         extend(background, self.ngrams)
         mass = history.on(background.trie)
-        self.rows = chosen.moved(counts, background.trie)
+        self.rows = chosen.relocated(counts, background.trie)
         self.reached = selecting.reaches(self.rows, background.trie, mass)
         self.mass = carried(background, mass)
 
@@ -135,7 +132,7 @@ class ExtendedBackground:
 def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, history: History, threads: int) -> Array:
     """sum_h p~(h) p(w|h) over each constraint's events: Sigma_R of another model, with no scaling."""
     wide = extended(model, from_ngrams(source.n_words, constraints.ngrams(source)))
-    rows = constraints.moved(source, wide.trie)
+    rows = constraints.relocated(source, wide.trie)
     dual = Dual(wide, history.on(wide.trie), rows, threads)
     cells = np.maximum(dual.evaluate(np.zeros(rows.total)).cells, 0.0)
     error = dual.rounding_error(np.zeros(rows.total))

@@ -145,15 +145,14 @@ class Tuner:
         self.trials: dict[Setting, Trial] = {}
         self.best: tuple[float, Setting, Adapted] | None = None
         self.last: Adapted | None = None
-        self.most = math.inf
+        self.most = math.inf  # settings
+        self._lowest = 1.0  # threshold
         self.ended = ""
 
     @cached_property
     def ground(self) -> ExtendedBackground:
         """The background with a row for everything that was seen: shared by all settings."""
         return self.adapter.ground(selecting.select(self.adapter.counts, [self._lowest] * self.adapter.order))
-
-    _lowest = 1.0  # threshold
 
     def solve(self, setting: Setting, slack: float, start: Adapted | None) -> Adapted:
         settings = replace(self.settings, tolerance=slack * self.settings.tolerance)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.delta import Delta
 
-
 OPTIONS = f"""
 files FILE+  background, in-domain text(s), output
 --min-counts N-N-N[,...] = 1  constrain n-grams seen at least so often, by order; the last number holds for all longer

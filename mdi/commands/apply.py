@@ -17,8 +17,7 @@ OPTIONS = f"""
 background BACKGROUND  the model that was adapted
 delta DELTA  file of mdi adapt --delta
 out OUT  model (.gz by suffix, - for standard output)
-{options.WORDS}
-{options.FORMAT}
+{options.MODELS}
 {options.IN_SHARDS}
 """
 

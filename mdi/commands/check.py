@@ -12,7 +12,6 @@ from mdi.commands.inputs import read_model
 if TYPE_CHECKING:
     from mdi.lm.check import Finding
 
-
 OPTIONS = """
 lm LM  model in any form, plain or gzipped
 --words WORDS.TXT  Kaldi's word table: check the model against it

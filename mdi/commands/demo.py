@@ -11,7 +11,6 @@ TEXTS = {
     "test.txt": "other calls, which no model sees",
 }
 
-
 OPTIONS = "folder DIR? = mdi-demo  where the files go"
 
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from mdi.lm.text import Sentences, TextStats
     from mdi.lm.vocabulary import Vocabulary
 
-
 # A higher share of words outside the vocabulary than this makes perplexities look better than they are.
 MUCH_UNKNOWN = 0.05
 

@@ -16,8 +16,7 @@ from mdi.errors import MdiError
 
 OPTIONS = f"""
 files FILE+  small model, large model, in-domain text(s), output
-{options.WORDS}
-{options.FORMAT}
+{options.MODELS}
 {options.IN_SHARDS}
 {options.adaptation("map")}
 """

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
 
-
 OPTIONS = f"""
 [one of]
 --tune TEXT*  development text to tune the weights on; may be repeated
@@ -33,8 +32,7 @@ OPTIONS = f"""
 --delta A.delta*  one model more: the first LM as this file of mdi adapt --delta adapts it; may be repeated
 lms LM+  two or more models in any form, plain or gzipped
 out OUT  the mixture (.gz by suffix, - for standard output); OUT.json says how it was made
-{options.WORDS}
-{options.FORMAT}
+{options.MODELS}
 {options.IN_SHARDS}
 """
 

@@ -22,6 +22,7 @@ FORMAT = f"""
 --format arpa|fst|opengrm|ngram|carpa  format of OUT (by its name: *.carpa, Gr.fst, *.fst, otherwise ARPA)
 {WORDS_OUT}
 """
+MODELS = f"{WORDS}{FORMAT}"
 # Of verbs that can work in shards.
 CLUSTER = f"--cluster WHERE  share the work between Dask workers: {KINDS} (this process)"
 SHARDS = """

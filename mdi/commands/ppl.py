@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
     from mdi.lm.perplexity import Sentence
 
-
 OPTIONS = f"""
 lm LM  model in any form, plain or gzipped
 texts TEXT+  one sentence per line, plain or gzipped

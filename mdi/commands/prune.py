@@ -18,8 +18,7 @@ OPTIONS = f"""
 []
 lm LM  model in any form, plain or gzipped
 out OUT  the pruned model (.gz by suffix, - for standard output); OUT.json says how it was made
-{options.WORDS}
-{options.FORMAT}
+{options.MODELS}
 """
 
 

@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from mdi.lm.text import TextStats
     from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary
 
-
 # What Python, numba and the compiled kernels take before anything is counted.
 PROGRAM = 200 << 20
-
 
 OPTIONS = f"""
 texts TEXT*  one sentence per line, plain or gzipped; - is standard input
@@ -47,8 +45,7 @@ out OUT  model to write (.gz by suffix; - is standard output)
 --tmp DIR  directory for that (the system's)
 --counts FILE  SRILM count file, instead of text
 --counts-out FILE  write the counts too, in SRILM's format
-{options.WORDS}
-{options.FORMAT}
+{options.MODELS}
 {options.CLUSTER}
 {options.SHARDS}
 """

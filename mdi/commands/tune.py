@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
     from mdi.lm.n_best import NBestLists
 
-
 OPTIONS = f"""
 files FILE+  background, in-domain text, development text, output
 --mix-with LM*  in-domain model(s) to mix with (an interpolated Kneser-Ney model of the in-domain text)
@@ -44,8 +43,7 @@ files FILE+  background, in-domain text, development text, output
 --old-lm LM  the model whose scores are in the lattices (the background)
 --max-settings N = 32  stop the search after this many settings
 {options.text("none")}
-{options.WORDS}
-{options.FORMAT}
+{options.MODELS}
 {options.IN_SHARDS}
 {options.adaptation()}
 """

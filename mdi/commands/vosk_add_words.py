@@ -14,7 +14,6 @@ from mdi.progress import say
 # What a word gets without text that says how likely it is; all together at most MOST.
 PROBABILITY, MOST = 1e-4, 0.1
 
-
 OPTIONS = f"""
 model MODEL_DIR  directory of a Vosk model with a dynamic graph (HCLr.fst)
 list LIST  the words, one on each line, or an edited new_words.tsv
