@@ -73,7 +73,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.adaptation.delta import read_delta as read_delta
     from mdi.adaptation.delta import write_delta as write_delta
     from mdi.adaptation.match import match as match
-    from mdi.adaptation.settings import SolverSettings as SolverSettings
+    from mdi.adaptation.solver import SolverSettings as SolverSettings
     from mdi.adaptation.table import sweep_table as sweep_table
     from mdi.adaptation.tune import tune as tune
     from mdi.errors import ConvergenceWarning as ConvergenceWarning
@@ -101,7 +101,7 @@ _NAMES_IN = {
     "adaptation.adapter": "Adapter adapt",
     "adaptation.delta": "Delta apply_delta read_delta write_delta",
     "adaptation.match": "match",
-    "adaptation.settings": "SolverSettings",
+    "adaptation.solver": "SolverSettings",
     "adaptation.table": "sweep_table",
     "adaptation.tune": "tune",
     "errors": "ConvergenceWarning MdiError",

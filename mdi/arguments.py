@@ -36,7 +36,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def boolean(text: str) -> bool:
-    """An option's true or false."""
     if text.lower() not in ("true", "false"):
         raise argparse.ArgumentTypeError(f"'{text}'; expected true or false")
     return text.lower() == "true"

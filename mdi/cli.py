@@ -98,7 +98,7 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
         sys.stdout.flush()  # what does not fit shows here, and not when nobody can say it any more
         return code
     except OptionError as error:
-        what = error.on_command_line()
+        what = f"--{error.name.replace('_', '-')} {error.value}; expected {error.expected}"
     except MdiError as error:
         what = str(error)
     except ModuleNotFoundError as error:

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mdi import room
 from mdi.errors import MdiError, OptionError
@@ -36,24 +36,15 @@ ANSWER = 10  # seconds for a scheduler to answer
 AGAIN = "Started again, the same command goes on from here"
 
 
-class Runner(Protocol):
-    """`workers`: how many calls go on at a time. `exchanged`: bytes of arguments and results so far."""
-
-    workers: int
-    exchanged: int
-
-    def each(self, function: Work, calls: Sequence[Call], folder: str, label: str = "") -> Iterator[Any]:
-        """function(*call) for every call, in their order. Large arrays are in files of `folder`: see mdi/room.py."""
-        ...
-
-
-class ThisProcess:
-    """This process: nothing is sent anywhere."""
+class Runner:
+    """This process, which makes one call after the other and sends nothing anywhere. `workers`: how many calls go on at
+    a time. `exchanged`: bytes of arguments and results so far."""
 
     workers = 1
     exchanged = 0
 
     def each(self, function: Work, calls: Sequence[Call], folder: str, label: str = "") -> Iterator[Any]:
+        """function(*call) for every call, in their order. Large arrays are in files of `folder`: see mdi/room.py."""
         for call in calls:
             yield function(*call)
 
@@ -78,7 +69,7 @@ class _Sent:
     place: str
 
 
-class OnDask:
+class OnDask(Runner):
     """The workers of a Dask client."""
 
     def __init__(self, client: "Client") -> None:
@@ -188,7 +179,7 @@ def connected(spec: str | None, memory: int | None = None, log: str | None = Non
     end. `memory`: bytes for each worker of local:N. `log`: file for what the workers have to say, in a folder that all
     of them see."""
     if spec is None:
-        yield ThisProcess()
+        yield Runner()
         return
     kind, _, rest = spec.partition(":")
     if kind not in ("local", "tcp", "tls", "slurm", "sge"):

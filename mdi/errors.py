@@ -17,16 +17,12 @@ class OptionError(MdiError):
         super().__init__(f"{name}={value!r}; expected {expected}")
         self.name, self.value, self.expected = name, value, expected
 
-    def on_command_line(self) -> str:
-        return f"--{self.name.replace('_', '-')} {self.value}; expected {self.expected}"
-
 
 class ConvergenceWarning(UserWarning):
     """A solver ended before the marginals met their targets. The model is valid, but some marginals are off."""
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Refuses a value that is not among the choices."""
     if value not in choices:
         raise OptionError(name, value, f"{', '.join(choices[:-1])} or {choices[-1]}")
 

@@ -34,11 +34,11 @@ def call_apart(function: str, what: str, **arguments: Any) -> Any:
     command = [sys.executable, "-c", _START]
     done = subprocess.run(command, input=asked.encode(), stdout=subprocess.PIPE)  # noqa: S603 - a list of arguments, no shell
     if done.returncode < 0:
-        raise _ended_by(-done.returncode, what)
+        raise _ended(done.returncode, what)
     try:
         answer = json.loads(done.stdout)
     except ValueError:
-        raise MdiError(f"{what}: the process ended with code {done.returncode}; see above") from None
+        raise _ended(done.returncode, what) from None
     if "error" in answer:
         raise MdiError(answer["error"])
     return answer["result"]
@@ -90,10 +90,8 @@ def in_copies(
                 except EOFError:
                     process.join()
                     del at_work[ready]
-                    if process.exitcode < 0:
-                        raise _ended_by(-process.exitcode, name) from None
                     if process.exitcode:
-                        raise MdiError(f"{name}: the process ended with code {process.exitcode}; see above") from None
+                        raise _ended(process.exitcode, name) from None
                     continue
                 if "error" in found:
                     raise MdiError(found["error"])
@@ -123,8 +121,10 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
 
-def _ended_by(number: int, what: str) -> MdiError:
+def _ended(code: int, what: str) -> MdiError:
+    if code >= 0:
+        return MdiError(f"{what}: the process ended with code {code}; see above")
     return MdiError(
-        f"{what}: the process was ended by {signal.Signals(number).name}: it was killed, ran out of memory, or met a "
+        f"{what}: the process was ended by {signal.Signals(-code).name}: it was killed, ran out of memory, or met a "
         f"file that the library cannot read. Check the files, then repeat the command: it continues from here"
     )

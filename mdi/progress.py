@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from mdi.errors import MdiError
@@ -24,13 +24,13 @@ def _printable(record: logging.LogRecord) -> bool:
 
 
 def get_logger(name: str) -> logging.Logger:
-    """The logger of a module of this package."""
     found = logging.getLogger(name)
     found.addFilter(_printable)
     return found
 
 
 logger = get_logger("mdi")
+say, detail = logger.info, logger.debug  # lines that programs show, always or with --verbose
 _lock = threading.RLock()
 _names: dict[str, str] = {}  # of what is written under a temporary name: the name that it will have
 _bars: list[Any] = []  # tqdm's, those on the screen now
@@ -84,10 +84,6 @@ def set_verbose(on: bool) -> None:
     logger.setLevel(logging.DEBUG if on else logging.INFO)
 
 
-def say(message: str) -> None:
-    logger.info(message)
-
-
 @contextmanager
 def shown_as(temporary: str, name: str) -> Iterator[None]:
     """What is written under a temporary name has its own in messages and errors."""
@@ -108,11 +104,7 @@ def _with_names(message: str) -> str:
     return message
 
 
-def detail(message: str) -> None:
-    logger.debug(message)
-
-
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """tqdm's bar on the terminal of a program; elsewhere a plain line every few seconds, for bars fill a log with
     carriage returns. Nothing at all for what is quick."""
 
@@ -124,9 +116,6 @@ class Progress:
         self.start = self.shown = time.monotonic()
         self.on_terminal = _lines in logger.handlers and sys.stderr.isatty()
         self.bar: Any = None  # tqdm's, once it is drawn
-
-    def __enter__(self) -> "Progress":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -31,8 +31,6 @@ SMALL = 1 << 16
 LOOK = 0.02  # seconds between two looks at what is resident
 _RESIDENT = "/proc/self/statm"
 _POPULATE_WRITE = 23  # Linux's MADV_POPULATE_WRITE, from 5.14 on
-
-
 _files: dict[int, tuple[weakref.ref[mmap.mmap], str, Any]] = {}  # what is mapped, by where it begins in memory
 _opened: weakref.WeakValueDictionary[str, mmap.mmap] = weakref.WeakValueDictionary()
 _lock = threading.RLock()
@@ -160,14 +158,8 @@ class _Pickler(pickle.Pickler):
                     next(gone for _, path, gone in list(_files.values()) if path == found[0]).detach()
                 return _array, (*found, len(array), array.dtype, self.give)
         if hasattr(value, "py_func"):
-            return _function, (value.__module__, value.__name__)
+            return value.__name__
         return NotImplemented
-
-
-def _function(module: str, name: str) -> Any:
-    import importlib
-
-    return getattr(importlib.import_module(module), name)
 
 
 def dumps(value: Any, copies: dict[int, tuple[Array, Array]], give: bool = False) -> bytes:
@@ -176,8 +168,7 @@ def dumps(value: Any, copies: dict[int, tuple[Array, Array]], give: bool = False
     return stream.getvalue()
 
 
-def loads(data: bytes) -> Any:
-    return pickle.loads(data)  # noqa: S301 - Dask's own messages are such, too
+loads = pickle.loads  # Dask's own messages are such, too
 
 
 def keep(path: Path, lists: dict[str, list[Array]]) -> None:

@@ -13,10 +13,9 @@ from lattice_data import LAT, WORDS
 from random_models import random_model, random_text, write_model, write_text
 
 import mdi
-from mdi.adaptation.active import active_part
-from mdi.adaptation.adapter import Adapter
+from mdi.adaptation.adapter import Adapter, active_part
 from mdi.adaptation.delta import decode, delta_of, encode, rounded
-from mdi.adaptation.settings import SolverSettings
+from mdi.adaptation.solver import SolverSettings
 from mdi.cli import main
 from mdi.errors import MdiError
 from mdi.lm.identity import identity

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
 
 from mdi.adaptation.adapted import adapted_model
-from mdi.adaptation.constraints import Constraints, as_trie, select
+from mdi.adaptation.constraints import select
 from mdi.adaptation.dual import Dual, SubsetDual
 from mdi.adaptation.history import History
-from mdi.adaptation.problem import model_marginals, rows_in
+from mdi.adaptation.problem import model_marginals
 from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import count_text
 from mdi.lm.model import extended
 from mdi.lm.normalise import history_sums
+from mdi.lm.trie import from_ngrams
 
 CLOSE = 1e-12
 
@@ -51,8 +52,9 @@ class Case:
         chosen = select(self.counts, thresholds)
         keep = rng.random(chosen.total) < 0.8  # constraints need not be nested by thresholds
         self.chosen = chosen.keep(keep)
-        self.wide = extended(self.background, as_trie(self.counts.trie, self.chosen))
-        self.rows = Constraints(rows_in(self.wide.trie, self.counts.trie, self.chosen))
+        trie = self.counts.trie
+        self.wide = extended(self.background, from_ngrams(trie.n_words, self.chosen.ngrams(trie)))
+        self.rows = self.chosen.relocated(trie, self.wide.trie)
         self.ngrams = [
             tuple(self.wide.vocab.words[w] for w in ngram)
             for k in range(1, order + 1)

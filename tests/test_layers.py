@@ -65,7 +65,7 @@ def test_kernels_are_named_after_what_they_serve() -> None:
 
 
 # what several verbs share
-SHARED = ("options", "inputs", "outputs", "jobs", "vosk_folders", "vosk_weight")
+SHARED = ("options", "inputs", "outputs", "vosk_folders", "vosk_weight")
 
 
 def test_every_verb_has_its_module() -> None:

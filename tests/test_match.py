@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
 
 from mdi.adaptation.match import match
-from mdi.adaptation.settings import SolverSettings
+from mdi.adaptation.solver import SolverSettings
 from mdi.cli import main
 from mdi.lm.arpa import read_arpa
 from mdi.lm.normalise import worst_sum

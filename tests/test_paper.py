@@ -30,7 +30,7 @@ from mdi.adaptation.adapted import adapted_model
 from mdi.adaptation.constraints import Constraints
 from mdi.adaptation.dual import Dual
 from mdi.adaptation.history import History
-from mdi.adaptation.solver import solve
+from mdi.adaptation.solver import SolverSettings, solve
 from mdi.lm.trie import NONE
 
 F = Fraction
@@ -337,7 +337,7 @@ def kl(q: dict[str, tuple], reference: dict[str, tuple]) -> float:
 
 def test_equations_2_to_4_the_optimum(toy: Toy) -> None:
     """It meets the constraints, and no other model that does is closer to the background."""
-    found = solve(toy.dual, toy.target, tolerance=1e-12, max_iters=500)
+    found = solve(toy.dual, toy.target, SolverSettings(1e-12, 500))
     assert found.converged
     best = adapted_model(toy.model, toy.constraints, found.mu)
     p_ad = {h: tuple(best.prob(w, h) for w in WORDS) for h in P}

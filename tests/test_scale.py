@@ -14,10 +14,10 @@ import mdi.adaptation.dual
 import mdi.adaptation.entries
 import mdi.lm.arpa
 from mdi.adaptation.adapted import adapted_model, apply
-from mdi.adaptation.constraints import as_trie
 from mdi.adaptation.dual import Dual
 from mdi.lm.arpa import read_arpa
 from mdi.lm.model import extend
+from mdi.lm.trie import from_ngrams
 
 
 @settings(max_examples=25, deadline=None)
@@ -75,7 +75,7 @@ def test_in_place_the_background_becomes_the_same_model(seed: int, order: int, c
     mu = case.dual.mu_of(case.lam)
     kept = adapted_model(case.wide, case.rows, mu)
     made = case.background
-    extend(made, as_trie(case.counts.trie, case.chosen))
+    extend(made, from_ngrams(made.trie.n_words, case.chosen.ngrams(case.counts.trie)))
     apply(made, case.rows, mu)
     for k in range(1, kept.order + 1):
         assert np.array_equal(made.trie.word[k], kept.trie.word[k])

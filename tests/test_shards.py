@@ -17,9 +17,9 @@ import mdi.lm.arpa
 import mdi.lm.blocks
 from mdi import room
 from mdi.adaptation.adapter import Adapter
-from mdi.adaptation.settings import SolverSettings
+from mdi.adaptation.solver import SolverSettings
 from mdi.cli import main
-from mdi.cluster import ThisProcess
+from mdi.cluster import Runner
 from mdi.errors import MdiError
 from mdi.lm.arpa import read_arpa, write_arpa
 from mdi.lm.blocks import stream_blocks
@@ -210,7 +210,7 @@ def test_training_in_shards_is_that_in_one_piece(seed, order, n, known, smoothin
             assert one == many
 
 
-class Stopping(ThisProcess):
+class Stopping(Runner):
     """Fails at the first call of a function."""
 
     def __init__(self, function: str) -> None:
@@ -232,7 +232,7 @@ def test_a_job_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch: pyte
     read, read_text = [], mdi.lm.arpa._read_text
     monkeypatch.setattr(mdi.lm.arpa, "_read_text", lambda path: read.append(path) or read_text(path))
 
-    def attempt(name: str, runner: ThisProcess, shards: int | None) -> None:
+    def attempt(name: str, runner: Runner, shards: int | None) -> None:
         with job_folder(str(tmp_path / name), {"same": "job"}) as place, at_work(Job(place, runner, n_shards=shards)):
             model = read_arpa(path, quiet=True)
             worst_sum(model)
@@ -240,10 +240,10 @@ def test_a_job_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch: pyte
                 Adapter(model, text).adapt("1", sigma2=1.0, settings=SolverSettings(1e-9)), tmp_path / f"{name}.arpa"
             )
 
-    attempt("through", ThisProcess(), 3)
+    attempt("through", Runner(), 3)
     with pytest.raises(MdiError, match="stopped"):
         attempt("stopped", Stopping(where), 3)
-    attempt("stopped", ThisProcess(), None)
+    attempt("stopped", Runner(), None)
     assert same_bytes(tmp_path / "through.arpa", tmp_path / "stopped.arpa")
     assert not (tmp_path / "stopped").exists()
     assert len(read) == 2
@@ -259,7 +259,7 @@ def test_training_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch) -
     counted, store = [], mdi.lm.blocks.store
     monkeypatch.setattr(mdi.lm.blocks, "store", lambda counts, prefix: counted.append(prefix) or store(counts, prefix))
 
-    def attempt(runner: ThisProcess) -> None:
+    def attempt(runner: Runner) -> None:
         runner.workers = 2  # type: ignore[misc]
         with job_folder(str(tmp_path / "job"), {"same": "job"}) as place:
             job = Job(place, runner, n_shards=3)
@@ -271,7 +271,7 @@ def test_training_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch) -
 
     with pytest.raises(MdiError, match="stopped"):
         attempt(Stopping(where))
-    attempt(ThisProcess())
+    attempt(Runner())
     assert len(counted) == len(set(counted)) > 3
     assert same_bytes(tmp_path / "one.arpa", tmp_path / "many.arpa")
 

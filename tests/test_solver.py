@@ -11,7 +11,7 @@ from test_dual import Case
 from updates import UPDATES, gis, lbfgs, paper
 
 from mdi.adaptation.dual import Dual
-from mdi.adaptation.solver import solve
+from mdi.adaptation.solver import SolverSettings, solve
 from mdi.kernels.solver import penalised_step
 
 
@@ -44,7 +44,7 @@ NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # a case takes lon
 @given(nonempty, st.integers(0, 2**32 - 1))
 def test_partition_scaling_meets_feasible_targets_and_never_goes_down(case: Case, seed: int) -> None:
     target = feasible(case, seed)
-    solution = solve(case.dual, target, tolerance=1e-7, max_iters=2000)
+    solution = solve(case.dual, target, SolverSettings(1e-7, 2000))
     assert solution.converged, solution.message
     np.testing.assert_allclose(solution.marginal, target, rtol=0, atol=1e-7)
     lam = case.dual.lam_of(solution.mu)
@@ -56,9 +56,9 @@ def test_partition_scaling_meets_feasible_targets_and_never_goes_down(case: Case
 @given(nonempty, st.integers(0, 2**32 - 1))
 def test_all_solvers_agree(case: Case, seed: int) -> None:
     target = feasible(case, seed)
-    best = solve(case.dual, target, tolerance=1e-9, max_iters=3000).steps[-1].objective
+    best = solve(case.dual, target, SolverSettings(1e-9, 3000)).steps[-1].objective
     for update in (gis, lbfgs):
-        found = solve(case.dual, target, update=update, tolerance=1e-5, max_iters=3000)
+        found = solve(case.dual, target, SolverSettings(1e-5, 3000), update=update)
         assert max(step.objective for step in found.steps) == pytest.approx(best, abs=1e-4), update.__name__
 
 
@@ -68,7 +68,7 @@ def test_a_prior_is_met_by_its_gradient(case: Case, seed: int, solver: str) -> N
     """With variance sigma2 the optimum has target - marginal = lambda / (sigma2 N), even for targets nobody can
     meet."""
     target = np.random.default_rng(seed).dirichlet(np.ones(case.rows.total + 1))[:-1]
-    solution = solve(case.dual, target, update=UPDATES[solver], tolerance=1e-6, max_iters=5000, sigma2=2.0, events=20.0)
+    solution = solve(case.dual, target, SolverSettings(1e-6, 5000), update=UPDATES[solver], sigma2=2.0, events=20.0)
     lam = case.dual.lam_of(solution.mu)
     tolerance = 1e-5 if solver == "partition" else 1e-3
     np.testing.assert_allclose(target - solution.marginal, lam / 40.0, rtol=0, atol=tolerance)
@@ -80,7 +80,7 @@ def test_every_constraint_may_have_its_own_variance(case: Case, seed: int) -> No
     rng = np.random.default_rng(seed)
     target = rng.dirichlet(np.ones(case.rows.total + 1))[:-1]
     sigma2 = 10 ** rng.uniform(-1, 1, case.rows.total)
-    solution = solve(case.dual, target, tolerance=1e-6, max_iters=5000, sigma2=sigma2, events=20.0)
+    solution = solve(case.dual, target, SolverSettings(1e-6, 5000), sigma2=sigma2, events=20.0)
     lam = case.dual.lam_of(solution.mu)
     np.testing.assert_allclose(target - solution.marginal, lam / (20.0 * sigma2), rtol=0, atol=1e-5)
 
@@ -113,9 +113,7 @@ def test_steps_under_a_prior_are_monotone(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(mdi.adaptation.solver, "MEMORY", 0)
     monkeypatch.setattr(mdi.adaptation.solver, "STEP_ROUNDS", 100)
     target = np.random.default_rng(5).dirichlet(np.ones(case.rows.total + 1))[:-1]
-    values = [
-        s.objective for s in solve(case.dual, target, tolerance=1e-9, max_iters=40, sigma2=1.0, events=50.0).steps
-    ]
+    values = [s.objective for s in solve(case.dual, target, SolverSettings(1e-9, 40), sigma2=1.0, events=50.0).steps]
     assert all(b >= a - 1e-9 for a, b in pairwise(values))
 
 
@@ -126,11 +124,11 @@ def test_plain_steps_are_monotone(monkeypatch: pytest.MonkeyPatch) -> None:
     case = usable(Case(11, 3, True, False, thresholds=[1, 1, 1]))
     target = feasible(case, 3)
     monkeypatch.setattr(mdi.adaptation.solver, "MEMORY", 0)
-    plain = [step.objective for step in solve(case.dual, target, tolerance=1e-9, max_iters=40).steps]
+    plain = [step.objective for step in solve(case.dual, target, SolverSettings(1e-9, 40)).steps]
     assert all(b >= a - 1e-13 for a, b in pairwise(plain))
-    divided = [step.objective for step in solve(case.dual, target, update=gis, tolerance=1e-9, max_iters=40).steps]
+    divided = [step.objective for step in solve(case.dual, target, SolverSettings(1e-9, 40), update=gis).steps]
     assert all(b >= a - 1e-13 for a, b in pairwise(divided))
-    printed = [step.objective for step in solve(case.dual, target, update=paper, tolerance=1e-9, max_iters=40).steps]
+    printed = [step.objective for step in solve(case.dual, target, SolverSettings(1e-9, 40), update=paper).steps]
     assert any(b < a for a, b in pairwise(printed))
 
 
@@ -139,15 +137,15 @@ def test_acceleration_saves_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
 
     case = usable(Case(11, 3, True, False, thresholds=[1, 1, 1]))
     target = feasible(case, 3)
-    fast = solve(case.dual, target, tolerance=1e-8, max_iters=3000).iterations
+    fast = solve(case.dual, target, SolverSettings(1e-8, 3000)).iterations
     monkeypatch.setattr(mdi.adaptation.solver, "MEMORY", 0)
-    slow = solve(case.dual, target, tolerance=1e-8, max_iters=3000).iterations
+    slow = solve(case.dual, target, SolverSettings(1e-8, 3000)).iterations
     assert fast < slow / 2
 
 
 def test_running_out_of_iterations_is_said() -> None:
     case = usable(Case(11, 3, True, False, thresholds=[1, 1, 1]))
-    solution = solve(case.dual, feasible(case, 3), tolerance=1e-12, max_iters=3)
+    solution = solve(case.dual, feasible(case, 3), SolverSettings(1e-12, 3))
     assert not solution.converged
     assert solution.iterations == 3
     assert "stopped after 3 iterations" in solution.message

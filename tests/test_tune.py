@@ -10,8 +10,8 @@ import pytest
 
 from mdi import adapt, charts, train, tune
 from mdi.adaptation.adapter import Adapter
-from mdi.adaptation.by_errors import Judge
-from mdi.adaptation.settings import SolverSettings
+from mdi.adaptation.solver import SolverSettings
+from mdi.adaptation.tuner import Judge
 from mdi.cli import main
 from mdi.fst.symbols import read_symbols
 from mdi.lm.arpa import read_arpa

@@ -17,7 +17,7 @@ from mdi.adaptation.solver import Solution
 from mdi.lm.model import NgramModel, rescale, rescaled, without
 from mdi.lm.new_words import NewWords
 from mdi.lm.normalise import worst_sum
-from mdi.lm.trie import NONE, Array
+from mdi.lm.trie import Array
 
 if TYPE_CHECKING:
     import pandas
@@ -111,13 +111,9 @@ class Adapted:
 
 def adapted_model(background: NgramModel, constraints: Constraints, mu: Array) -> NgramModel:
     """The exact, normalised model with scale exp(mu) on the constraints' cells. With mu = 0 it is the background."""
-    return rescaled(background, constraints.row, _scales(constraints, mu))
+    return rescaled(background, constraints.row, constraints.by_order(np.exp(mu)))
 
 
 def apply(background: NgramModel, constraints: Constraints, mu: Array) -> None:
     """Makes the background that model, in place."""
-    rescale(background, constraints.row, _scales(constraints, mu))
-
-
-def _scales(constraints: Constraints, mu: Array) -> list[Array]:
-    return [NONE, *np.split(np.exp(mu), constraints.first[2:-1])]
+    rescale(background, constraints.row, constraints.by_order(np.exp(mu)))

@@ -9,25 +9,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdi.adaptation import constraints as selecting
-from mdi.adaptation.active import active_part
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.delta import Delta, delta_of, rounded
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto
-from mdi.adaptation.settings import USUAL, SolverSettings
+from mdi.adaptation.solver import USUAL, SolverSettings
 from mdi.adaptation.table import certificate
 from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import make_folder
 from mdi.fst.formats import load
+from mdi.kernels.trie import map_histories
 from mdi.lm.counts import Counts
 from mdi.lm.identity import identity
-from mdi.lm.model import NgramModel, copied
+from mdi.lm.model import NgramModel, copied, without
 from mdi.lm.new_words import NewWordsLike, count_with_new_words, estimated
 from mdi.lm.shards import Job, at_work, current
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
+from mdi.lm.trie import NONE, Trie, locate
 from mdi.memory import let_go_of_freed
 
 if TYPE_CHECKING:
@@ -67,27 +68,26 @@ class Adapter:
         threads: int = 2,
     ) -> None:
         background = as_model(background, "background")
-        self.order = background.order
         check_positive("threads", threads)
-        if not isinstance(targets, NgramModel):
+        self.order = order = background.order
+        if isinstance(targets, NgramModel):
+            order = max(order, targets.order)
+        else:
             check_choice("targets", targets, TARGETS)
-        order = max(self.order, targets.order if isinstance(targets, NgramModel) else 1)
-        counts = count_with_new_words(text, background.vocab, order, new_words)
+        counts = self.counts = count_with_new_words(text, background.vocab, order, new_words)
         self.new_words = estimated(counts, background)
         self.given = background
         if self.new_words is not None:
             background = self.new_words.added_to(background)
+        self.background, self.threads, self.targets = background, threads, None
         if isinstance(targets, NgramModel):
-            targets = onto(targets, background.vocab, "the model that gives the targets")
-        if history is not None:
-            history = onto(as_model(history, "history"), background.vocab, "the model that gives the histories")
-        if targets == "smoothed":
+            self.targets = onto(targets, background.vocab, "the model that gives the targets")
+        elif targets == "smoothed":
             from mdi.lm.estimate import estimate
 
-            targets = estimate(counts, "kn-interpolated", [1] * counts.order).model
-        self.background, self.threads = background, threads
-        self.counts = counts
-        self.targets = None if isinstance(targets, str) else targets
+            self.targets = estimate(counts, "kn-interpolated", [1] * counts.order).model
+        if history is not None:
+            history = onto(as_model(history, "history"), background.vocab, "the model that gives the histories")
         self.history = History(counts, history)
 
     def ground(self, chosen: Constraints) -> ExtendedBackground:
@@ -101,7 +101,7 @@ class Adapter:
         the optimum finite, so then nothing need be dropped for lying at infinity. `ground` may be shared with larger
         sets."""
         dropped, events = Dropped(), self.history.events
-        chosen = selecting.select(self.counts, self._thresholds(min_counts))
+        chosen = selecting.select(self.counts, parse_thresholds(min_counts, self.order))
         if not chosen.total:
             raise MdiError(
                 f"no n-gram reaches the thresholds {spell_thresholds(min_counts)}; lower them or give more text"
@@ -125,9 +125,9 @@ class Adapter:
         count = selecting.values(self.counts, chosen)
         ground = self.ground(chosen) if ground is None else ground
         while True:
-            dual = ground.dual_of(chosen)
+            dual, reach = ground.dual_of(chosen)
             cells = dual.evaluate(np.zeros(chosen.total)).cells
-            impossible = selecting.impossible(dual.parent, ground.reach(chosen), cells)
+            impossible = selecting.impossible(dual.parent, reach, cells)
             if not dropped.note(selecting.IMPOSSIBLE, impossible):
                 break
             chosen, target, count = chosen.keep(~impossible), target[~impossible], count[~impossible]
@@ -154,10 +154,10 @@ class Adapter:
             at = np.concatenate([start.problem.chosen.nearest(self.counts.trie, k, some) for k, some in rows])
             mu = np.where(at >= 0, start.solution.mu[at], 0.0)
         elif isinstance(start, Delta):
-            ids = start.ids_of(problem.background.vocab)
-            mu = start.mu_at([ids[part] for part in problem.constraints.ngrams(problem.background.trie)])
+            wide = problem.background
+            mu = start.mu_at(wide.vocab, problem.constraints.ngrams(wide.trie))
         elif start is not None:
-            mu = problem.dual.mu_of(problem.lam_from(start))
+            mu = problem.dual.mu_of(np.array([start.get(ngram, 0.0) for ngram in problem.ngrams()]))
         solution = problem.solve(settings, sigma2=sigma2, start=mu)
         return Adapted(problem, replace(solution, mu=rounded(solution.mu)), self.new_words)
 
@@ -189,7 +189,7 @@ class Adapter:
     ) -> Iterator[Adapted]:
         """Adapts with several sets of thresholds, from the fewest constraints to the most, each from the last one's
         solution and all on one ground. `mdi.adaptation.table.sweep_table` shows them side by side."""
-        names = {spell_thresholds(one): self._thresholds(one) for one in sets}
+        names = {spell_thresholds(one): parse_thresholds(one, self.order) for one in sets}
         size = {name: selecting.select(self.counts, values).total for name, values in names.items()}
         lowest = [min(values) for values in zip(*names.values(), strict=True)]
         ground = self.ground(selecting.select(self.counts, lowest)) if len(size) > 1 else None
@@ -197,9 +197,6 @@ class Adapter:
         for name in sorted(size, key=lambda name: (size[name], name)):
             last = self.adapt(name, sigma2=sigma2, settings=settings, start=last, ground=ground)
             yield last
-
-    def _thresholds(self, min_counts: Thresholds) -> list[int | float]:
-        return parse_thresholds(min_counts, self.order)
 
 
 class OneAdaptation(Adapter):
@@ -211,11 +208,11 @@ class OneAdaptation(Adapter):
         del self.given  # of which nothing is needed any more
 
     def ground(self, chosen: Constraints) -> ExtendedBackground:
-        if current() is not None:  # what was read stays as it is, for a job that is begun again
-            return super().ground(chosen)
-        ground = ExtendedBackground(self.background, self.counts.trie, chosen, self.history, self.threads)
-        del self.counts, self.history
-        let_go_of_freed()
+        self.once = current() is None  # what was read stays as it is, for a job that is begun again
+        ground = super().ground(chosen)
+        if self.once:
+            del self.counts, self.history
+            let_go_of_freed()
         return ground
 
     def pose(self, *args: Any, **options: Any) -> Problem:
@@ -303,3 +300,26 @@ def as_model(model: NgramModel | str | os.PathLike[str], role: str) -> NgramMode
     if isinstance(model, str | os.PathLike):
         return load(model)
     raise MdiError(f"{role}={model!r}; expected a model, or the file of one")
+
+
+def active_part(model: NgramModel, counts: Trie) -> NgramModel:
+    """The part of a background that an adaptation looks at: all words, and all rows of the histories that have rows in
+    `counts`, a closed trie over the same words.
+
+    The dual sums over histories with mass, and those that they back off to, so it has the same value, the same gradient
+    and, as sums run in the same order, the same solution to the last bit on this part as on the whole. It is a proper
+    model: histories of which no row is wanted weigh 1, so everything sums to one.
+    """
+    whole, where = model.trie, locate(counts, model.trie)
+    keep, bow = [NONE, np.ones(whole.n_words, bool)], [model.bow[0]]
+    for k in range(2, whole.order + 1):
+        followed = np.zeros(whole.n_hist(k - 1), bool)
+        if k <= counts.order:
+            hists = map_histories(
+                where[k - 1], counts.as_hist[k - 1], whole.as_hist[k - 1], np.empty_like(where[k - 1])
+            )
+            hists = hists[np.diff(counts.begin[k]) > 0]
+            followed[hists[hists >= 0]] = True
+        keep.append(np.repeat(followed, np.diff(whole.begin[k])))
+        bow.append(np.where(followed, model.bow[k - 1], 1.0))
+    return without(NgramModel(model.vocab, whole, model.p, bow), keep)

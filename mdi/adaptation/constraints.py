@@ -7,7 +7,7 @@ import numpy as np
 
 from mdi.kernels.model import add_at
 from mdi.lm.counts import Counts
-from mdi.lm.trie import NONE, Array, Trie, from_ngrams
+from mdi.lm.trie import NONE, Array, Trie
 
 # Residual targets below this share of their constraint's target are zero up to rounding.
 ROUNDING = 1e-9
@@ -40,14 +40,22 @@ class Constraints:
     def order_of(self) -> Array:
         return np.repeat(np.arange(1, self.order + 1), [len(rows) for rows in self.row[1:]])
 
+    def by_order(self, values: Array) -> list[Array]:
+        """A value for each constraint, cut as `row` is."""
+        return [NONE, *np.split(values, self.first[2:-1])]
+
     def keep(self, kept: Array) -> "Constraints":
         """The constraints whose flag is set."""
-        parts = np.split(kept, self.first[2:-1])
-        return Constraints([NONE, *(rows[part] for rows, part in zip(self.row[1:], parts, strict=True))])
+        parts = self.by_order(kept)
+        return Constraints([NONE, *(rows[part] for rows, part in zip(self.row[1:], parts[1:], strict=True))])
 
     def ngrams(self, trie: Trie) -> list[Array]:
         """The words of each, by order from 1 on, one per line."""
         return [trie.ngrams(k, rows) for k, rows in enumerate(self.row[1:], 1)]
+
+    def relocated(self, source: Trie, target: Trie) -> "Constraints":
+        """The same n-grams as rows of another trie. Tries over the same words sort alike, so rows stay ascending."""
+        return Constraints([NONE, *map(target.find, self.ngrams(source))])
 
     def flags_of(self, some: "Constraints") -> Array:
         """Which of these constraints are among `some`, all of which are among these."""
@@ -86,11 +94,6 @@ def select(counts: Counts, thresholds: list[int | float]) -> Constraints:
             enough[counts.vocab.bos] = False
         rows.append(np.flatnonzero(enough).astype(np.int32))
     return Constraints(rows)
-
-
-def as_trie(trie: Trie, constraints: Constraints) -> Trie:
-    """The constrained n-grams and all their parts."""
-    return from_ngrams(trie.n_words, constraints.ngrams(trie))
 
 
 def values(counts: Counts, constraints: Constraints) -> Array:

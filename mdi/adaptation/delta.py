@@ -94,9 +94,11 @@ class Delta:
         if self.ngrams.n_words != background.trie.n_words + new or self.ngrams.order > background.order:
             raise MdiError(f"{name}: damaged, its n-grams are not over the words of {background_name}; copy it again")
 
-    def apply(self, background: NgramModel) -> NgramModel:
-        """The adapted model."""
-        self.check(background)
+    def apply(
+        self, background: NgramModel, name: str = "the delta", background_name: str = "the background"
+    ) -> NgramModel:
+        """The adapted model. Names are for errors."""
+        self.check(background, name, background_name)
         if self.new_words is not None:
             background = self.new_words.added_to(background)
         wide = extended(background, self.ngrams)
@@ -105,18 +107,16 @@ class Delta:
         apply(wide, Constraints(rows), self.mu)
         return wide
 
-    def ids_of(self, vocab: Vocabulary) -> Array:
-        """What the words of a vocabulary, those of the background and maybe others behind them, are here; -1: none."""
-        own = [] if self.new_words is None else self.new_words.words
-        known = self.ngrams.n_words - len(own)
-        number = {word: known + i for i, word in enumerate(own)}
+    def mu_at(self, vocab: Vocabulary, ngrams: list[Array]) -> Array:
+        """mu of the cell that each n-gram (by order, a line of ids each) belongs to here; 0 where it is none's. The ids
+        are those of a vocabulary of the background's words and maybe others behind them."""
+        new = [] if self.new_words is None else self.new_words.words
+        known = self.ngrams.n_words - len(new)
+        number = {word: known + i for i, word in enumerate(new)}
         more = (number.get(vocab.word(i), -1) for i in range(known, len(vocab)))
-        return np.array([*range(known), *more], np.int32)
-
-    def mu_at(self, ngrams: list[Array]) -> Array:
-        """mu of the cell that each n-gram (by order, a line of ids each) belongs to here; 0 where it is none's."""
+        id_here = np.array([*range(known), *more], np.int32)  # -1: none
         parts = []
-        for k, ids in enumerate(ngrams, 1):
+        for k, ids in enumerate((id_here[part] for part in ngrams), 1):
             found, left = np.zeros(len(ids)), np.arange(len(ids))
             for below in range(min(k, self.constraints.order), 0, -1):
                 rows, own = self.ngrams.find(ids[left][:, k - below :]), self.constraints.row[below]
@@ -134,9 +134,8 @@ def delta_of(
 ) -> Delta:
     """The delta of an adaptation of the background with this identity."""
     problem, trie = adapted.problem, adapted.problem.background.trie
-    listed = problem.constraints.ngrams(trie)
-    ngrams = from_ngrams(trie.n_words, listed)
-    rows, mu = Constraints([NONE, *map(ngrams.find, listed)]), adapted.solution.mu
+    ngrams = from_ngrams(trie.n_words, problem.constraints.ngrams(trie))
+    rows, mu = problem.constraints.relocated(trie, ngrams), adapted.solution.mu
     return Delta(background, ngrams, rows, mu, problem.min_counts, adapted.new_words, certificate or {}, made or {})
 
 
@@ -153,19 +152,14 @@ def _gaps(values: Array, begin: Array) -> Array:
     return gaps
 
 
-def _occurring(delta: Delta) -> Array:
-    """The words that are constrained or part of a longer n-gram, ascending."""
+def encode(delta: Delta) -> bytes:
     trie = delta.ngrams
-    occurs = np.zeros(trie.n_words, bool)
+    occurs = np.zeros(trie.n_words, bool)  # is constrained or part of a longer n-gram
     occurs[delta.constraints.row[1]] = True
     if trie.order > 1:
         occurs[trie.word[2]] = True
         occurs |= np.diff(trie.begin[2]) > 0
-    return np.flatnonzero(occurs)
-
-
-def encode(delta: Delta) -> bytes:
-    trie, words = delta.ngrams, _occurring(delta)
+    words = np.flatnonzero(occurs)
     parts = [_planes(np.diff(words, prepend=0))]
     for k in range(2, trie.order + 1):
         begin = trie.begin[k].astype(np.int64)
@@ -277,18 +271,16 @@ def read_head(data: bytes, name: str) -> dict[str, Any]:
             )
         *added, unk = head["new_words"] if head["version"] > 1 else (0, 0, None)
         numbers = [*head["ngrams"], head["words"], head["constraints"], *added]
-        if len(added) != 2 or not (unk is None or (type(unk) in (int, float) and 0 <= unk < 1)):
-            raise ValueError("new words in the head")
-        if not all(type(number) is int and 0 <= number < 2**31 - 1 for number in numbers):
-            raise ValueError("numbers in the head")
-        if type(head["step"]) is not int or abs(head["step"]) > 1100:
-            raise ValueError("step in the head")
-        if not 1 <= len(head["ngrams"]) <= PADDED:
-            raise ValueError("orders in the head")
         kinds = {"background": str, "min_counts": str, "made": dict, "certificate": dict, "crc32": int}
-        for key, kind in kinds.items():
-            if not isinstance(head[key], kind):
-                raise ValueError(f"{key} in the head")
+        good = {
+            "new words": len(added) == 2 and (unk is None or (type(unk) in (int, float) and 0 <= unk < 1)),
+            "numbers": all(type(number) is int and 0 <= number < 2**31 - 1 for number in numbers),
+            "step": type(head["step"]) is int and abs(head["step"]) <= 1100,
+            "orders": 1 <= len(head["ngrams"]) <= PADDED,
+            **{key: isinstance(head[key], kind) for key, kind in kinds.items()},
+        }
+        if wrong := next((what for what, is_good in good.items() if not is_good), ""):
+            raise ValueError(f"{wrong} in the head")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise MdiError(f"{name}: damaged ({type(error).__name__} {error}); copy it again") from None
     return head
@@ -389,5 +381,4 @@ def apply_delta(
     name = "the delta"
     if not isinstance(delta, Delta):
         name, delta = os.fspath(delta), read_delta(delta)
-    delta.check(background, name, background_name)
-    return delta.apply(background)
+    return delta.apply(background, name, background_name)

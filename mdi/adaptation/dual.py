@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdi.adaptation.constraints import Constraints
-from mdi.adaptation.entries import SMALL_BLOCK, Carried, Entries, carried, extract
+from mdi.adaptation.entries import SMALL_BLOCK, Carried, carried, extract
 from mdi.kernels import dual as kernels
 from mdi.kernels.dual import Sums
 from mdi.lm.model import NgramModel
@@ -70,7 +70,7 @@ class Dual:
         self.constraints, self.threads = constraints, threads
         self.parent = constraints.parents(model.trie)
         found = extract(model, carried(model, mass) if isinstance(mass, list) else mass, constraints, cuts)
-        self.active: Entries | None = found
+        self.active = found
         free = np.ones(model.trie.n_words, bool)
         free[constraints.row[1]] = False
         # the empty history: p of the constrained words, and of the others together
@@ -88,12 +88,11 @@ class Dual:
 
     def forget_entries(self) -> None:
         """Once it is solved: nothing can be evaluated any more, but parameters and marginals can be told apart."""
-        self.active, self._scratch = None, (np.zeros(0),) * 3
+        del self.active, self._scratch
 
     @np.errstate(all="ignore")
     def evaluate(self, mu: Array) -> Evaluation:
         """Cell marginals and log normalisers at mu; not finite where the model has no probability for the text."""
-        assert self.active is not None  # noqa: S101 - for the type checker
         hist, bounds, n_blocks = self.active.histories, self.active.bounds, self.active.blocks
         scale, n_words, at_once = np.exp(mu), len(self.word_p), self._at_once
         z0 = self.fixed0 + float((self.word_p * scale[:n_words]).sum())
@@ -130,7 +129,6 @@ class Dual:
     def rounding_error(self, mu: Array) -> float:
         """About how far rounding may have moved the marginals at mu, as an L1 distance."""
         self.evaluate(mu)
-        assert self.active is not None  # noqa: S101 - for the type checker
         return float(kernels.rounding_error(self.active.histories, self._scratch[0]))
 
     def marginals(self, cells: Array) -> Array:

@@ -18,7 +18,7 @@ from mdi.kernels.dual import Histories
 from mdi.kernels.entries import ActiveLevel, RowCells
 from mdi.lm.model import NgramModel
 from mdi.lm.shards import Shard, over_shards
-from mdi.lm.trie import NONE, Array, Trie, blocks
+from mdi.lm.trie import NONE, Array, blocks
 from mdi.threads import each_in_threads
 
 # Work is split into blocks, this many at most, whatever the number of threads, so that results do not depend on it.
@@ -53,9 +53,22 @@ class Carried:
 
 
 def carried(model: NgramModel, mass: list[Array]) -> Carried:
-    """`mass[j]` is p~ on the histories of length j of the model's trie."""
-    folded, log_fixed, unused = _folded(model, mass)
-    hists = _active(model.trie, folded)
+    """`mass[j]` is p~ on the histories of length j of the model's trie. A history without rows has Z(h) = bow(h) Z(h')
+    whatever mu is: its mass is as good on h', where it is added (and left here, as such histories are not active)."""
+    trie = model.trie
+    folded = [*(part.copy() for part in mass[: trie.order - 1]), mass[trie.order - 1]]
+    log_fixed, hists = 0.0, [NONE] * trie.order
+    needed: Array | bool = False  # what longer active histories back off to
+    for j in range(trie.order - 1, 0, -1):
+        log_fixed += kernels.fold_mass(trie.level(j + 1), model.bow[j], folded[j], folded[j - 1])
+        active = (folded[j] > 0) & (trie.begin[j + 1][1:] > trie.begin[j + 1][:-1])
+        active |= needed
+        hists[j] = np.flatnonzero(active).astype(np.int32)
+        needed = np.zeros(trie.n_hist(j - 1), bool)
+        needed[trie.back[j][hists[j]]] = True
+    unused = np.zeros(trie.n_words)
+    if trie.order > 1:
+        unused = np.where(np.diff(trie.begin[2]) == 0, folded[1], 0.0)
     here = [part[some] for part, some in zip(folded[1:], hists[1:], strict=True)]
     return Carried(hists, [NONE, *here], float(mass[0][0]), unused, log_fixed)
 
@@ -78,35 +91,6 @@ def extract(model: NgramModel, mass: Carried, constraints: Constraints, cuts: Ar
     for part in unused[some].tolist():
         mass0 += part
     return Entries(histories, np.append(bounds[some], bounds[-1]), mass0, mass.log_fixed, rows)
-
-
-def _folded(model: NgramModel, mass: list[Array]) -> tuple[list[Array], float, Array]:
-    """A history without rows has Z(h) = bow(h) Z(h') whatever mu is: its mass is as good on h', where it is added (and
-    left here, as such histories are not active). Returns (mass, what is left of sum p~(h) log Z(h), mass by word that
-    goes to the empty history)."""
-    trie = model.trie
-    folded = [*(part.copy() for part in mass[: trie.order - 1]), mass[trie.order - 1]]
-    log_fixed = 0.0
-    for j in range(trie.order - 1, 0, -1):
-        log_fixed += kernels.fold_mass(trie.level(j + 1), model.bow[j], folded[j], folded[j - 1])
-    unused = np.zeros(trie.n_words)
-    if trie.order > 1:
-        unused = np.where(np.diff(trie.begin[2]) == 0, folded[1], 0.0)
-    return folded, log_fixed, unused
-
-
-def _active(trie: Trie, mass: list[Array]) -> list[Array]:
-    """Histories of each length >= 1 that carry mass and have rows, and those they back off to."""
-    active = [NONE] * trie.order
-    needed = np.zeros(0, bool)
-    for j in range(trie.order - 1, 0, -1):
-        here = (mass[j] > 0) & (trie.begin[j + 1][1:] > trie.begin[j + 1][:-1])
-        if len(needed):
-            here |= needed
-        active[j] = np.flatnonzero(here).astype(np.int32)
-        needed = np.zeros(trie.n_hist(j - 1), bool)
-        needed[trie.back[j][active[j]]] = True
-    return active
 
 
 def _extract_shard(

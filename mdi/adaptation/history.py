@@ -27,7 +27,10 @@ class History:
 
     def __init__(self, counts: Counts, model: NgramModel | None = None) -> None:
         self.counts, self.model = counts, model
-        self.ml, self.events = ml_history(counts)
+        # An event belongs to the longest history that the text gives it: n - 1 words, or fewer after <s>.
+        left = unextended(counts)
+        self.ml = [kernels.row_sums(counts.trie.begin[k], np.maximum(left[k], 0.0)) for k in range(1, counts.order + 1)]
+        self.events = float(sum(part.sum() for part in self.ml))
         if not self.events > 0:
             raise MdiError(
                 "the in-domain counts have no events; expected text with words of the background's vocabulary"
@@ -37,9 +40,15 @@ class History:
     def cuts(self) -> Array:
         """Words at which the blocks of a dual begin, and the number of words: about equally many n-grams of the text in
         each. They depend on the text alone, so that sums are added in the same order wherever the model is."""
-        total = np.cumsum(weights_by_word(self.counts.trie) + 1)
+        trie = self.counts.trie
+        weight = np.ones(trie.n_words, np.int64)
+        for k in range(2, trie.order + 1):  # rows of the histories that end in a word, and these histories
+            weight += np.diff(trie.begin[k][trie.first_hists(k - 1)])
+            if k < trie.order:
+                weight += np.bincount(trie.word[k], minlength=trie.n_words)
+        total = np.cumsum(weight)
         inner = np.searchsorted(total, np.linspace(0, total[-1], BLOCKS + 1)[1:-1])
-        return np.unique([0, *inner, self.counts.trie.n_words])
+        return np.unique([0, *inner, trie.n_words])
 
     def on(self, trie: Trie) -> list[Array]:
         if self.model is not None:
@@ -48,27 +57,6 @@ class History:
         for part in moved:
             part /= self.events
         return moved
-
-
-def weights_by_word(trie: Trie) -> Array:
-    """N-grams that belong to each word: rows of the histories that end in it, and these histories."""
-    weight = np.zeros(trie.n_words, np.int64)
-    for k in range(2, trie.order + 1):
-        weight += np.diff(trie.begin[k][trie.first_hists(k - 1)])
-        if k < trie.order:
-            weight += np.bincount(trie.word[k], minlength=trie.n_words)
-    return weight
-
-
-def ml_history(counts: Counts) -> tuple[list[Array], float]:
-    """Maximum likelihood: how often each history of the text was followed by something. Returns (counts by length,
-    total).
-
-    An event belongs to the longest history that the text gives it: n - 1 words, or fewer after <s>.
-    """
-    left = unextended(counts)
-    mass = [kernels.row_sums(counts.trie.begin[k], np.maximum(left[k], 0.0)) for k in range(1, counts.order + 1)]
-    return mass, float(sum(part.sum() for part in mass))
 
 
 def smoothed_history(model: NgramModel, trie: Trie, longest: int) -> tuple[Trie, list[Array]]:
@@ -116,7 +104,7 @@ def _grow(model: NgramModel, strings: list[Array]) -> list[Array]:
         mass[j][t.as_hist[j]] = rows
     every = Constraints([NONE, *(np.arange(t.rows(k), dtype=np.int32) for k in range(1, m + 2))])
     cells = Dual(part, mass, every).evaluate(np.zeros(every.total)).cells
-    grown = [np.maximum(cells[every.first[k] : every.first[k + 1]], 0.0) for k in range(1, m + 2)]
+    grown = every.by_order(np.maximum(cells, 0.0))[1:]
     for k, rows in enumerate(grown, 1):
         rows[t.word[k] == model.vocab.eos] = 0.0
     return grown

@@ -11,7 +11,7 @@ from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.dual import Dual
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import Problem, model_marginals, onto
-from mdi.adaptation.settings import USUAL, SolverSettings
+from mdi.adaptation.solver import USUAL, SolverSettings
 from mdi.errors import check_choice
 from mdi.fst.formats import load
 from mdi.lm.counts import Counts, count_text, over_words
@@ -56,8 +56,10 @@ def match(
     small = load(small, closed=False) if isinstance(small, str | os.PathLike) else small
     check_choice("new_words", new_words, CHOICES)
     large = as_model(large, "large")
-    if new_words == "add":
-        small = _with_words_of(large, small)
+    if new_words == "add":  # the words that only the large one has, as likely as there
+        ids = small.vocab.ids_of(large.vocab)
+        new = [i for i in np.flatnonzero(ids < 0).tolist() if may_be_added(large.vocab.word(i)) and large.p[1][i] > 0]
+        small = with_words(small, [large.vocab.word(i) for i in new], large.p[1][new])
     large = onto(large, small.vocab, "the large model")
     if history is not None:
         history = onto(history, small.vocab, "the model that gives the histories")
@@ -89,10 +91,3 @@ def match(
     )
     solution = problem.solve(settings)
     return Adapted(problem, solution)
-
-
-def _with_words_of(large: NgramModel, small: NgramModel) -> NgramModel:
-    """The small model with the words that only the large one has, as likely as there."""
-    ids = small.vocab.ids_of(large.vocab)
-    new = [i for i in np.flatnonzero(ids < 0).tolist() if may_be_added(large.vocab.word(i)) and large.p[1][i] > 0]
-    return with_words(small, [large.vocab.word(i) for i in new], large.p[1][new])

@@ -8,29 +8,25 @@ from functools import cached_property
 import numpy as np
 
 from mdi.adaptation import constraints as selecting
-from mdi.adaptation.constraints import Constraints, Dropped, as_trie
+from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.dual import Dual, SubsetDual
 from mdi.adaptation.entries import carried
 from mdi.adaptation.history import History
-from mdi.adaptation.settings import USUAL, SolverSettings
-from mdi.adaptation.solver import Solution, solve
+from mdi.adaptation.solver import USUAL, Solution, SolverSettings, solve
 from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive, examples
 from mdi.lm.model import NgramModel, extend, extended, over_vocabulary
-from mdi.lm.trie import NONE, Array, Trie, locate
+from mdi.lm.trie import Array, Trie, from_ngrams, locate
 from mdi.lm.vocabulary import Vocabulary, join_vocabularies
 
 # Marginals that rounding may have moved by more than this, as an L1 distance, are not certified.
 MAX_ROUNDING = 1e-6
 # Of the Gaussian prior on lambda: one for all, one per order (the last repeats), or no prior.
 Variances = float | Sequence[float] | None
-
-
 # 1 / (sigma2 * events) must be a number.
 LEAST_VARIANCE = 1e-100
 
 
 def check_variance(value: float) -> None:
-    """Refuses what is no variance of a prior."""
     check_positive("sigma2", value, "a positive number, one per order such as 2-1-0.5, or none")
     if value < LEAST_VARIANCE:
         raise OptionError("sigma2", value, f"at least {LEAST_VARIANCE:g}: so narrow a prior leaves the model as it is")
@@ -82,28 +78,11 @@ class Problem:
         self, settings: SolverSettings = USUAL, *, sigma2: Variances = None, start: Array | None = None
     ) -> Solution:
         """Parameters at which the marginals meet their targets: see `mdi.adaptation.solver.solve`. `start` is mu."""
-        found = solve(
-            self.dual,
-            self.target,
-            tolerance=settings.tolerance,
-            max_iters=settings.max_iters,
-            events=self.events,
-            sigma2=variances(sigma2, self.constraints),
-            start=start,
-            report=settings.report,
-        )
+        prior = variances(sigma2, self.constraints)
+        found = solve(self.dual, self.target, settings, sigma2=prior, events=self.events, start=start)
         if not found.converged:
             warnings.warn(ConvergenceWarning(found.message), stacklevel=3)
         return found
-
-    def lam_from(self, known: dict[str, float]) -> Array:
-        """Parameters by n-gram as an array; 0 for constraints that are not among them."""
-        return np.array([known.get(ngram, 0.0) for ngram in self.ngrams()])
-
-
-def rows_in(trie: Trie, source: Trie, constraints: Constraints) -> list[Array]:
-    """The same n-grams as rows of another trie. Tries over the same words sort alike, so rows stay ascending."""
-    return [NONE, *map(trie.find, constraints.ngrams(source))]
 
 
 class ExtendedBackground:
@@ -114,12 +93,12 @@ class ExtendedBackground:
         self, background: NgramModel, counts: Trie, chosen: Constraints, history: History, threads: int
     ) -> None:
         self.chosen, self.model, self.threads, self.cuts = chosen, background, threads, history.cuts
-        self.ngrams = as_trie(counts, chosen)
-        self.chosen_rows = rows_in(self.ngrams, counts, chosen)
+        self.ngrams = from_ngrams(counts.n_words, chosen.ngrams(counts))
+        self.chosen_rows = chosen.relocated(counts, self.ngrams)
         self.known = locate(self.ngrams, background.trie)
         extend(background, self.ngrams)
         mass = history.on(background.trie)
-        self.rows = Constraints(rows_in(background.trie, counts, chosen))
+        self.rows = chosen.relocated(counts, background.trie)
         self.reached = selecting.reaches(self.rows, background.trie, mass)
         self.mass = carried(background, mass)
 
@@ -127,19 +106,18 @@ class ExtendedBackground:
     def dual(self) -> Dual:
         return Dual(self.model, self.mass, self.rows, self.threads, self.cuts)
 
-    def dual_of(self, chosen: Constraints) -> Dual:
-        """The dual of the given constraints alone."""
-        return self.dual if chosen.total == self.chosen.total else SubsetDual(self.dual, self.chosen.flags_of(chosen))
-
-    def reach(self, chosen: Constraints) -> Array:
-        """After how many histories with mass each of the given constraints has events."""
-        return self.reached[self.chosen.flags_of(chosen)]
+    def dual_of(self, chosen: Constraints) -> tuple[Dual, Array]:
+        """The dual of the given constraints alone, and after how many histories with mass each of them has events."""
+        if chosen.total == self.chosen.total:
+            return self.dual, self.reached
+        kept = self.chosen.flags_of(chosen)
+        return SubsetDual(self.dual, kept), self.reached[kept]
 
     def needed(self, chosen: Constraints) -> list[Array] | None:
         """Flags of the rows that the background had before or the given constraints need; None if those are all
         rows."""
         trie = self.ngrams
-        needed = trie.flags(Constraints(self.chosen_rows).keep(self.chosen.flags_of(chosen)).row)
+        needed = trie.flags(self.chosen_rows.keep(self.chosen.flags_of(chosen)).row)
         for k in range(trie.order, 1, -1):
             rows = np.flatnonzero(needed[k])
             needed[k - 1][trie.suffix[k][rows]] = True
@@ -153,8 +131,8 @@ class ExtendedBackground:
 
 def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, history: History, threads: int) -> Array:
     """sum_h p~(h) p(w|h) over each constraint's events: Sigma_R of another model, with no scaling."""
-    wide = extended(model, as_trie(source, constraints))
-    rows = Constraints(rows_in(wide.trie, source, constraints))
+    wide = extended(model, from_ngrams(source.n_words, constraints.ngrams(source)))
+    rows = constraints.relocated(source, wide.trie)
     dual = Dual(wide, history.on(wide.trie), rows, threads)
     cells = np.maximum(dual.evaluate(np.zeros(rows.total)).cells, 0.0)
     error = dual.rounding_error(np.zeros(rows.total))

@@ -51,26 +51,43 @@ class Solution:
         return len(self.steps)
 
 
+@dataclass(frozen=True)
+class SolverSettings:
+    """Settings of the solver; what the problem is (thresholds, prior, targets) is not among them.
+
+    Parameters
+    ----------
+    tolerance
+        L1 distance between targets and marginals, less the pull of a prior, to stop at.
+    max_iters
+        A solver that does not get there in so many iterations gives a `ConvergenceWarning` and a valid model.
+    report
+        Called with every iteration's `Step`: its number, the dual, the distance, seconds.
+    """
+
+    tolerance: float = 1e-3
+    max_iters: int = 200
+    report: Callable[[Step], None] | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("tolerance", self.tolerance)
+        check_positive("max_iters", self.max_iters)
+
+
+USUAL = SolverSettings()
+
+
 class _Stop(Exception):
     pass
 
 
 class Objective:
-    """The dual with its targets; counts evaluations and remembers the last one."""
+    """The dual with its targets; counts evaluations and remembers the best one. `penalty`: 1 / (sigma2_i N)."""
 
-    def __init__(
-        self,
-        dual: Dual,
-        target: Array,
-        tolerance: float,
-        max_iters: int,
-        penalty: Array | None,  # 1 / (sigma2_i N)
-        report: Callable[[Step], None] | None,
-    ) -> None:
-        self.dual, self.target = dual, target
+    def __init__(self, dual: Dual, target: Array, settings: SolverSettings, penalty: Array | None) -> None:
+        self.dual, self.target, self.settings, self.penalty = dual, target, settings, penalty
         self.r = dual.cell_targets(target)
         self.slack = 1.0 - float(self.r.sum())
-        self.tolerance, self.max_iters, self.penalty, self.report = tolerance, max_iters, penalty, report
         self.steps: list[Step] = []
         self.start = time.perf_counter()
         self.best: tuple[float, Array, Evaluation, Array] | None = None
@@ -79,7 +96,7 @@ class Objective:
     def __call__(self, mu: Array) -> tuple[float, Evaluation, Array, Array]:
         """(D, evaluation, marginals, gradient in lam) at mu. Stops when the tolerance is met or the iterations are
         used up."""
-        if len(self.steps) >= self.max_iters:
+        if len(self.steps) >= self.settings.max_iters:
             raise _Stop
         found = self.dual.evaluate(mu)
         # plain sums: BLAS would add in another order with another number of threads
@@ -93,13 +110,12 @@ class Objective:
         l1 = float(np.abs(gradient).sum())
         step = Step(len(self.steps) + 1, value, l1, time.perf_counter() - self.start)
         self.steps.append(step)
-        if self.report:
-            self.report(step)
-        if np.isfinite(value + l1) and (self.best is None or value >= self.best[0]):
+        if self.settings.report:
+            self.settings.report(step)
+        self.converged = l1 <= self.settings.tolerance
+        if self.converged or (np.isfinite(value + l1) and (self.best is None or value >= self.best[0])):
             self.best = (value, mu, found, marginal)
-        if l1 <= self.tolerance:
-            self.best = (value, mu, found, marginal)
-            self.converged = True
+        if self.converged:
             raise _Stop
         return value, found, marginal, gradient
 
@@ -111,27 +127,22 @@ Update = Callable[[Objective, Array], str]
 def solve(
     dual: Dual,
     target: Array,
+    settings: SolverSettings = USUAL,
     *,
-    tolerance: float = 1e-3,
-    max_iters: int = 200,
     sigma2: float | Array | None = None,
     events: float = 1.0,
     start: Array | None = None,
-    report: Callable[[Step], None] | None = None,
     update: Update | None = None,
 ) -> Solution:
     """Finds the parameters at which the marginals meet the targets. An iteration is one evaluation of the dual.
 
-    `tolerance`: L1 distance between targets and marginals (less the pull of the prior) to stop at. `sigma2`: variance
-    of the prior, one for all constraints or one for each. `start`: mu to begin with. `report` is called each iteration.
-    `update`: another one than partition scaling, to compare it with.
+    `sigma2`: variance of the prior, one for all constraints or one for each. `start`: mu to begin with. `update`:
+    another one than partition scaling, to compare it with.
     """
-    check_positive("tolerance", tolerance)
-    check_positive("max_iters", max_iters)
     penalty = None
     if sigma2 is not None:
         penalty = np.broadcast_to(1.0 / (np.asarray(sigma2, float) * events), target.shape)
-    objective = Objective(dual, target, tolerance, max_iters, penalty, report)
+    objective = Objective(dual, target, settings, penalty)
     if penalty is None and (objective.r <= 0).any():
         raise ValueError("a cell's target is not positive: its optimum lies at infinity; drop the constraint first")
     mu = np.zeros(len(target)) if start is None else start.copy()
@@ -144,7 +155,7 @@ def solve(
             "word; expected a model that sums to one. Check it with mdi check"
         )
     _, mu, found, marginal = objective.best
-    last = objective.steps[-1]
+    last, tolerance = objective.steps[-1], settings.tolerance
     if objective.converged:
         message = f"L1 {last.l1:.3g} <= {tolerance:g} after {len(objective.steps)} iterations"
     else:

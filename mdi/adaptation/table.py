@@ -1,6 +1,7 @@
 """An adaptation on paper: the certificate's fields and the table of constraints."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,9 +49,7 @@ def certificate(adapted: Adapted) -> dict[str, Any]:
         "active_rows": problem.dual.active_rows,
         "rounding_error": solution.rounding_error,  # what the distances may be off by
         "steps": [
-            {"iteration": s.iteration, "objective": s.objective, "l1": s.l1, "seconds": round(s.seconds, 3)}
-            for s in solution.steps
-            if np.isfinite(s.objective)
+            asdict(step) | {"seconds": round(step.seconds, 3)} for step in solution.steps if np.isfinite(step.objective)
         ],
     }
 

@@ -20,18 +20,18 @@ import numpy as np
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.problem import onto
-from mdi.adaptation.settings import USUAL, SolverSettings
+from mdi.adaptation.solver import USUAL, SolverSettings
 from mdi.adaptation.tuner import PAPER_SETS, Setting, Trial, Tuner, mixture_ppl
 from mdi.errors import MdiError, OptionError, check_positive
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.estimate import estimate
-from mdi.lm.mix import mix, predicted_probs
+from mdi.lm.mix import em_weights, mix, predicted_probs
 from mdi.lm.model import NgramModel
 from mdi.lm.n_best import Choice, NBestLists
 from mdi.lm.new_words import NewWordsLike
 from mdi.lm.perplexity import Perplexity, perplexity_of
 from mdi.lm.text import Text, TextLike, TextStats
-from mdi.lm.thresholds import Thresholds, parse_thresholds
+from mdi.lm.thresholds import Thresholds
 from mdi.lm.trie import MAX_ORDER, Array
 
 if TYPE_CHECKING:
@@ -180,38 +180,24 @@ def tune(
     if min_counts or sigma2:
         tuner.grid(min_counts or ("1", "2", "5-3-2", "10"), sigma2 or (1.0,))
     else:
-        given = PAPER_SETS if sets is None else sets
-        tuner.search(max_settings, [one for one in given if _fits(one, adapter.order)])
-    return _finished(tuner, models, components, source.stats)
+        tuner.search(max_settings, PAPER_SETS if sets is None else sets)
+    return _finished(tuner, components, source.stats)
 
 
-def _fits(thresholds: Thresholds, order: int) -> bool:
-    """The paper's sets are for trigrams; a model of lower order does without them."""
-    try:
-        return bool(parse_thresholds(thresholds, order))
-    except OptionError:
-        return False
-
-
-def _finished(
-    tuner: Tuner, models: dict[str, NgramModel], components: dict[str, NgramModel], stats: TextStats
-) -> Tuned:
+def _finished(tuner: Tuner, components: dict[str, NgramModel], stats: TextStats) -> Tuned:
     """The static mixture of the best trial, unless something simpler turns out better than it."""
-    adapted, weights = tuner.finish()
-    assert tuner.best is not None  # noqa: S101 - for the type checker
+    trial, adapted, weights = tuner.finish()
     named = {"adapted": adapted.model, **components}
-    alone = {
-        name: mixture_ppl(np.ones(1), [probs])
-        for name, probs in zip(components, tuner.others, strict=True)
-        if name in models
-    }
-    interpolation, plain = tuner.baseline
+    alone = {name: mixture_ppl(np.ones(1), [p]) for name, p in zip(components, tuner.others, strict=True)}
+    background = alone.pop("background")
+    plain = em_weights(tuner.others)
+    interpolation = mixture_ppl(plain, tuner.others)
     model = mix(list(named.values()), weights)
     result = perplexity_of(model, [tuner.ids], stats)
     # what EM saw is not quite what a static mixture gives: close rivals are made and compared
-    rivals: list[tuple[float, list[float]]] = [(interpolation, [0.0, *plain])]
+    rivals: list[tuple[float, list[float]]] = [(interpolation, [0.0, *plain.tolist()])]
     rivals += [(ppl, [float(name == one) for one in named]) for name, ppl in alone.items()]
-    rivals.append((tuner.trials[tuner.best[1]].ppl_alone, [float(name == "adapted") for name in named]))
+    rivals.append((trial.ppl_alone, [float(name == "adapted") for name in named]))
     for ppl, other in rivals if tuner.judge is None else ():
         if ppl < result.ppl * (1 + STATIC_MARGIN):
             rival = mix(list(named.values()), other)
@@ -221,12 +207,12 @@ def _finished(
     return Tuned(
         model,
         adapted,
-        tuner.best[1],
+        trial.setting,
         dict(zip(named, weights, strict=True)),
         result,
         interpolation,
         alone,
-        mixture_ppl(np.ones(1), tuner.others[-1:]),
+        background,
         list(tuner.trials.values()),
         tuner.ended,
         tuner.judge.lists.choose(tuner.judge.lists.lm_costs(model)) if tuner.judge else None,

@@ -14,13 +14,13 @@ import numpy as np
 from mdi.adaptation import constraints as selecting
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.adapter import Adapter
-from mdi.adaptation.by_errors import judge_of
 from mdi.adaptation.problem import ExtendedBackground
-from mdi.adaptation.settings import USUAL, SolverSettings
-from mdi.errors import ConvergenceWarning, MdiError
+from mdi.adaptation.solver import USUAL, SolverSettings
+from mdi.errors import ConvergenceWarning, MdiError, OptionError
 from mdi.lm.mix import em_weights, predicted_probs
-from mdi.lm.model import NgramModel
+from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.n_best import Choice, NBestLists
+from mdi.lm.perplexity import token_probs
 from mdi.lm.thresholds import Thresholds, parse_thresholds
 from mdi.lm.trie import Array
 
@@ -34,6 +34,8 @@ FACTORS = (4.0, 2.0)
 WORTHWHILE = 2e-4
 # While searching, marginals need not be met as closely as in the end.
 SEARCH_SLACK = 3.0
+# Shares of a mixture that are moved from one model to another, as long as that lowers the expected errors by so much.
+_MOVES, _WORTHWHILE = (0.2, 0.1, 0.05), 1e-3
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,42 @@ class Trial:
         return self.ppl_mixed if self.choice is None else self.choice.expected
 
 
+@dataclass(frozen=True)
+class Judge:
+    """Choosing by word errors: what a mixture of models would leave of them in n-best lists of development recordings.
+    The tokens of the lists, and the probabilities that the models have for them which all mixtures share."""
+
+    lists: NBestLists
+    tokens: Array
+    others: list[Array]
+
+    def probs(self, model: NgramModel) -> list[Array]:
+        """Of this model, and of the others."""
+        return [token_probs(with_suffixes(model), self.tokens)[0], *self.others]
+
+    def choose(self, probs: Sequence[Array], weights: Sequence[float] | Array) -> Choice:
+        """The LM weight of the least expected errors, of a mixture."""
+        return self.lists.choose(self.lists.costs(np.asarray(weights) @ np.array(probs)))
+
+    def mixture(self, probs: Sequence[Array], weights: Sequence[float]) -> tuple[list[float], Choice]:
+        """Weights near these that leave fewer errors, where there are some."""
+        best, choice = list(weights), self.choose(probs, weights)
+        for share in _MOVES:
+            moved = True
+            while moved:
+                moved = False
+                for i in range(len(best)):
+                    for j in range(len(best)):
+                        if i == j or best[i] < share:
+                            continue
+                        other = list(best)
+                        other[i], other[j] = best[i] - share, best[j] + share
+                        found = self.choose(probs, other)
+                        if found.expected < choice.expected * (1 - _WORTHWHILE):
+                            best, choice, moved = other, found, True
+        return best, choice
+
+
 class _Budget(Exception):
     """No setting may be tried any more."""
 
@@ -97,28 +135,24 @@ class Tuner:
         report: Callable[[Trial], None] | None = None,
         lists: NBestLists | None = None,
     ) -> None:
-        self.judge = judge_of(lists, adapter.background.vocab, others) if lists is not None else None
+        self.judge = None
+        if lists is not None:
+            tokens = lists.tokens(adapter.background.vocab)
+            self.judge = Judge(lists, tokens, [token_probs(with_suffixes(model), tokens)[0] for model in others])
         self.adapter, self.settings, self.report = adapter, settings, report
         self.ids = development
         self.others = predicted_probs(others, development)
         self.trials: dict[Setting, Trial] = {}
         self.best: tuple[float, Setting, Adapted] | None = None
         self.last: Adapted | None = None
-        self.most = math.inf
+        self.most = math.inf  # settings
+        self._lowest = 1.0  # threshold
         self.ended = ""
 
     @cached_property
     def ground(self) -> ExtendedBackground:
         """The background with a row for everything that was seen: shared by all settings."""
         return self.adapter.ground(selecting.select(self.adapter.counts, [self._lowest] * self.adapter.order))
-
-    _lowest = 1.0  # threshold
-
-    @property
-    def baseline(self) -> tuple[float, list[float]]:
-        """Perplexity and weights without any adapted model: plain interpolation."""
-        weights = em_weights(self.others)
-        return mixture_ppl(weights, self.others), weights.tolist()
 
     def solve(self, setting: Setting, slack: float, start: Adapted | None) -> Adapted:
         settings = replace(self.settings, tolerance=slack * self.settings.tolerance)
@@ -155,7 +189,7 @@ class Tuner:
             self.report(trial)
         return trial.value
 
-    def search(self, most: int = 24, sets: Sequence[Thresholds] = PAPER_SETS) -> None:
+    def search(self, most: int, sets: Sequence[Thresholds]) -> None:
         """What we recommend without a search; the given sets of thresholds with and without a prior; every n-gram under
         a prior whose variance is searched, first the same for all orders, then by order; then thresholds one by one,
         for as long as it pays."""
@@ -165,7 +199,10 @@ class Tuner:
         try:
             self._try_possible(recommended)
             for one in sets:
-                thresholds = tuple(parse_thresholds(one, order))
+                try:
+                    thresholds = tuple(parse_thresholds(one, order))
+                except OptionError:  # the paper's sets are for trigrams; a model of lower order does without them
+                    continue
                 if selecting.select(self.adapter.counts, list(thresholds)).total:
                     for prior in (None, (1.0,) * order):
                         self._try_possible(Setting(thresholds, prior))
@@ -229,13 +266,15 @@ class Tuner:
             self.try_setting(Setting(thresholds, values))
         self.ended = f"all {len(self.trials)} settings that were asked for"
 
-    def finish(self) -> tuple[Adapted, list[float]]:
-        """The best setting, solved to the tolerance, and its weights."""
+    def finish(self) -> tuple[Trial, Adapted, list[float]]:
+        """The best trial, its setting solved to the tolerance, and its weights."""
         assert self.best is not None  # noqa: S101 - for the type checker
         _, setting, adapted = self.best
         final = self.solve(setting, 1.0, adapted)
         weights = self.weigh(final.whole)[2]
-        return final, self.judge.mixture(self.judge.probs(final.whole), weights)[0] if self.judge else weights
+        if self.judge:
+            weights = self.judge.mixture(self.judge.probs(final.whole), weights)[0]
+        return self.trials[setting], final, weights
 
 
 def mixture_ppl(weights: Array, probs: list[Array]) -> float:

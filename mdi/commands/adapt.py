@@ -28,14 +28,12 @@ from typing import TYPE_CHECKING
 from mdi.certificate import certificate_of
 from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields
-from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_outputs, report_result, save_model, watched
 from mdi.errors import MdiError, check_positive
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.delta import Delta
-
 
 OPTIONS = f"""
 files FILE+  background, in-domain text(s), output
@@ -88,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         check_form(out, args.format, words_for(args.words, background_path))
 
     files = [background_path, *texts, *filter(None, [args.counts, args.targets_lm, args.init, args.start])]
-    with sharding(args, out, [*files, *(args.lattices or [])], args.memory):
+    with options.sharding(args, out, [*files, *(args.lattices or [])], args.memory):
         return _adapt(args, named)
 
 

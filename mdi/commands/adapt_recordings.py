@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from mdi.speech.lattice import Lattice
     from mdi.speech.rescore import LatticeModel
 
-
 OPTIONS = f"""
 lm LM  the model that is adapted to each recording, in any form
 source LATTICES  directory of lat.N.gz, or one archive

@@ -10,7 +10,6 @@ import argparse
 
 from mdi.commands import options
 from mdi.commands.inputs import read_model
-from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, save_model
 from mdi.progress import say
 
@@ -18,8 +17,7 @@ OPTIONS = f"""
 background BACKGROUND  the model that was adapted
 delta DELTA  file of mdi adapt --delta
 out OUT  model (.gz by suffix, - for standard output)
-{options.WORDS}
-{options.FORMAT}
+{options.MODELS}
 {options.IN_SHARDS}
 """
 
@@ -29,11 +27,10 @@ def run(args: argparse.Namespace) -> None:
     from mdi.adaptation.table import new_word_fields
 
     check_model_output(args.out, args, [args.background])
-    with sharding(args, args.out, [args.background, args.delta], args.memory):
+    with options.sharding(args, args.out, [args.background, args.delta], args.memory):
         delta = read_delta(args.delta)
         background = read_model(args.background, args)
-        delta.check(background, args.delta, args.background)
-        model = delta.apply(background)
+        model = delta.apply(background, args.delta, args.background)
         made = {"ngrams": model.trie.counts, "min_counts": delta.min_counts, "made": delta.made}
         about = {"command": "apply", "background": args.background, "delta": args.delta, **delta.certificate, **made}
         about |= new_word_fields(delta.new_words)

@@ -4,6 +4,8 @@ The exit code is 0 if nothing is wrong (apart from warnings), and otherwise 1.
 """
 
 import argparse
+import hashlib
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,6 @@ from mdi.commands.inputs import read_model
 
 if TYPE_CHECKING:
     from mdi.lm.check import Finding
-
 
 OPTIONS = """
 lm LM  model in any form, plain or gzipped
@@ -21,9 +22,6 @@ lm LM  model in any form, plain or gzipped
 
 def _certificate(lm: str) -> "Iterator[Finding]":
     """Whether the certificate beside the model is about this file."""
-    import hashlib
-    import os
-
     from mdi.files import read_json, read_plain
     from mdi.lm.check import Finding
 

@@ -4,6 +4,10 @@ DIR gets the texts and the models. The commands are printed as they run; type th
 """
 
 import argparse
+import gzip
+import os
+import shlex
+from importlib.resources import files
 
 TEXTS = {
     "general.txt.gz": "five addresses on the State of the Union, in the public domain",
@@ -11,16 +15,10 @@ TEXTS = {
     "test.txt": "other calls, which no model sees",
 }
 
-
 OPTIONS = "folder DIR? = mdi-demo  where the files go"
 
 
 def run(args: argparse.Namespace) -> int:
-    import gzip
-    import os
-    import shlex
-    from importlib.resources import files
-
     from mdi.cli import main
     from mdi.files import make_folder, write_file
     from mdi.from_files import perplexity

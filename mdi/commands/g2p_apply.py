@@ -20,7 +20,7 @@ out OUT? = -  lexicon, or table if it is named *.tsv
 """
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from mdi.commands.outputs import check_outputs
     from mdi.errors import MdiError, OptionError, examples
     from mdi.speech.g2p import load_g2p
@@ -54,4 +54,3 @@ def run(args: argparse.Namespace) -> int:
     if silent:
         why = "" if not args.lexicon else f" ({silent[0].how})"
         say(f"{len(silent):,} words cannot be said, such as {examples([one.word for one in silent])}{why}")
-    return 0

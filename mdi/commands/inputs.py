@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from mdi.lm.text import Sentences, TextStats
     from mdi.lm.vocabulary import Vocabulary
 
-
 # A higher share of words outside the vocabulary than this makes perplexities look better than they are.
 MUCH_UNKNOWN = 0.05
 
@@ -84,9 +83,13 @@ def _report_in_domain(counts: "Counts", vocab: "Vocabulary", oov: str | None, li
     added = counts.vocab.words[len(vocab) :]
     tokens = round(float(counts.count[1][len(vocab) :].sum()))
     if stats.oov + (0 if listed else tokens) > 0.5 * stats.words:
+        unknown = [*added, *stats.oov_examples]
+        why = "Are text and model in the same letter case, and are there no utterance names in the text?"
+        if any(0xDC80 <= ord(letter) <= 0xDCFF for word in unknown for letter in word):
+            why = "The text is not UTF-8; convert it: iconv -f latin1 -t utf-8 TEXT > TEXT.utf8"
         raise MdiError(
             f"{stats.oov + tokens:,} of {stats.words:,} in-domain words are outside the vocabulary, such as "
-            f"{examples([*added, *stats.oov_examples][:5])}; expected most of them in it. {why_unknown(stats, added)}"
+            f"{examples(unknown[:5])}; expected most of them in it. {why}"
         )
     note = f"; adds {len(added):,} new words ({tokens:,} tokens): {examples(added)}" if added else ""
     if stats.oov:
@@ -104,13 +107,6 @@ def read_lattices(
 
     scales = {"acoustic_scale": args.acoustic_scale, "lm_scale": args.lm_scale, "penalty": args.word_penalty}
     return expected_counts(sources, vocab, order, words=args.words, kind=args.lattice_format, oov=oov, **scales)
-
-
-def why_unknown(stats: "TextStats", more: list[str] | None = None) -> str:
-    """A question about text of which hardly a word is known, or its answer. `more` words of it are unknown, too."""
-    if any(0xDC80 <= ord(letter) <= 0xDCFF for word in (*stats.oov_examples, *(more or [])) for letter in word):
-        return "The text is not UTF-8; convert it: iconv -f latin1 -t utf-8 TEXT > TEXT.utf8"
-    return "Are text and model in the same letter case, and are there no utterance names in the text?"
 
 
 def read_adapted(path: str, args: argparse.Namespace, closed: bool = True) -> "NgramModel":

@@ -19,7 +19,6 @@ from mdi.progress import say
 if TYPE_CHECKING:
     from mdi.speech.lexicon import Lexicon, Pronunciation
 
-
 OPTIONS = """
 lang LANG  lang directory of Kaldi's utils/prepare_lang.sh
 lexicon LEXICON?  the new words; with --words it may be left out

@@ -8,7 +8,6 @@ from pathlib import Path
 
 COLUMNS = "delta bytes constraints min_counts sigma2 words KL converged background id text"
 
-
 OPTIONS = "sources DIR|DELTA+  deltas, or directories of *.delta"
 
 

@@ -11,43 +11,36 @@ from pathlib import Path
 
 from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, text_fields
-from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, report_result, save_model, watched
 from mdi.errors import MdiError
 
 OPTIONS = f"""
 files FILE+  small model, large model, in-domain text(s), output
-{options.WORDS}
-{options.FORMAT}
+{options.MODELS}
 {options.IN_SHARDS}
 {options.adaptation("map")}
 """
 
 
 def run(args: argparse.Namespace) -> int:
-    if len(args.files) < 3 or (len(args.files) == 3) != bool(args.counts):
-        raise MdiError("expected SMALL LARGE TEXT OUT, or --counts COUNTS SMALL LARGE OUT")
-    small_path, large_path, *_, out = args.files
-    options.check_options(args)
-    check_model_output(out, args, [small_path, large_path])
-    with sharding(args, out, [*args.files[:-1], *filter(None, [args.counts])], args.memory):
-        return _match(args)
-
-
-def _match(args: argparse.Namespace) -> int:
     from mdi.adaptation.match import match
     from mdi.lm.model import with_suffixes
     from mdi.lm.normalise import check_normalised
 
+    if len(args.files) < 3 or (len(args.files) == 3) != bool(args.counts):
+        raise MdiError("expected SMALL LARGE TEXT OUT, or --counts COUNTS SMALL LARGE OUT")
     small_path, large_path, *texts, out = args.files
-    small = read_model(small_path, args, closed=False)
-    check_normalised(small_path, with_suffixes(small), args.allow_unnormalized)
-    large = read_model(large_path, args)
-    counts = read_in_domain(args, list(map(Path, texts)), small.vocab, max(small.order, large.order))
-    asked = {"new_words": args.new_words, "history": read_history(args), "threads": args.threads}
-    with watched(args) as settings:
-        adapted = match(small, large, counts, settings=settings, **asked)
-    inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts}
-    about = {"command": "match", **inputs, **text_fields(counts.stats), "options": options.options_of(args)}
-    save_model(adapted, out, args, [small_path, large_path], about)
-    return 0 if report_result(adapted, out) else 1
+    options.check_options(args)
+    check_model_output(out, args, [small_path, large_path])
+    with options.sharding(args, out, [*args.files[:-1], *filter(None, [args.counts])], args.memory):
+        small = read_model(small_path, args, closed=False)
+        check_normalised(small_path, with_suffixes(small), args.allow_unnormalized)
+        large = read_model(large_path, args)
+        counts = read_in_domain(args, list(map(Path, texts)), small.vocab, max(small.order, large.order))
+        asked = {"new_words": args.new_words, "history": read_history(args), "threads": args.threads}
+        with watched(args) as settings:
+            adapted = match(small, large, counts, settings=settings, **asked)
+        inputs = {"small": small_path, "large": large_path, "in_domain": args.counts or texts}
+        about = {"command": "match", **inputs, **text_fields(counts.stats), "options": options.options_of(args)}
+        save_model(adapted, out, args, [small_path, large_path], about)
+        return 0 if report_result(adapted, out) else 1

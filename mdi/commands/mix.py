@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from mdi.commands import options
 from mdi.commands.inputs import read_model, warn_of_unknown
-from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, save_model
 from mdi.errors import MdiError, examples
 from mdi.progress import Progress, detail, say, set_verbose
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from mdi.lm.trie import Array
     from mdi.lm.vocabulary import Vocabulary
 
-
 OPTIONS = f"""
 [one of]
 --tune TEXT*  development text to tune the weights on; may be repeated
@@ -34,8 +32,7 @@ OPTIONS = f"""
 --delta A.delta*  one model more: the first LM as this file of mdi adapt --delta adapts it; may be repeated
 lms LM+  two or more models in any form, plain or gzipped
 out OUT  the mixture (.gz by suffix, - for standard output); OUT.json says how it was made
-{options.WORDS}
-{options.FORMAT}
+{options.MODELS}
 {options.IN_SHARDS}
 """
 
@@ -53,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
         )
     check_model_output(args.out, args, args.lms)
     weights = np.zeros(0) if args.tune else check_weights(_numbers(args.weights), len(names))
-    with sharding(args, args.out, [*args.lms, *args.delta, *args.tune], args.memory):
+    with options.sharding(args, args.out, [*args.lms, *args.delta, *args.tune], args.memory):
         _mix(args, names, weights)
 
 

@@ -11,10 +11,7 @@ from mdi.progress import Progress, detail, say, set_verbose
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
-    from mdi.adaptation.settings import SolverSettings
-    from mdi.adaptation.solver import Step
-    from mdi.lm.new_words import NewWords
-    from mdi.lm.trie import Array
+    from mdi.adaptation.solver import SolverSettings, Step
     from mdi.saving import Saved
 
 
@@ -48,40 +45,22 @@ def check_model_output(path: str, args: argparse.Namespace, sources: list[str], 
 
 
 def save_model(
-    model: "Saved",
-    path: str,
-    args: argparse.Namespace,
-    sources: list[str],
-    about: dict[str, Any],
-    *,
-    started: float | None = None,
-    more: dict[str, Any] | None = None,
-    keep: "list[Array] | None" = None,
-    new_words: "NewWords | None" = None,
+    model: "Saved", path: str, args: argparse.Namespace, sources: list[str], about: dict[str, Any], **rest: Any
 ) -> dict[str, Any]:
     """Saves what a verb has made, in the form of --format or of its name, with the numbers of --words or of a source
-    that has a table of words inside, and of --words-out for words that it lacks."""
+    that has a table of words inside, and of --words-out for words that it lacks. `rest`: what else `save` takes."""
     from mdi.fst.formats import words_for
     from mdi.saving import save
 
-    return save(
-        model,
-        path,
-        words=words_for(args.words, *sources),
-        words_out=args.words_out,
-        format=args.format,
-        about=about,
-        more=more,
-        keep=keep,
-        started=started or args.started,
-        new_words=new_words,
-    )
+    words = words_for(args.words, *sources)
+    asked = {"words_out": args.words_out, "format": args.format, "started": args.started}
+    return save(model, path, words=words, about=about, **{**asked, **rest})
 
 
 @contextmanager
 def watched(args: argparse.Namespace) -> "Iterator[SolverSettings]":
     """Settings of a solver that is followed by one line, or with --verbose has a line for every step."""
-    from mdi.adaptation.settings import SolverSettings
+    from mdi.adaptation.solver import SolverSettings
 
     set_verbose(args.verbose)
     with Progress("solving", unit="iterations") as bar:

@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING
 
 from mdi.commands import options
 from mdi.commands.inputs import read_adapted, warn_of_unknown
-from mdi.commands.jobs import sharding
 from mdi.errors import MdiError, examples
 from mdi.progress import say
 
 if TYPE_CHECKING:
     from mdi.lm.model import NgramModel
     from mdi.lm.perplexity import Sentence
-
 
 OPTIONS = f"""
 lm LM  model in any form, plain or gzipped
@@ -44,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
         raise MdiError("--debug shows sentences as text; expected no --json")
     if isinstance(sys.stdout, io.TextIOWrapper):  # words are bytes, whatever their encoding
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
-    with sharding(args, args.lm, [args.lm, *filter(None, [args.delta])], args.memory):
+    with options.sharding(args, args.lm, [args.lm, *filter(None, [args.delta])], args.memory):
         _score(args, read_adapted(args.lm, args))
 
 

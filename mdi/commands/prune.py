@@ -18,8 +18,7 @@ OPTIONS = f"""
 []
 lm LM  model in any form, plain or gzipped
 out OUT  the pruned model (.gz by suffix, - for standard output); OUT.json says how it was made
-{options.WORDS}
-{options.FORMAT}
+{options.MODELS}
 """
 
 
@@ -37,11 +36,10 @@ def run(args: argparse.Namespace) -> None:
     pruned, keep = mark_pruned(model, threshold, need=need)
     del model, need
     checked_sum(pruned)
-    counts = [int(part.sum()) for part in keep[1:]]
     about = {"command": "prune", "model": args.lm, "threshold": threshold, "max_ngrams": args.max_ngrams}
     about["ngrams_before"] = before
-    save_model(pruned, args.out, args, [args.lm], about, keep=keep)
-    whole, left = (" / ".join(f"{n:,}" for n in numbers) for numbers in (before, counts))
+    fields = save_model(pruned, args.out, args, [args.lm], about, keep=keep)
+    whole, left = (" / ".join(f"{n:,}" for n in numbers) for numbers in (before, fields["ngrams"]))
     say(f"{args.out}: {left} n-grams of {whole}, threshold {threshold:.6g}")
     if pruned.order < len(before):
         say(f"{args.out}: of order {pruned.order}, no longer n-gram is left")

@@ -19,7 +19,6 @@ from mdi.progress import say
 if TYPE_CHECKING:
     from mdi.speech.score import BestPaths
 
-
 OPTIONS = """
 data DATA  Kaldi data directory (text, utt2spk), or a text file
 folder DIR  decoding directory (lat.N.gz, text or ctm); the scores are written here

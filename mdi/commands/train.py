@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from mdi.commands import options
 from mdi.commands.inputs import text_fields
-from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, save_model
 from mdi.errors import MdiError, examples
 from mdi.progress import say
@@ -30,10 +29,8 @@ if TYPE_CHECKING:
     from mdi.lm.text import TextStats
     from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary
 
-
 # What Python, numba and the compiled kernels take before anything is counted.
 PROGRAM = 200 << 20
-
 
 OPTIONS = f"""
 texts TEXT*  one sentence per line, plain or gzipped; - is standard input
@@ -48,8 +45,7 @@ out OUT  model to write (.gz by suffix; - is standard output)
 --tmp DIR  directory for that (the system's)
 --counts FILE  SRILM count file, instead of text
 --counts-out FILE  write the counts too, in SRILM's format
-{options.WORDS}
-{options.FORMAT}
+{options.MODELS}
 {options.CLUSTER}
 {options.SHARDS}
 """
@@ -73,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
     memory = max(asked - PROGRAM, asked // 8)
     check_model_output(args.out, args, [], *filter(None, [args.counts_out]))
     vocab = model_vocabulary(read_words(args.vocab), args.oov != "drop") if args.vocab else GrowingVocabulary(SPECIAL)
-    with sharding(args, args.out, [*args.texts, *filter(None, [args.vocab])]) as job:
+    with options.sharding(args, args.out, [*args.texts, *filter(None, [args.vocab])]) as job:
         stats, found = _train(args, job, vocab, min_counts, memory)
         about = {"command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab}
         about |= {"order": args.order, "smoothing": args.smoothing, "min_counts": min_counts, **text_fields(stats)}

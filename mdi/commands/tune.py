@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields, warn_of_unknown
-from mdi.commands.jobs import sharding
 from mdi.commands.outputs import check_model_output, check_outputs, report_result, save_model
 from mdi.errors import MdiError
 from mdi.files import together, write_file
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from mdi.adaptation.tuner import Trial
     from mdi.lm.model import NgramModel
     from mdi.lm.n_best import NBestLists
-
 
 OPTIONS = f"""
 files FILE+  background, in-domain text, development text, output
@@ -45,8 +43,7 @@ files FILE+  background, in-domain text, development text, output
 --old-lm LM  the model whose scores are in the lattices (the background)
 --max-settings N = 32  stop the search after this many settings
 {options.text("none")}
-{options.WORDS}
-{options.FORMAT}
+{options.MODELS}
 {options.IN_SHARDS}
 {options.adaptation()}
 """
@@ -65,12 +62,12 @@ def run(args: argparse.Namespace) -> int:
     searched = (f"{out}.search.tsv", f"{out}.search.svg")
     check_model_output(out, args, [background_path, *args.mix_with])
     check_outputs(args, out, beside=searched)
-    with sharding(args, out, [*args.files[:-1], *args.mix_with, *filter(None, [args.counts])], args.memory):
+    with options.sharding(args, out, [*args.files[:-1], *args.mix_with, *filter(None, [args.counts])], args.memory):
         return _tune(args)
 
 
 def _tune(args: argparse.Namespace) -> int:
-    from mdi.adaptation.settings import SolverSettings
+    from mdi.adaptation.solver import SolverSettings
     from mdi.adaptation.tune import tune
     from mdi.lm.normalise import check_normalised, checked_sum
 

@@ -8,6 +8,7 @@ that ends in words.txt). Pass it to mdi train --vocab.
 """
 
 import argparse
+from pathlib import Path
 
 from mdi.progress import say
 
@@ -24,8 +25,6 @@ out OUT  word list to write; - is standard output
 
 
 def run(args: argparse.Namespace) -> None:
-    from pathlib import Path
-
     from mdi.commands.outputs import check_outputs
     from mdi.errors import OptionError, examples
     from mdi.files import writing

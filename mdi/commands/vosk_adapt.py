@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from mdi.speech.vosk.new_words import NewWordsOfFolder, OwnWords
     from mdi.speech.vosk.results import Recognised
 
-
 # What the certificate says beside what was read.
 CHOICES = "min_counts sigma2 max_settings count_weight n_best normalise language new_words lexicon"
 

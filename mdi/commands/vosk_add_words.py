@@ -15,7 +15,6 @@ from mdi.progress import say
 # What a word gets without text that says how likely it is; all together at most MOST.
 PROBABILITY, MOST = 1e-4, 0.1
 
-
 OPTIONS = f"""
 model MODEL_DIR  directory of a Vosk model with a dynamic graph (HCLr.fst)
 list LIST  the words, one on each line, or an edited new_words.tsv
@@ -32,6 +31,9 @@ out OUT_DIR  the new directory
 def run(args: argparse.Namespace) -> None:
     from mdi.lm.new_words import may_be_added, with_words
     from mdi.lm.normalise import scaled_to_one
+    from mdi.lm.vocabulary import read_words
+    from mdi.speech.given import COLUMNS
+    from mdi.speech.lexicon import text_lines
     from mdi.speech.vosk.adapt import learned
     from mdi.speech.vosk.new_words import read_own_words
     from mdi.threads import meanwhile
@@ -40,7 +42,11 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError("probability", args.probability, "a probability, between 0 and 1")
     exchange = folders.begin(args)
     source = exchange.source
-    words, args.lexicon = _words(args)
+    lines = [text for _, text in text_lines(args.list)]
+    if lines and tuple(lines[0].split("\t")[:2]) == COLUMNS[:2]:  # new_words.tsv: it also says how they are said
+        words, args.lexicon = [line.split("\t")[0] for line in lines[1:]], args.lexicon or args.list
+    else:
+        words = read_words(args.list)
     known = source.symbols.ids
     if there := [word for word in words if word in known]:
         say(f"{args.list}: {len(there):,} of {len(words):,} words are known already, such as {examples(there)}")
@@ -59,15 +65,3 @@ def run(args: argparse.Namespace) -> None:
     content = {"list": args.list, "lexicon": args.lexicon, "probability": p}
     models = exchange.completed(models) if added else {}  # nothing is changed, and so nothing is written anew
     folders.write_folder(args, "add-words", source, models, content, new_words)
-
-
-def _words(args: argparse.Namespace) -> tuple[list[str], str | None]:
-    """(the words, the file that says how they are said): new_words.tsv is both."""
-    from mdi.lm.vocabulary import read_words
-    from mdi.speech.given import COLUMNS
-    from mdi.speech.lexicon import text_lines
-
-    lines = [text for _, text in text_lines(args.list)]
-    if lines and tuple(lines[0].split("\t")[:2]) == COLUMNS[:2]:
-        return [line.split("\t")[0] for line in lines[1:]], args.lexicon or args.list
-    return read_words(args.list), args.lexicon

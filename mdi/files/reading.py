@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import shlex
 import stat
 import sys
 import zlib
@@ -18,6 +19,7 @@ from mdi.errors import MdiError
 
 CHUNK = 1 << 24
 LONGEST_LINE = 1 << 26
+UTF16 = (b"\xff\xfe", b"\xfe\xff")  # byte-order marks
 _ISAL_ERROR: Any = isal_zlib.error  # typed as an exception, not as a class of them
 _MAGIC = {
     b"BZh": "bzip2 (run: bunzip2)",
@@ -33,12 +35,9 @@ _MAGIC = {
 def check_sum(path: str) -> int:
     """CRC-32 of a file's bytes as they are."""
     found = 0
-    try:
-        with open(path, "rb") as stream:
-            while chunk := stream.read(CHUNK):
-                found = isal_zlib.crc32(chunk, found)
-    except OSError as error:
-        raise MdiError(f"{path}: {error.strerror or error}") from error
+    with _reading(path) as stream:
+        while chunk := stream.read(CHUNK):
+            found = isal_zlib.crc32(chunk, found)
     return found
 
 
@@ -184,3 +183,26 @@ def read_lines(path: str) -> Iterator[bytes]:
             raise MdiError(f"{path}:{number + 1}: a line of more than {LONGEST_LINE >> 20} MB; expected text, in lines")
     if size:
         yield b"".join(rest).rstrip(b"\r")
+
+
+def not_utf8(path: object, data: bytes, number: int = 1) -> str:
+    """What to say of lines that are not UTF-8, or nothing; `number` is that of the first one in the file."""
+    if number == 1 and data[:2] in UTF16:
+        return f"{path}: UTF-16; expected text in UTF-8. Convert it: {_convert(path, 'utf-16')}"
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data[data.rfind(b"\n", 0, error.start) + 1 :].split(b"\n", 1)[0].decode("latin-1")
+        where = number + data.count(b"\n", 0, error.start)
+        return (
+            f"{path}:{where}: not UTF-8: '{line.strip()[:80]}' if it is Latin-1; "
+            f"expected text in UTF-8. Convert it: {_convert(path, 'latin1')}"
+        )
+    return ""
+
+
+def _convert(path: object, encoding: str) -> str:
+    name = str(path)
+    if name.endswith(".gz"):
+        return f"gzip -dc {shlex.quote(name)} | iconv -f {encoding} -t utf-8 > {shlex.quote(name[:-3])}.utf8"
+    return f"iconv -f {encoding} -t utf-8 {shlex.quote(name)} > {shlex.quote(name)}.utf8"

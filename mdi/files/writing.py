@@ -7,7 +7,7 @@ import re
 import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, cast
 from isal import igzip
 
 from mdi.errors import MdiError
-from mdi.files.locks import locked, remove_unlocked
+from mdi.files.folders import locked, remove_unlocked
 
 # ISA-L's level 2 writes several times faster than zlib's 6, at about the same size.
 GZIP_LEVEL = 2
@@ -102,11 +102,38 @@ def is_stream(path: str) -> bool:
     return path == "-" or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))
 
 
-def check_link(path: str) -> None:
+def _check_link(path: str) -> None:
     """Refuses an output that is a link of another user's: what it leads to may be anything of ours."""
     if os.path.islink(path) and os.lstat(path).st_uid != os.geteuid():
         target = os.readlink(path)[:80]
         raise MdiError(f"{path}: is a link that somebody else has made, to '{target}'; name another file")
+
+
+def check_output(path: str, inputs: Iterable[str] = ()) -> None:
+    """Refuses an output that cannot be written or would replace an input, before any work is done."""
+    if path == "-":
+        return
+    _check_link(path)
+    folder = Path(os.path.realpath(path) if os.path.islink(path) else path).parent
+    if not folder.is_dir():
+        raise MdiError(f"{path}: the directory {folder} does not exist; make it first")
+    if Path(path).is_dir():
+        what = f"a link to the directory {os.path.realpath(path)}" if os.path.islink(path) else "a directory"
+        raise MdiError(f"{path}: is {what}; name a file in it")
+    if not os.access(path if is_stream(path) else folder, os.W_OK):
+        raise MdiError(f"{path}: the {'file' if is_stream(path) else f'directory {folder}'} cannot be written")
+    for source in inputs:
+        if same_file(path, source) and not is_stream(path):
+            raise MdiError(f"{path}: is also an input; write to another file")
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two names, of files that need not be there yet, mean the same file."""
+    if "-" in (one, other):
+        return False
+    with contextlib.suppress(OSError, ValueError):
+        return os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 @contextlib.contextmanager
@@ -119,7 +146,7 @@ def replacing(path: str, sync: bool = True) -> Iterator[BinaryIO]:
             yield stream
         return
     target = Path(os.path.realpath(path))
-    check_link(path)
+    _check_link(path)
     try:
         handle, name = _temporary(target)
     except OSError as error:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from mdi import room
-from mdi.cluster import Runner, ThisProcess
+from mdi.cluster import Runner
 from mdi.errors import MdiError
 from mdi.files import make_folder
 from mdi.lm.trie import Trie
@@ -42,7 +42,7 @@ class Job:
     demands and workers can share, unless told."""
 
     folder: str
-    runner: Runner = field(default_factory=ThisProcess)
+    runner: Runner = field(default_factory=Runner)
     memory: int | None = None
     n_shards: int | None = None
 

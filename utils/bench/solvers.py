@@ -12,7 +12,7 @@ import argparse
 from updates import UPDATES
 
 from mdi.adaptation.adapter import Adapter
-from mdi.adaptation.solver import Step, solve
+from mdi.adaptation.solver import SolverSettings, Step, solve
 from mdi.lm.arpa import read_arpa
 
 NAMES = {
@@ -48,8 +48,8 @@ def main() -> None:
         print(f"| update | {' | '.join(map(str, marks))} | to L1 <= {TOLERANCE:g} | ms per iteration |")
         print(f"|---{'|---' * (len(marks) + 2)}|")
         for solver, name in NAMES.items():
-            options = {"tolerance": TOLERANCE, "max_iters": args.max_iters, "update": UPDATES[solver]}
-            steps = solve(problem.dual, problem.target, **options).steps
+            settings = SolverSettings(TOLERANCE, args.max_iters)
+            steps = solve(problem.dual, problem.target, settings, update=UPDATES[solver]).steps
             done = next((str(step.iteration) for step in steps if step.l1 <= TOLERANCE), f"> {len(steps)}")
             cost = 1000 * (steps[-1].seconds - steps[0].seconds) / max(1, len(steps) - 1)
             print(f"| {name} | {' | '.join(cell(steps, mark) for mark in marks)} | {done} | {cost:.0f} |", flush=True)

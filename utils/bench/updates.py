@@ -46,9 +46,9 @@ def lbfgs(objective: Objective, mu: Array) -> str:
         return (-value if np.isfinite(value) else 1e300), -gradient / unit
 
     options = {
-        "maxiter": objective.max_iters,
+        "maxiter": objective.settings.max_iters,
         "maxcor": 10,
-        "maxfun": 10 * objective.max_iters,
+        "maxfun": 10 * objective.settings.max_iters,
         "ftol": 0.0,
         "gtol": 0.0,
     }
