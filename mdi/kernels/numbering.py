@@ -1,4 +1,4 @@
-"""Rows of integers, numbered as they are found: states of a product (rescore, expected_counts), n-grams that are counted."""
+"""Rows of integers, numbered as they are found: states of products (rescore, expected_counts), n-grams."""
 
 import math
 
