@@ -80,10 +80,7 @@ def const_arpa(
     """A model as Kaldi has it; n-grams with a word outside the table are left out. `unknown` is the label that scores
     words which the model lacks; without it that of the model's own unknown word."""
     label, bos, eos = _labels(model, symbols)
-    if (label == 0).any():
-        raise MdiError(f"{symbols.path}: <eps> is a word of the model; expected none, rename the word")
-    labelled = by_label(model, label)
-    model, label, dropped = _of_the_table(labelled.model, labelled.label)
+    model, label, dropped = _of_the_table(*by_label(model, label))
     if unknown is None:
         unknown = int(label[model.vocab.unk]) if model.vocab.unk >= 0 else -1
     trie, order, there = model.trie, model.order, label >= 0
