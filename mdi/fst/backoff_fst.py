@@ -32,12 +32,10 @@ from mdi.lm.model import NgramModel, first_orders
 from mdi.lm.trie import NONE, Array, add_order, unigram_trie, with_histories
 from mdi.lm.vocabulary import BOS, EOS, vocabulary
 
-# What an ARPA file writes for a probability of zero, -99, in natural logarithms.
-_COST_ZERO = 99.0 * math.log(10.0)
-# A cost is 0 or more, less what 32 bits round off.
-_ROUNDING = 1e-4
-# Longer histories than any model has: the file is damaged or something else.
-_MAX_ORDER = 32
+# A cost is 0 or more, less what 32 bits round off. That of backing off may be less: ARPA files have weights to 10^99.
+LEAST_COST, LEAST_BACK_COST = -1e-4, -99.0 * math.log(10.0)
+# No model has longer n-grams: the file is damaged or something else.
+MAX_ORDER = 32
 BOS_ID, EOS_ID = 0, 1
 
 
@@ -52,12 +50,9 @@ def read_backoff_fst(
     if arcs.weight.shape[1] != 1:
         raise MdiError(f"{where}: a lattice; expected a language model")
     machine, root = _split_arcs(arcs, symbols, where)
-    machine = without_weight(machine, weight)
-    check_costs(machine, where)
-    words, id_of = root_words(machine, root, symbols)
-    machine = with_ids(machine, id_of, where)
+    machine, words, _ = in_words(machine, root, symbols, where, weight)
     n = len(machine.final)
-    contexts = Contexts(np.full(n, -1, np.int32), np.full(n, -1, np.int32), np.full(n, -1, np.int32))
+    contexts = Contexts(*np.full((3, n), -1, np.int32))
     found = kernels.follow_words(machine, root, arcs.start, BOS_ID, contexts)
     if found < n:
         raise _not_a_model(where, f"{n - found:,} of {n:,} states are reached by no word")
@@ -98,8 +93,8 @@ def _split_arcs(arcs: Arcs, symbols: SymbolTable, where: str) -> tuple[Machine, 
     if (n_backs > 1).any():
         raise _not_a_model(where, f"state {np.argmax(n_backs > 1)} has two back-off arcs")
     if len(root) != 1:
-        found = f"state {root[1]} is the second without a back-off arc (#0 or epsilon)" if len(root) else "every state"
-        raise _not_a_model(where, found if len(root) else f"{found} backs off")
+        second = f"state {root[1]} is the second without a back-off arc (#0 or epsilon)" if len(root) else ""
+        raise _not_a_model(where, second or "every state backs off")
     begin = arcs.begin - np.concatenate([[0], np.cumsum(n_backs)])
     word, cost, dest = arcs.ilabel[~backs], arcs.weight[~backs, 0], arcs.dest[~backs]
     if not ascend(begin, word):
@@ -120,30 +115,29 @@ def ascend(begin: Array, word: Array) -> bool:
     return bool(more.all())
 
 
-def check_costs(machine: Machine, where: str) -> None:
-    """Refuses what is no -ln of a probability or of a back-off weight."""
-    for values, least in ((machine.cost, -_ROUNDING), (machine.final, -_ROUNDING), (machine.back_cost, -_COST_ZERO)):
+def in_words(
+    machine: Machine, root: int, symbols: SymbolTable, where: str, weight: GraphWeight
+) -> tuple[Machine, list[str], Array]:
+    """(the model's own automaton, with ids for labels; all words, by their ids: <s> is 0, </s> 1, and the words of the
+    empty history follow by label; the id of each label, -1 for others and at the end). Refuses costs that are no -ln of
+    a probability or of a back-off weight."""
+    machine = without_weight(machine, weight)
+    for values, least in (
+        (machine.cost, LEAST_COST),
+        (machine.final, LEAST_COST),
+        (machine.back_cost, LEAST_BACK_COST),
+    ):
         if len(values) and not values.min() >= least:  # NaN too
             found = values[~(values >= least)][0]
             raise MdiError(f"{where}: a weight of {found:g}; expected costs, -ln of probabilities")
-
-
-def root_words(machine: Machine, root: int, symbols: SymbolTable) -> tuple[list[str], Array]:
-    """(all words, by their ids: <s> is 0, </s> 1, and the words of the empty history follow by label; the id of each
-    label, -1 for others and at the end)"""
     labels = machine.word[machine.begin[root] : machine.begin[root + 1]]
     words = [BOS, EOS, *symbols.spell(labels)]
     id_of = np.full(2 + int(labels.max(initial=0)), -1, np.int32)
     id_of[labels] = np.arange(EOS_ID + 1, len(words))
-    return words, id_of
-
-
-def with_ids(machine: Machine, id_of: Array, where: str) -> Machine:
-    """The machine with ids for labels."""
     word = id_of.take(machine.word, mode="clip")
     if (strange := word < 0).any():
         raise _not_a_model(where, f"the word number {machine.word[strange][0]} does not follow the empty history")
-    return machine._replace(word=word)
+    return machine._replace(word=word), words, id_of
 
 
 def model_of(machine: Machine, contexts: Contexts, root: int, words: list[str], where: str) -> NgramModel:
@@ -156,7 +150,7 @@ def model_of(machine: Machine, contexts: Contexts, root: int, words: list[str], 
             )
     vocab = vocabulary(words)
     top = int(contexts.length.max()) + 1
-    if top > _MAX_ORDER:
+    if top > MAX_ORDER:
         raise _not_a_model(where, f"histories of {top - 1} words")
     order = np.argsort(contexts.length, kind="stable").astype(np.int32)
     bounds = np.searchsorted(contexts.length[order], np.arange(top + 1))
@@ -172,7 +166,8 @@ def model_of(machine: Machine, contexts: Contexts, root: int, words: list[str], 
         lost = kernels.place_states(states, contexts, hist, trie.begin[j], trie.word[j], trie.as_hist[j], state_of_hist)
         if lost >= 0:
             raise _not_a_model(where, f"the history of state {lost} is not among the n-grams")
-        bow.append(kernels.weights(state_of_hist, machine.back_cost))
+        back_cost = np.where(state_of_hist < 0, np.float32(0.0), machine.back_cost[state_of_hist])
+        bow.append(kernels.exponentials(back_cost))
         begin, word, row_p = kernels.level_rows(state_of_hist, machine, EOS_ID)
         trie = add_order(trie, begin, word)
         p.append(row_p)

@@ -24,10 +24,12 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import writing
+from mdi.fst.backoff_fst import LEAST_BACK_COST, LEAST_COST, MAX_ORDER
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight
 from mdi.fst.kaldi_binary import KaldiReader
 from mdi.fst.symbols import SymbolTable, by_label
 from mdi.kernels import const_arpa as kernels
+from mdi.kernels.backoff_fst import exponentials
 from mdi.lm.model import NgramModel, without
 from mdi.lm.trie import NONE, Array, add_order, padded, scattered, unigram_trie, with_histories
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, vocabulary
@@ -39,15 +41,12 @@ MAGIC = b"\0B<ConstArpaLm> "
 # The file of Kaldi before 2015 has neither tokens nor the right size of large models.
 _OLD_MAGIC = b"\0B\4"
 _MOST_OFFSET = (1 << 30) - 1
-_MAX_ORDER = 32
 _WRONG = {
     kernels.BAD_ADDRESS: "an n-gram's entry is not in the file",
     kernels.BAD_WORD: "the words after a history are out of order or unknown",
     kernels.TOO_MANY: "more n-grams than it has room for",
     kernels.TOO_DEEP: "n-grams go on beyond the highest order",
 }
-# ln p is 0 or less, but for what 32 bits round off; ln bow may be more.
-_ROUNDING, _MOST_LOG_BOW = 1e-4, 99.0 * math.log(10.0)
 
 
 def begins_const_arpa(data: bytes) -> bool:
@@ -81,10 +80,7 @@ def const_arpa(
     """A model as Kaldi has it; n-grams with a word outside the table are left out. `unknown` is the label that scores
     words which the model lacks; without it that of the model's own unknown word."""
     label, bos, eos = _labels(model, symbols)
-    if (label == 0).any():
-        raise MdiError(f"{symbols.path}: <eps> is a word of the model; expected none, rename the word")
-    labelled = by_label(model, label)
-    model, label, dropped = _of_the_table(labelled.model, labelled.label)
+    model, label, dropped = _of_the_table(*by_label(model, label))
     if unknown is None:
         unknown = int(label[model.vocab.unk]) if model.vocab.unk >= 0 else -1
     trie, order, there = model.trie, model.order, label >= 0
@@ -173,7 +169,7 @@ def _parse(data: bytes) -> ConstArpa:
 
 def _model(lm: ConstArpa, symbols: SymbolTable, where: str, weight: GraphWeight) -> NgramModel:
     states, unigrams, order = lm.states, lm.unigrams, lm.order
-    if not 1 <= order <= _MAX_ORDER:
+    if not 1 <= order <= MAX_ORDER:
         raise ValueError(f"order {order}")
     for name, i in ((BOS, lm.bos), (EOS, lm.eos)):
         if not 0 < i < len(unigrams) or unigrams[i] == 0:
@@ -190,7 +186,7 @@ def _model(lm: ConstArpa, symbols: SymbolTable, where: str, weight: GraphWeight)
     def probabilities(word: Array, log_p: Array) -> Array:
         at_end = word == vocab.eos
         cost = np.where(at_end, weight.taken_from(-log_p, False), weight.taken_from(-log_p, True))
-        return np.minimum(_exp(-cost, _ROUNDING, "a log probability that"), 1.0)
+        return np.minimum(_exp(cost, LEAST_COST, "a log probability that"), 1.0)
 
     p, log_bow = [NONE, probabilities(np.arange(len(vocab)), real[address])], real[address + 1]
     p[1][vocab.bos] = 0.0  # <s> is never predicted
@@ -198,7 +194,7 @@ def _model(lm: ConstArpa, symbols: SymbolTable, where: str, weight: GraphWeight)
     for k in range(2, order + 1):
         trie = with_histories(trie)
         log_bow = weight.taken_from(scattered(log_bow, trie.as_hist[k - 1]), False)
-        bow.append(_exp(log_bow, _MOST_LOG_BOW, "a back-off weight that"))
+        bow.append(_exp(-log_bow, LEAST_BACK_COST, "a back-off weight that"))
         address = scattered(address, trie.as_hist[k - 1])
         rows, why = kernels.read_children(address, states, lm.overflow, id_of_label, k == order, left)
         if why != kernels.OK:
@@ -228,9 +224,8 @@ def _spelled(labels: Array, lm: ConstArpa, symbols: SymbolTable, where: str) -> 
     return words
 
 
-def _exp(log_values: Array, most: float, what: str) -> Array:
-    """e to these; `what` they are is no such thing where one is more than `most`."""
-    values, fine = kernels.exponentials(log_values, most)
-    if not fine:
+def _exp(cost: Array, least: float, what: str) -> Array:
+    """e to minus these; `what` is no such thing where one is less than `least`."""
+    if not cost.min(initial=0.0) >= least:  # NaN too
         raise ValueError(f"{what} is positive or no number")
-    return np.asarray(values)
+    return np.asarray(exponentials(cost))

@@ -277,8 +277,7 @@ def _write_numbered(
         write_const_arpa(made, path)
         logger.info(f"{path}: numbers of {symbols.path}, which whoever reads it needs too; costs have 32 bits")
         return None
-    labelled = by_label(model, label, markers_first=form == "ngram")
-    fst = (history_tree if form == "ngram" else vector_fst)(*labelled)
+    fst = (history_tree if form == "ngram" else vector_fst)(*by_label(model, label, markers_first=form == "ngram"))
     _check(fst.dropped, model, label, path, symbols, max_dropped)
     if fst.merged:
         logger.info(

@@ -22,8 +22,8 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import writing
-from mdi.fst.backoff_fst import ascend, check_costs, model_of, root_words, with_ids
-from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight, without_weight
+from mdi.fst.backoff_fst import ascend, in_words, model_of
+from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight
 from mdi.fst.openfst import Header, Symbols, damaged, layout
 from mdi.fst.symbols import SymbolTable
 from mdi.fst.vector_fst import VectorFst
@@ -101,10 +101,7 @@ def read_ngram_fst(
         machine, contexts = _parse(data, header, where)
     except (struct.error, ValueError) as error:
         raise damaged(where, error) from error
-    machine = without_weight(machine, weight)
-    check_costs(machine, where)
-    words, id_of = root_words(machine, 0, symbols)
-    machine = with_ids(machine, id_of, where)
+    machine, words, id_of = in_words(machine, 0, symbols, where, weight)
     id_of[0] = 0  # of <s>, which is 0 as a label too
     last = id_of.take(contexts.last[1:], mode="clip")
     if (strange := last < 0).any():

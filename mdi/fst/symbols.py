@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -78,25 +77,19 @@ def words_of(ids: Mapping[str, int], vocab: Vocabulary, oov: str = "map", where:
     return word_of
 
 
-class Labelled(NamedTuple):
-    """A model whose words are sorted by their labels; those outside the table (-1) come last."""
-
-    model: NgramModel
-    label: np.ndarray  # int32, by word
-
-
-def by_label(model: NgramModel, label: np.ndarray, markers_first: bool = False) -> Labelled:
-    """The model sorted by these labels, with `markers_first` <s> and </s> before all words."""
+def by_label(model: NgramModel, label: np.ndarray, markers_first: bool = False) -> tuple[NgramModel, np.ndarray]:
+    """(the model with its words sorted by these labels, their labels): those outside the table (-1) come last, with
+    `markers_first` <s> and </s> before all words."""
     key = np.where(label < 0, np.iinfo(np.int64).max, label.astype(np.int64))
     if markers_first:
         key[model.vocab.bos], key[model.vocab.eos] = -2, -1
     order = np.argsort(key, kind="stable")
     if np.array_equal(order, np.arange(len(order))):
-        return Labelled(model, label)
+        return model, label
     ids = np.empty(len(order), np.int32)
     ids[order] = np.arange(len(order), dtype=np.int32)
     words = model.vocab.words
-    return Labelled(over_vocabulary(model, vocabulary(words[i] for i in order.tolist()), ids), label[order])
+    return over_vocabulary(model, vocabulary(words[i] for i in order.tolist()), ids), label[order]
 
 
 def symbols_inside(header: Header, path: str) -> SymbolTable | None:

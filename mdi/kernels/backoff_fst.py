@@ -109,21 +109,19 @@ def level_rows(state_of_hist, fst, eos):
 
 @njit(cache=True, nogil=True)
 def probability(cost):
-    """exp(-cost); a cost below 0 is a rounding error, see check_costs."""
+    """exp(-cost); a cost below 0 is a rounding error, see LEAST_COST in mdi/fst/backoff_fst.py."""
     value = np.float64(cost)
     return 0.0 if value >= COST_ZERO else np.exp(-max(value, 0.0))
 
 
 @njit(cache=True, nogil=True)
-def weights(state_of_hist, back_cost):
-    """bow by history: 1 where no state stands for it."""
-    bow = np.ones(state_of_hist.shape[0])
-    for h in range(bow.shape[0]):
-        s = state_of_hist[h]
-        if s >= 0:
-            cost = np.float64(back_cost[s])
-            bow[h] = 0.0 if cost >= COST_ZERO else np.exp(-cost)
-    return bow
+def exponentials(costs):
+    """exp(-cost) of each, 0 from COST_ZERO on."""
+    out = np.empty(costs.shape[0])
+    for i in range(out.shape[0]):
+        value = np.float64(costs[i])
+        out[i] = 0.0 if value >= COST_ZERO else np.exp(-value)
+    return out
 
 
 @njit(cache=True, nogil=True)

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mdi.kernels.backoff_fst import COST_ZERO
 from mdi.kernels.memory import pick
 from mdi.kernels.trie import TrieArrays
 
@@ -139,15 +138,3 @@ def read_children(address, states, overflow, id_of_label, top, most):
             out.address[i] = child
             place += 2
     return out, OK
-
-
-@njit(cache=True, nogil=True)
-def exponentials(log_values, least_excess):
-    """(e to these, whether none exceeds `least_excess` or is no number). Zero where an ARPA file has -99."""
-    out = np.empty(log_values.shape[0])
-    fine = True
-    for i in range(out.shape[0]):
-        value = np.float64(log_values[i])
-        fine &= value <= least_excess
-        out[i] = 0.0 if value <= -COST_ZERO else np.exp(value)
-    return out, fine

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from mdi.kernels.numbering import empty_table, number_of
 from mdi.kernels.types import Array
 
 UNKNOWN, SILENT = -1, -2
@@ -40,26 +41,6 @@ def log_add(a, b):
 
 
 @njit(cache=True, nogil=True)
-def _place(table, key, state, keys, states):
-    """Where (key, state) is in the hash table, or the empty place where it belongs."""
-    mask = np.uint64(table.shape[0] - 1)
-    code = np.uint64(state + 1) * np.uint64(0x9E3779B97F4A7C15)
-    for i in range(key.shape[0]):
-        code = (code ^ np.uint64(np.int64(key[i]) + 3)) * np.uint64(0xC2B2AE3D27D4EB4F)
-        code ^= code >> np.uint64(29)
-    at = np.int64(code & mask)
-    while table[at] >= 0:
-        x = table[at]
-        same = states[x] == state
-        for i in range(key.shape[0]):
-            same = same and keys[x, i] == key[i]
-        if same:
-            return at
-        at = np.int64((np.uint64(at) + np.uint64(1)) & mask)
-    return at
-
-
-@njit(cache=True, nogil=True)
 def backward(graph):
     """beta[s] = log of the summed weights of all ways from s to an end."""
     begin, dest, weight, final = graph.begin, graph.dest, graph.weight, graph.final
@@ -85,20 +66,17 @@ def expected_events(graph, beta, wanted, room, event_room):
     the latter with one number -1 where there was no room."""
     begin, dest = graph.begin, graph.dest
     order, size = wanted.order, wanted.order - 1
-    hist, state_of = np.empty((room, size), np.int32), np.empty(room, np.int32)
-    alpha, following = np.empty(room), np.empty(room, np.int32)
-    newest = np.full(begin.shape[0], -1, np.int32)
-    table = np.full(1 << (int(math.log2(room)) + 2), -1, np.int32)
-    events, count = np.empty((event_room, order), np.int32), np.zeros(event_room)
-    same = np.zeros(event_room, np.int32)
-    event_table = np.full(1 << (int(math.log2(event_room)) + 2), -1, np.int32)
-    key, event = np.full(size, UNKNOWN, np.int32), np.empty(order, np.int32)
+    found, alpha, following = np.empty((room, order), np.int32), np.empty(room), np.empty(room, np.int32)
+    newest, table = np.full(begin.shape[0], -1, np.int32), empty_table(room)
+    events, count, event_table = np.empty((event_room, order), np.int32), np.zeros(event_room), empty_table(event_room)
     failed = events[:0], np.full(1, -1.0)
-
+    # where a way through the graph is: its last words, and the state
+    at, event = np.full(order, UNKNOWN, np.int32), np.empty(order, np.int32)
+    at[size] = 0
     if size:
-        key[size - 1] = wanted.bos
-    hist[0], state_of[0], alpha[0], following[0], newest[0] = key, 0, 0.0, -1, 0
-    table[_place(table, key, 0, hist, state_of)] = 0
+        at[size - 1] = wanted.bos
+    number_of(at, found, 0, table)
+    alpha[0], following[0], newest[0] = 0.0, -1, 0
     n, n_events = 1, 0
     for s in range(begin.shape[0] - 1):
         x = newest[s]
@@ -114,35 +92,27 @@ def expected_events(graph, beta, wanted, room, event_room):
                 share = so_far + (0.0 if last else beta[dest[arc]]) - beta[0]
                 if share < NEGLIGIBLE:
                     continue
-                key[:] = hist[x]
-                if w == UNKNOWN:
-                    key[:] = UNKNOWN
-                elif w != SILENT:
-                    event[:size] = key
+                for i in range(size):
+                    at[i] = event[i] = UNKNOWN if w == UNKNOWN else found[x, i]
+                if w >= 0:
                     event[size] = w
-                    at = _place(event_table, event, 0, events, same)
-                    e = event_table[at]
+                    e = number_of(event, events, n_events, event_table)
                     if e < 0:
-                        if n_events == event_room:
-                            return failed
-                        e = n_events
-                        n_events += 1
-                        event_table[at] = e
-                        events[e] = event
+                        return failed
+                    n_events += e == n_events
                     count[e] += math.exp(share)
-                    key[:] = event[1:]
+                    for i in range(size):
+                        at[i] = event[i + 1]
                 if last:
                     continue
                 t = dest[arc]
-                at = _place(table, key, t, hist, state_of)
-                y = table[at]
+                at[size] = t
+                y = number_of(at, found, n, table)
                 if y < 0:
-                    if n == room:
-                        return failed
-                    y = n
+                    return failed
+                if y == n:
                     n += 1
-                    table[at] = y
-                    hist[y], state_of[y], alpha[y], following[y] = key, t, -np.inf, newest[t]
+                    alpha[y], following[y] = -np.inf, newest[t]
                     newest[t] = y
                 alpha[y] = log_add(alpha[y], so_far)
             x = following[x]

@@ -1,7 +1,6 @@
 """Walking through a lattice and a back-off model at once: their product, a state for each history that a state of the
 lattice is reached with."""
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +8,7 @@ from numba import njit
 
 from mdi.kernels.arpa import COST_ZERO, cost_of
 from mdi.kernels.memory import pick
+from mdi.kernels.numbering import empty_table, number_of
 from mdi.kernels.trie import find_row
 from mdi.kernels.types import Array
 
@@ -16,38 +16,6 @@ from mdi.kernels.types import Array
 RESIDUAL_STEP = 1e-5
 # What a label of the lattice is to the model, beside a word.
 NO_WORD, SILENT = -1, -2
-
-
-class Position(NamedTuple):
-    """Where a walk is: in a state of the lattice, after a history of the model."""
-
-    state: int
-    length: int  # j
-    history: int  # h
-
-
-class Costs(NamedTuple):
-    """Of the cheapest-path walk: what it costs, beyond the common part, to be in the suffix of length i of the
-    history. All 0 in the exact walk."""
-
-    residual: Array  # float64[order]: infinity where the walk cannot be there
-    steps: Array  # int64[order]: the same in steps of RESIDUAL_STEP, -1 for infinity
-
-
-class Product(NamedTuple):
-    """States x of the product, numbered as they are found, with room for N of them."""
-
-    state: Array  # int32[N]: x is at this state of the lattice
-    length: Array  # int8[N]: after a history of this length,
-    history: Array  # int64[N]: this one,
-    residual: Array  # float64[N, order]: with these `Costs`
-    steps: Array  # int64[N, order]
-    hashed: Array  # uint64[N]: of state, history and steps
-    following: Array  # int32[N]: the one found before it at the same state of the lattice, -1 for none
-    number: Array  # int32[N]: its number in the result
-    table: Array  # int32[2^b]: x in open addressing by its hash, at most half full, -1 where empty
-    newest: Array  # int32[states of the lattice]: the one found last at each, -1 for none
-    size: Array  # int64[1]: how many there are
 
 
 class Composed(NamedTuple):
@@ -173,74 +141,10 @@ def _start(model, cheapest, residual):
 
 
 @njit(cache=True, nogil=True)
-def _round(costs):
-    for i in range(costs.residual.shape[0]):
-        r = costs.residual[i]
-        costs.steps[i] = np.int64(round(r / RESIDUAL_STEP)) if r < np.inf else -1
-
-
-@njit(cache=True, nogil=True)
-def _slot(product, at, steps):
-    """(where the state is in the table, or the empty place where it belongs; its hash)."""
-    mask = product.table.shape[0] - 1
-    key = np.uint64(at.state) * np.uint64(0x9E3779B97F4A7C15)
-    key += np.uint64(at.history) * np.uint64(0xC2B2AE3D27D4EB4F) + np.uint64(at.length)
-    for i in range(steps.shape[0]):
-        key = (key ^ np.uint64(steps[i])) * np.uint64(0x100000001B3)
-    key ^= key >> np.uint64(29)
-    place = np.int64(key & np.uint64(mask))
-    while product.table[place] >= 0:
-        x = product.table[place]
-        if (
-            product.hashed[x] == key
-            and product.state[x] == at.state
-            and product.length[x] == at.length
-            and product.history[x] == at.history
-        ):
-            same = True
-            for i in range(steps.shape[0]):
-                same = same and product.steps[x, i] == steps[i]
-            if same:
-                return place, key
-        place = (place + 1) & mask
-    return place, key
-
-
-@njit(cache=True, nogil=True)
-def _reach(product, at, costs):
-    """The state of the product at this position with these costs, a new one where there is none yet; -1 where there is
-    no room for it."""
-    place, key = _slot(product, at, costs.steps)
-    if product.table[place] >= 0:
-        return np.int64(product.table[place])
-    x = product.size[0]
-    if x == product.state.shape[0]:
-        return np.int64(-1)
-    product.size[0] = x + 1
-    product.table[place] = x
-    product.state[x], product.length[x], product.history[x], product.hashed[x] = at.state, at.length, at.history, key
-    for i in range(costs.steps.shape[0]):
-        product.residual[x, i], product.steps[x, i] = costs.residual[i], costs.steps[i]
-    product.following[x] = product.newest[at.state]
-    product.newest[at.state] = x
-    return x
-
-
-@njit(cache=True, nogil=True)
-def _empty_product(n_states, order, room):
-    return Product(
-        np.empty(room, np.int32),
-        np.empty(room, np.int8),
-        np.empty(room, np.int64),
-        np.empty((room, order)),
-        np.empty((room, order), np.int64),
-        np.empty(room, np.uint64),
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
-        np.full(1 << (int(math.log2(room)) + 2), -1, np.int32),
-        np.full(n_states, -1, np.int32),
-        np.zeros(1, np.int64),
-    )
+def _put_steps(residual, steps):
+    """Residual costs in steps of RESIDUAL_STEP, -1 for infinity."""
+    for i in range(residual.shape[0]):
+        steps[i] = np.int64(round(residual[i] / RESIDUAL_STEP)) if residual[i] < np.inf else -1
 
 
 @njit(cache=True, nogil=True)
@@ -250,38 +154,42 @@ def compose(lattice, word_of, model, cheapest, room, arc_room):
 
     word_of[label] is the model's word, NO_WORD where it has none: such arcs are dropped. Label 0 passes without a word.
     Returns `Composed`."""
-    begin, arcs = lattice.begin, lattice.arcs
-    n_states, order = begin.shape[0] - 1, model.order
-    product = _empty_product(n_states, order, room)
+    begin, arcs, order = lattice.begin, lattice.arcs, model.order
+    # States x of the product, as they are found: (state of the lattice, length and history in the model, the residual
+    # costs in steps). residuals[x, i], of the cheapest-path walk: what it costs, beyond the common part, to be in the
+    # suffix of length i of the history, infinity where it cannot be. newest[s]: the x found last at the lattice's state
+    # s; following[x]: the one before it, -1 for none; number[x]: its number in the result.
+    found, residuals, table = np.empty((room, 3 + order), np.int64), np.empty((room, order)), empty_table(room)
+    following, number = np.empty(room, np.int32), np.empty(room, np.int32)
+    newest = np.full(begin.shape[0], -1, np.int32)
     out_begin, out_state, out_final = np.empty(room + 1, np.int64), np.empty(room, np.int32), np.empty(room)
     out_arc, out_cost, out_dest = np.empty(arc_room, np.int64), np.empty(arc_room), np.empty(arc_room, np.int32)
-    after = Costs(np.zeros(order), np.zeros(order, np.int64))
-    first_cost, j, h = _start(model, cheapest, after.residual)
+    to, after = np.zeros(3 + order, np.int64), np.zeros(order)
+    first_cost, to[1], to[2] = _start(model, cheapest, after)
     if cheapest:
-        _round(after)
-    _reach(product, Position(0, j, h), after)
-    done, n_arcs, dropped = 0, 0, 0
-    full = False
-    for s in range(n_states):
-        x = np.int64(product.newest[s])
+        _put_steps(after, to[3:])
+    n = 1 + number_of(to, found, 0, table)
+    residuals[0], following[0], newest[0] = after, -1, 0
+    done, n_arcs, dropped, full = 0, 0, 0, False
+    for s in range(begin.shape[0] - 1):
+        x = np.int64(newest[s])
         while x >= 0 and not full:
-            product.number[x] = done
+            number[x] = done
             out_begin[done], out_state[done], out_final[done] = n_arcs, s, np.inf
-            residual = product.residual[x]
             # The arcs of the state, and at the place of one more its </s>.
             for arc in range(begin[s], begin[s + 1] + np.isfinite(lattice.finals.graph[s])):
                 last = arc == begin[s + 1]
                 w = model.eos if last else SILENT if arcs.label[arc] == 0 else np.int64(word_of[arcs.label[arc]])
-                cost, j, h = 0.0, np.int64(product.length[x]), product.history[x]
+                cost, j, h = 0.0, found[x, 1], found[x, 2]
                 if w == NO_WORD:
                     dropped += 1
                     continue
                 if w == SILENT:
-                    after.residual[:] = residual
+                    after[:] = residuals[x]
                 elif cheapest:
-                    cost, j, h = _cheapest_step(model, j, h, w, residual, after.residual)
+                    cost, j, h = _cheapest_step(model, j, h, w, residuals[x], after)
                     if not last:
-                        cost, j, h = _back_off_everywhere(model, j, h, after.residual)
+                        cost, j, h = _back_off_everywhere(model, j, h, after)
                 else:
                     cost, j, h = _step(model, j, h, w)
                 if s == 0:
@@ -289,20 +197,24 @@ def compose(lattice, word_of, model, cheapest, room, arc_room):
                 if last:
                     out_final[done] = cost
                     continue
+                to[0], to[1], to[2] = arcs.dest[arc], j, h
                 if cheapest:
-                    _round(after)
-                to = Position(np.int64(arcs.dest[arc]), j, h)
-                y = _reach(product, to, after) if n_arcs < arc_room else np.int64(-1)
+                    _put_steps(after, to[3:])
+                y = number_of(to, found, n, table) if n_arcs < arc_room else np.int64(-1)
                 full = y < 0
                 if full:
                     break
+                if y == n:
+                    residuals[y], following[y] = after, newest[arcs.dest[arc]]
+                    newest[arcs.dest[arc]] = y
+                    n += 1
                 out_arc[n_arcs], out_cost[n_arcs], out_dest[n_arcs] = arc, cost, y
                 n_arcs += 1
             done += 1
-            x = np.int64(product.following[x])
+            x = np.int64(following[x])
     out_begin[done] = n_arcs
     for arc in range(n_arcs):
-        out_dest[arc] = product.number[out_dest[arc]]
+        out_dest[arc] = number[out_dest[arc]]
     return Composed(
         out_begin[: done + 1],
         out_arc[:n_arcs],

@@ -24,14 +24,10 @@ def best_words(buf, begin, words, cost, longest, unknown):
             if least[i] + here < least[j]:
                 least[j] = least[i] + here
                 came_from[j] = i
-    size = 0
-    j = n
+    found = np.empty(n, np.int64)
+    k = j = n
     while j > 0:
         j = came_from[j]
-        size += 1
-    found = np.empty(size, np.int64)
-    j = n
-    for k in range(size - 1, -1, -1):
-        j = came_from[j]
+        k -= 1
         found[k] = j
-    return found
+    return found[k:]

@@ -47,12 +47,7 @@ def taken(record: Record, where: Array) -> Record:
 
 def finals_at(n_states: int, states: Array, ends: LatticeFinals) -> LatticeFinals:
     """The finals of all states: the given ones at the given states, none elsewhere."""
-    finals = LatticeFinals(
-        graph=np.full(n_states, np.inf),
-        acoustic=np.full(n_states, np.inf),
-        first=np.zeros(n_states, np.int64),
-        stop=np.zeros(n_states, np.int64),
-    )
+    finals = LatticeFinals(*np.full((2, n_states), np.inf), *np.zeros((2, n_states), np.int64))
     for part, values in zip(finals, ends, strict=True):
         part[states] = values
     return finals
@@ -71,8 +66,7 @@ def bundle(
     begins[first[length > 0]] = True
     order = np.concatenate([np.flatnonzero(begins), np.flatnonzero(~begins)])
     dest = 1 + np.arange(n, dtype=np.int32)  # of the arc with this number, before they are put in order
-    begin = np.zeros(n + 2, np.int64)
-    np.cumsum(np.bincount(np.where(begins, 0, np.arange(n)), minlength=n + 1), out=begin[1:])
+    begin = np.append(0, np.cumsum(np.bincount(np.where(begins, 0, np.arange(n)), minlength=n + 1)))
     spans = np.zeros(n, np.int64) if frames is None else frames[order]
     stop, zero, none = np.cumsum(spans), np.zeros(n), np.zeros(len(sequences), np.int64)
     arcs = LatticeArcs(label=label[order], dest=dest[order], graph=zero, acoustic=zero, first=stop - spans, stop=stop)
@@ -114,8 +108,7 @@ def tidy(lattice: Lattice, start: int = 0, where: str = "") -> Lattice:
     source = number[lattice.source]
     arcs = np.flatnonzero((source >= 0) & (number[lattice.dest] >= 0))
     arcs = arcs[np.argsort(source[arcs], kind="stable")]
-    begin = np.zeros(kept + 1, np.int64)
-    np.cumsum(np.bincount(source[arcs], minlength=kept), out=begin[1:])
+    begin = np.append(0, np.cumsum(np.bincount(source[arcs], minlength=kept)))
     states = np.empty(kept, np.int64)
     states[number[number >= 0]] = np.flatnonzero(number >= 0)
     kept_arcs = taken(lattice.arcs, arcs)

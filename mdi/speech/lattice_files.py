@@ -5,6 +5,7 @@ kaldiio reads no lattices, hence this. A file is read in pieces, so that an arch
 """
 
 import contextlib
+import re
 import struct
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -14,13 +15,12 @@ import numpy as np
 
 from mdi.errors import MdiError
 from mdi.files import check_regular, read_chunks, writing
-from mdi.fst.openfst import Header, damaged, parse_header
+from mdi.fst.openfst import Header, begins_fst, damaged, parse_header
 from mdi.kernels import lattice as kernels
 from mdi.kernels.lattice import LatticeArcs, LatticeArrays, LatticeFinals
 from mdi.lm.vocabulary import to_bytes, to_str
 from mdi.speech.lattice import Lattice, finals_at, taken, tidy
 
-_MAGIC = struct.pack("<i", 2125659606)
 _COMPACT, _PLAIN = "compactlattice44", "lattice4"
 _SPACES = b" \t\n\r"
 
@@ -72,7 +72,7 @@ def read_lattices(path: str) -> Iterator[Lattice]:
         utterance = to_str(key)
         window.at = space + 1
         window.need(4)
-        binary = window.data[window.at : window.at + 4] == _MAGIC
+        binary = begins_fst(window.data[window.at : window.at + 4])
         yield (_read_binary if binary else _read_text)(window, utterance)
 
 
@@ -112,13 +112,10 @@ def _read_text(window: _Window, utterance: str) -> Lattice:
         source, dest, state = np.split(numbers, [n_arcs, 2 * n_arcs])
         arcs, states = arcs._replace(dest=dest.astype(np.int32)), len(used_states)
         start_state = int(np.searchsorted(used_states, start_state))
-    begin = np.zeros(states + 1, np.int64)
-    np.cumsum(np.bincount(source, minlength=states), out=begin[1:])
-    arcs = taken(arcs, np.argsort(source, kind="stable"))
     lattice = Lattice(
         utterance=utterance,
-        begin=begin,
-        arcs=arcs,
+        begin=np.append(0, np.cumsum(np.bincount(source, minlength=states))),
+        arcs=taken(arcs, np.argsort(source, kind="stable")),
         finals=finals_at(states, state, taken(ends, np.arange(n_finals))),
         frames=frames[:used],
     )
@@ -228,15 +225,11 @@ def to_text(lattice: Lattice) -> bytes:
 
 
 @contextlib.contextmanager
-def lattice_writer(path: str, text: bool = False) -> Iterator[Callable[[Lattice], None]]:
+def lattice_writer(path: str, text: bool = False) -> Iterator[Callable[[Lattice], int]]:
     """A function that adds a lattice to an archive, which appears when all are written."""
     form = to_text if text else to_binary
     with writing(path) as stream:
-
-        def write(lattice: Lattice) -> None:
-            stream.write(form(lattice))
-
-        yield write
+        yield lambda lattice: stream.write(form(lattice))
 
 
 def read_all_lattices(path: str) -> Iterator[Lattice]:
@@ -249,9 +242,7 @@ def archives(path: str) -> list[str]:
     folder = Path(path)
     if not folder.is_dir():
         return [path]
-    found = [
-        f for f in folder.iterdir() if f.name.startswith("lat.") and f.name.endswith(".gz") and f.name[4:-3].isdigit()
-    ]
+    found = [file for file in folder.iterdir() if re.fullmatch(r"lat\.[0-9]+\.gz", file.name)]
     for file in found:
         check_regular(str(file))  # a pipe would wait
     if not found:

@@ -42,10 +42,8 @@ def minimum_risk(lattice: Lattice, lm_weight: float, penalty: float = 0.0, decod
     one_end = len(ends) == 1 and final_cost[ends[0]] == 0.0 and ends[0] == n - 1
     if not one_end:  # arcs without words to a common end
         source, dest = np.concatenate([source, ends]), np.concatenate([dest, np.full(len(ends), n)])
-        cost, label = (
-            np.concatenate([cost, final_cost[ends]]),
-            np.concatenate([label, np.zeros(len(ends), label.dtype)]),
-        )
+        cost = np.concatenate([cost, final_cost[ends]])
+        label = np.concatenate([label, np.zeros(len(ends), label.dtype)])
         order, n = np.argsort(source, kind="stable"), n + 1
         source, dest, cost, label = source[order], dest[order], cost[order], label[order]
     known, word = np.unique(np.concatenate([[0], label]), return_inverse=True)

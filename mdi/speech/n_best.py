@@ -32,12 +32,7 @@ def sequence_costs(utterance: str, sequences: Sequence[Array], lm: LatticeModel,
 
 
 def lists_of(
-    lattices: Iterable[Lattice],
-    symbols: SymbolTable,
-    old_lm: NgramModel,
-    references: Mapping[str, Words],
-    n: int = 100,
-    old_scores: str = CHEAPEST,
+    lattices: Iterable[Lattice], symbols: SymbolTable, old_lm: NgramModel, references: Mapping[str, Words], n: int = 100
 ) -> NBestLists:
     """The n best sequences of each lattice that has a reference. `old_lm`: the model whose scores are in them."""
     old = lattice_model(old_lm, symbols)
@@ -48,7 +43,7 @@ def lists_of(
             continue
         paths = n_best(lattice, n, DECODED_AT)
         total = np.array([path.graph + path.acoustic / DECODED_AT for path in paths])
-        rest.append(total - sequence_costs(lattice.utterance, [path.words for path in paths], old, old_scores))
+        rest.append(total - sequence_costs(lattice.utterance, [path.words for path in paths], old, CHEAPEST))
         spelled = [symbols.spell(path.words) for path in paths]
         errors += [kaldialign.edit_distance(reference, one)["total"] for one in spelled]
         words += spelled
@@ -57,8 +52,7 @@ def lists_of(
         sizes.append(len(paths))
     if not utterances:
         raise MdiError("no lattice has a reference; expected lattices of the development set, and its text")
-    begin = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=begin[1:])
+    begin = np.cumsum([0, *sizes])
     return NBestLists(utterances, begin, words, np.concatenate(rest), np.array(errors), np.array(lengths))
 
 

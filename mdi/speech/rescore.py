@@ -15,10 +15,11 @@ import numpy as np
 from mdi.errors import MdiError, check_choice, check_positive, examples
 from mdi.files import check_output, make_folder, write_file
 from mdi.fst.formats import load
-from mdi.fst.symbols import SymbolTable, read_symbols, words_of
+from mdi.fst.symbols import DISAMBIGUATION, EPSILON, SymbolTable, read_symbols, words_of
 from mdi.kernels.model import ModelArrays
 from mdi.kernels.rescore import compose
 from mdi.lm.model import NgramModel
+from mdi.lm.vocabulary import BOS, EOS, UNKNOWN
 from mdi.progress import Progress, get_logger
 from mdi.speech.lattice import Lattice, taken, tidy
 from mdi.speech.lattice_files import archives, lattice_writer, read_lattices
@@ -38,13 +39,6 @@ class LatticeModel:
     symbols: SymbolTable
     word_of: np.ndarray
     arrays: ModelArrays
-
-    @property
-    def unknown(self) -> list[str]:
-        """Words of the table that the model lacks."""
-        own = (self.model.vocab.unk, -1)
-        skip = {"<eps>", "#0", "<s>", "</s>", "<unk>", "<UNK>"}
-        return [word for word, i in self.symbols.ids.items() if word not in skip and int(self.word_of[i]) in own]
 
 
 def lattice_model(model: NgramModel, symbols: SymbolTable) -> LatticeModel:
@@ -193,7 +187,8 @@ def _known(lm: NgramModel | str | os.PathLike[str], symbols: SymbolTable) -> Lat
     """The model, and a line about words of the lattices that it lacks."""
     name = "the model" if isinstance(lm, NgramModel) else os.fspath(lm)
     ready = lattice_model(lm if isinstance(lm, NgramModel) else load(name, symbols.path), symbols)
-    if unknown := ready.unknown:
-        how = "which are scored as <unk>" if ready.model.vocab.unk >= 0 else "and no <unk>: arcs with them are dropped"
+    unk, no_words = ready.model.vocab.unk, (EPSILON, DISAMBIGUATION, BOS, EOS, *UNKNOWN)
+    if unknown := [word for word, i in symbols.ids.items() if word not in no_words and ready.word_of[i] in (unk, -1)]:
+        how = "which are scored as <unk>" if unk >= 0 else "and no <unk>: arcs with them are dropped"
         logger.warning(f"{name} lacks {len(unknown):,} words of {symbols.path}: {examples(unknown)}, {how}")
     return ready

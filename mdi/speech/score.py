@@ -104,11 +104,6 @@ def _lines(texts: dict[str, Words]) -> str:
     return "".join(f"{utterance} {' '.join(words)}\n" for utterance, words in texts.items())
 
 
-def _centred(word: str, width: int) -> str:
-    right = (width - len(word)) // 2
-    return " " * (width - len(word) - right) + word + " " * right
-
-
 def _operation(reference: str, hypothesis: str) -> str:
     if hypothesis == "***":
         return "deletion"
@@ -131,7 +126,10 @@ def _per_utterance(alignments: dict[str, list[tuple[str, str]]]) -> str:
         operations = [_operation(*pair)[0].upper() for pair in pairs]
         widths = [max(len(r), len(h), 1) for r, h in pairs]
         for name, column in (("ref ", [r for r, _ in pairs]), ("hyp ", [h for _, h in pairs]), ("op  ", operations)):
-            cells = (_centred(x, width) for x, width in zip(column, widths, strict=True))
+            # in the middle; a blank that is over stands on the left
+            cells = (
+                x.rjust(width - (width - len(x)) // 2).ljust(width) for x, width in zip(column, widths, strict=True)
+            )
             out.append(f"{utterance} {name} {'  '.join(cells)}")
         out.append(f"{utterance} #csid {' '.join(str(operations.count(x)) for x in 'CSID')}")
     return "\n".join(out) + "\n"

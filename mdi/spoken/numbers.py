@@ -1,5 +1,6 @@
 """Numbers in the words of a language, as far as num2words knows it; and which language a vocabulary is of."""
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
@@ -53,16 +54,12 @@ def language_of(known: Mapping[str, float], spell: Callable[[str], str]) -> str 
     """The language whose numbers a vocabulary has, by the probabilities of their words; None where it has none's."""
     if not available():
         return None
-    best, found = -1.0, None
+    scores: dict[str, float] = {}
     kana = any("ぁ" <= word[0] <= "ヿ" for word in known)  # Japanese numbers look Chinese
     for language in languages():
         words = [spell(word) for number in _TOLD_BY for word in in_words(str(number), language)]
         here = [known.get(word, 0.0) for word in words]
         if not words or (language == "ja" and not kana) or sum(value > 0.0 for value in here) < _MOST * len(words):
             continue
-        score = 1.0
-        for value in here:
-            score *= max(value, _RARE) ** (1.0 / len(here))
-        if score > best:
-            best, found = score, language
-    return found
+        scores[language] = math.prod(max(value, _RARE) ** (1.0 / len(here)) for value in here)
+    return max(scores, key=lambda language: scores[language], default=None)

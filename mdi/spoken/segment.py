@@ -32,8 +32,7 @@ class Segmenter:
 
     def __call__(self, token: str) -> list[str]:
         """Letters that belong to no word stay together."""
-        begin = np.zeros(len(token) + 1, np.int64)
-        np.cumsum([len(to_bytes(c)) for c in token], out=begin[1:])
+        begin = np.cumsum([0, *(len(to_bytes(c)) for c in token)])
         data = np.frombuffer(to_bytes(token), np.uint8)
         cuts = kernels.best_words(data, begin, self.vocab.arrays, self.cost, self.longest, _UNKNOWN)
         words: list[str] = []

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 _LIGATURES = {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"}
-_WIDE = {chr(0xFEE0 + code): chr(code) for code in range(0x21, 0x7F)}  # as they stand among Chinese signs,
-_WIDE = {wide: code for wide, code in _WIDE.items() if wide not in "！？"}  # whose stops need no blank
+# as they stand among Chinese signs, whose stops need no blank
+_WIDE = {chr(0xFEE0 + code): chr(code) for code in range(0x21, 0x7F) if chr(code) not in "!?"}
 TYPOGRAPHY = {
     **_LIGATURES,
     **_WIDE,

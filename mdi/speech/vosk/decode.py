@@ -132,10 +132,8 @@ def decode_missing(
     if not missing:
         return 0.0, {}
     where = {"folder": str(folder.path.resolve()), "shown": str(shown), "data": str(data.path), "out": str(out)}
-    factor, silent = call_apart(
-        "mdi.speech.vosk.decode:decode", f"decoding with {shown}", utterances=missing, how=asdict(how), **where
-    )
-    return factor, silent
+    work = "mdi.speech.vosk.decode:decode"
+    return tuple(call_apart(work, f"decoding with {shown}", utterances=missing, how=asdict(how), **where))
 
 
 def decode(

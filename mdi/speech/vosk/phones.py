@@ -54,7 +54,9 @@ class Phones:
 
 def read_phones(graph: Path, word_boundary: Path, numbers: Array) -> Phones:
     """Of a folder whose transition model has the phones `numbers`."""
-    names = {i: name for name, i in _table(graph / "phones.txt") if not name.startswith(("#", "<eps>"))}
+    table = graph / "phones.txt"
+    rows = _rows(table, number=1) if table.exists() else []
+    names = {int(i): name for name, i in rows if not name.startswith(("#", "<eps>"))}
     if not names.keys() >= set(numbers.tolist()):
         names = {}  # the table of another model
     position = {int(number): text for number, text in _rows(word_boundary)} if word_boundary.exists() else {}
@@ -63,14 +65,12 @@ def read_phones(graph: Path, word_boundary: Path, numbers: Array) -> Phones:
             raise MdiError(f"{word_boundary}: '{number} {text}'; expected {NONWORD}, {', '.join(POSITIONS)}")
     if not any(text in POSITIONS for text in position.values()):
         return _named(names, [[i] * 4 for i in numbers.tolist()], position)
-    forms, i, all_numbers = [], 0, numbers.tolist()
-    while i < len(all_numbers):
-        number = all_numbers[i]
+    forms, left = [], numbers.tolist()
+    while left:
+        number, four = left[0], left[:4]
         if position.get(number, NONWORD) == NONWORD:
-            forms.append([number] * 4)
-            i += 1
+            forms.append([left.pop(0)] * 4)
             continue
-        four = all_numbers[i : i + 4]
         if [position.get(k) for k in four] != list(POSITIONS):
             raise MdiError(
                 f"{word_boundary}: phone {number} is '{position[number]}', and the next ones are "
@@ -78,7 +78,7 @@ def read_phones(graph: Path, word_boundary: Path, numbers: Array) -> Phones:
                 f"one after the other: {', '.join(POSITIONS)}"
             )
         forms.append(four)
-        i += 4
+        del left[:4]
     return _named(names, forms, position)
 
 
@@ -91,10 +91,6 @@ def _named(names: dict[int, str], forms: list[list[int]], position: dict[int, st
         if name in found[:i]:
             found[i] = f"{name}_word"
     return Phones(found, np.array(forms, np.int32))
-
-
-def _table(path: Path) -> list[tuple[str, int]]:
-    return [(name, int(i)) for name, i in _rows(path, number=1)] if path.exists() else []
 
 
 def _rows(path: Path, number: int = 0) -> list[tuple[str, str]]:
