@@ -3,6 +3,9 @@
 import numpy as np
 from numba import njit
 
+from mdi.kernels.memory import eight_bytes
+from mdi.kernels.text import last_bytes
+
 CUT_OFF, DAMAGED = -1, -2
 
 
@@ -29,24 +32,15 @@ def vector_arcs(body, floats, begin):
 @njit(cache=True, nogil=True)
 def symbol_places(data, at, n, first, size, key):
     """Where the n names of a binary symbol table lie (first, size) and their keys: each is a 4-byte length, the bytes
-    and an 8-byte key. Returns where the table ends, CUT_OFF or DAMAGED."""
+    and an 8-byte key. Returns where the table ends, or CUT_OFF."""
     for i in range(n):
-        if at + 4 > data.shape[0]:
+        if at + 12 > data.shape[0]:
             return CUT_OFF
-        length = np.int64(0)
-        for b in range(4):
-            length |= np.int64(data[at + b]) << (8 * b)
-        if length >= 1 << 31:
-            return DAMAGED
-        at += 4
-        if at + length + 8 > data.shape[0]:
+        first[i] = at + 4
+        size[i] = last_bytes(data, at, 4)
+        at = first[i] + size[i]
+        if size[i] >= 1 << 31 or at + 8 > data.shape[0]:
             return CUT_OFF
-        first[i] = at
-        size[i] = length
-        at += length
-        value = np.uint64(0)
-        for b in range(8):
-            value |= np.uint64(data[at + b]) << np.uint64(8 * b)
-        key[i] = np.int64(value)
+        key[i] = eight_bytes(data, at)
         at += 8
     return at

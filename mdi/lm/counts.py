@@ -10,16 +10,16 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO
 
 import numpy as np
 
 from mdi.errors import MdiError, OptionError, check_choice, examples
 from mdi.files import writing
 from mdi.kernels import counts as kernels
+from mdi.kernels.counts import CountedRows
 from mdi.kernels.model import add_at
 from mdi.kernels.text import FULL
-from mdi.lm.external import ExternalCounter, MergedRuns, Rows, SortedRun, joined
+from mdi.lm.external import ExternalCounter, MergedRuns, SortedRun, joined
 from mdi.lm.text import LONGEST_LINE, OOV, SPECIAL, Text, TextLike, TextStats, line_blocks
 from mdi.lm.trie import MAX_ORDER, NONE, Array, Trie, add_order, from_ngrams, locate, unigram_trie
 from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, model_vocabulary, read_words, to_str
@@ -52,7 +52,7 @@ class Counts:
     def stream(self) -> "CountStream":
         n, t = self.order, self.trie
         lower = t if n == 1 else Trie(*(part[:n] for part in t.lists))
-        top = Rows(0, t.begin[n], t.word[n], self.count[n])
+        top = CountedRows(0, t.begin[n], t.word[n], self.count[n])
         return CountStream(self.vocab, n, lower, self.count[: max(2, n)], lambda: iter([top]), self.stats)
 
 
@@ -65,7 +65,7 @@ class CountStream:
     order: int
     trie: Trie
     count: list[Array]
-    top: Callable[[], Iterator[Rows]]
+    top: Callable[[], Iterator[CountedRows]]
     stats: TextStats
 
     def gather(self) -> Counts:
@@ -276,37 +276,29 @@ def less(a: Counts, b: Counts) -> Counts:
     return Counts(a.vocab, a.trie, count, stats)
 
 
-class _CountWriter:
-    """Writes n-grams and their counts a piece at a time, in SRILM's format."""
-
-    def __init__(self, counts: CountStream, stream: BinaryIO) -> None:
-        self.words, self.spelling, self.stream = counts.vocab.arrays, counts.trie.spelling(), stream
-        self.out = np.empty(1 << 20, np.uint8)
-
-    def add(self, k: int, rows: Rows) -> None:
-        counted = kernels.CountedRows(rows.first, rows.begin, rows.word, rows.count.astype(float))
-        row = 0
-        while row < len(rows.word):
-            before = row
-            row, size = kernels.format_counts(counted, k, row, self.spelling, self.words, self.out)
-            if row == before:  # a word longer than all of `out`
-                self.out = np.empty(2 * len(self.out), np.uint8)
-            self.stream.write(self.out[:size].data)
-
-
 @contextlib.contextmanager
 def writing_counts(counts: CountStream, path: str) -> Iterator[CountStream]:
     """The same counts, written to `path` (SRILM's format, by order) as they are used: all of them once the highest
     order has passed by."""
-    with writing(path) as stream:
-        writer = _CountWriter(counts, stream)
-        for k in range(1, max(2, counts.order)):
-            writer.add(k, Rows(0, counts.trie.begin[k], counts.trie.word[k], counts.count[k]))
+    trie, words, spelling, out = counts.trie, counts.vocab.arrays, counts.trie.spelling(), np.empty(1 << 20, np.uint8)
 
-        def top() -> Iterator[Rows]:
-            for rows in counts.top():
-                writer.add(counts.order, rows)
-                yield rows
+    def write(k: int, rows: CountedRows) -> CountedRows:
+        nonlocal out
+        counted, row = rows._replace(number=rows.number.astype(float)), 0
+        while row < len(rows.word):
+            before = row
+            row, size = kernels.format_counts(counted, k, row, spelling, words, out)
+            if row == before:  # a word longer than all of `out`
+                out = np.empty(2 * len(out), np.uint8)
+            stream.write(out[:size].data)
+        return rows
+
+    with writing(path) as stream:
+        for k in range(1, max(2, counts.order)):
+            write(k, CountedRows(0, trie.begin[k], trie.word[k], counts.count[k]))
+
+        def top() -> Iterator[CountedRows]:
+            return (write(counts.order, rows) for rows in counts.top())
 
         yield replace(counts, top=top)
 

@@ -316,12 +316,8 @@ def over_vocabulary(model: NgramModel, vocab: Vocabulary, ids: Array) -> NgramMo
         bow.append(weight)
         row_hist, row_word = np.repeat(hist, np.diff(old.begin[k])), ids[old.word[k]]
         begin, perm, _ = sort_rows(row_hist, row_word, trie.n_hist(k - 1))
-        row = np.arange(len(row_word), dtype=np.int32)
-        if perm is None:
-            trie = add_order(trie, begin, row_word)
-            p.append(model.p[k])
-        else:
-            row[perm] = np.arange(len(perm), dtype=np.int32)
-            trie = add_order(trie, begin, row_word[perm])
-            p.append(model.p[k][perm])
+        row = np.empty(len(row_word), np.int32)
+        row[perm] = np.arange(len(row), dtype=np.int32)
+        trie = add_order(trie, begin, row_word[perm])
+        p.append(model.p[k][perm])
     return NgramModel(vocab, trie, p, bow)

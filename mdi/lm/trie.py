@@ -270,11 +270,11 @@ def add_order(trie: Trie, begin: Array, word: Array, suffix: Array | None = None
     return Trie([*trie.begin, begin], [*trie.word, word], [*trie.suffix, suffix], trie.as_hist, trie.back)
 
 
-def sort_rows(row_hist: Array, row_word: Array, n_hist: int) -> tuple[Array, Array | None, int]:
-    """(begin, permutation or None where the rows are in order already, index in file order of a duplicate or -1)."""
+def sort_rows(row_hist: Array, row_word: Array, n_hist: int) -> tuple[Array, Array | slice, int]:
+    """(begin, permutation or all where the rows are in order already, index in file order of a duplicate or -1)."""
     begin = kernels.count_rows(row_hist, n_hist)
     if kernels.is_sorted(row_hist, row_word):
-        return begin, None, -1
+        return begin, slice(None), -1
     perm = kernels.order_rows(row_hist, row_word, begin)
     twice = kernels.first_duplicate(begin, row_word[perm])
     return begin, perm, -1 if twice < 0 else int(max(perm[twice], perm[twice - 1]))
