@@ -146,24 +146,18 @@ def _read_header(lines: Lines) -> list[int]:
     counts: list[int] = []
     size = None if lines.path == "-" else os.path.getsize(lines.path)
     while True:
-        text = lines.line()
+        text, k = lines.line(), len(counts) + 1
         number = lines.number - 1
         if text is None:
             raise lines.error("the file ends after \\data\\; expected 'ngram 1=' and so on", number)
         if text.startswith(b"\\"):
             break
         match = _COUNT.match(text)
-        if not match:
-            raise lines.error(
-                f"'{to_str(text)}' in the header; expected 'ngram {len(counts) + 1}=COUNT' or \\1-grams:", number
-            )
-        k, count = int(match[1]), int(match[2])
-        if k != len(counts) + 1:
-            raise lines.error(
-                f"'{to_str(text)}' in the header; expected the line of order {len(counts) + 1} here", number
-            )
-        if count < 0 or (k == 1 and count == 0):
-            raise lines.error(f"'{to_str(text)}' in the header; expected a positive count", number)
+        found, count = map(int, match.groups()) if match else (0, 0)
+        if found != k or count < 0 or (k == 1 and count == 0):
+            expected = f"the line of order {k} here" if match else f"'ngram {k}=COUNT' or \\1-grams:"
+            expected = "a positive count" if found == k else expected
+            raise lines.error(f"'{to_str(text)}' in the header; expected {expected}", number)
         if size is not None and count > (size * _DEFLATE_MOST) // _SHORTEST_LINE + 1:
             raise lines.error(
                 f"the header announces {count:,} {k}-grams, more than a file of {size:,} bytes can hold", number
@@ -298,31 +292,29 @@ def _check_count(lines: Lines, k: int, found: int, count: int) -> None:
         raise lines.error(f"the {k}-gram section ends after {found:,} n-grams; the header announced {count:,}")
 
 
+# What is wrong with a line.
+_WRONG = {
+    kernels.BAD_PROB: "'{field}' in '{line}'; expected a finite log10 probability first, such as -1.25 (-99 for zero)",
+    kernels.POSITIVE_PROB: (
+        "the log10 probability {field} is positive: '{line}'; expected 0 or less. Build the model again"
+    ),
+    kernels.TOO_FEW_WORDS: "{found} in the {k}-gram section: '{line}'; expected {k}",
+    kernels.BAD_BOW: (
+        "'{rest}' after the {k}-gram in '{line}'; expected {k} words and then nothing or a finite back-off weight"
+    ),
+    kernels.TOP_BOW: "a back-off weight of {rest} in '{line}'; expected none, {k} is the highest order",
+    kernels.UNKNOWN_WORD: "the word '{field}' in '{line}' is not among the 1-grams; expected every word there",
+    kernels.NO_PREFIX: (
+        "'{line}': its history '{history}' is not among the {before}-grams; expected every history there"
+    ),
+    kernels.TOO_MANY: "more {k}-grams than the {count:,} that the header announced, from '{line}' on",
+    kernels.DUPLICATE: "the word '{field}' appears twice among the 1-grams; keep one of the two lines",
+}
+
+
 def _fail(lines: Lines, why: int, at: int, k: int, count: int) -> None:
-    text = lines.field(at)
-    field = re.split(r"[ \t]", text, maxsplit=1)[0]
-    whole = lines.field(lines.windows[0].at).strip(" \t")
-    n_words = len(re.split(r"[ \t]+", whole)) - 1
-    if why == kernels.BAD_PROB:
-        message = f"'{field}' in '{whole}'; expected a finite log10 probability first, such as -1.25 (-99 for zero)"
-    elif why == kernels.POSITIVE_PROB:
-        message = f"the log10 probability {field} is positive: '{whole}'; expected 0 or less. Build the model again"
-    elif why == kernels.TOO_FEW_WORDS:
-        plural = "word" if n_words == 1 else "words"
-        message = f"{max(0, n_words)} {plural} in the {k}-gram section: '{whole}'; expected {k}"
-    elif why == kernels.BAD_BOW:
-        message = (
-            f"'{text}' after the {k}-gram in '{whole}'; expected {k} words and then nothing or a finite back-off weight"
-        )
-    elif why == kernels.TOP_BOW:
-        message = f"a back-off weight of {text} in '{whole}'; expected none, {k} is the highest order"
-    elif why == kernels.UNKNOWN_WORD:
-        message = f"the word '{field}' in '{whole}' is not among the 1-grams; expected every word there"
-    elif why == kernels.NO_PREFIX:
-        prefix = " ".join(re.split(r"[ \t]+", text)[: k - 1])
-        message = f"'{whole}': its history '{prefix}' is not among the {k - 1}-grams; expected every history there"
-    elif why == kernels.TOO_MANY:
-        message = f"more {k}-grams than the {count:,} that the header announced, from '{whole}' on"
-    else:
-        message = f"the word '{field}' appears twice among the 1-grams; keep one of the two lines"
-    raise lines.error(message)
+    rest, line = lines.field(at), lines.field(lines.windows[0].at).strip(" \t")
+    fields = re.split(r"[ \t]+", rest)
+    words = max(0, len(re.split(r"[ \t]+", line)) - 1)
+    known = {"field": fields[0], "history": " ".join(fields[: k - 1]), "found": f"{words} word{'s' * (words != 1)}"}
+    raise lines.error(_WRONG[why].format(**known, rest=rest, line=line, k=k, before=k - 1, count=count))

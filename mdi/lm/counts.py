@@ -6,20 +6,23 @@ posteriors are counts too.
 
 import collections
 import contextlib
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
 from mdi.errors import MdiError, OptionError, check_choice, examples
-from mdi.files import writing
+from mdi.files import replacing, writing
 from mdi.kernels import counts as kernels
 from mdi.kernels.counts import CountedRows
 from mdi.kernels.model import add_at
 from mdi.kernels.text import FULL
-from mdi.lm.external import ExternalCounter, MergedRuns, SortedRun, joined
+from mdi.lm.external import PIECE, ExternalCounter, MergedRuns, SortedRun, joined, store, stored
+from mdi.lm.shards import Job, in_order
 from mdi.lm.text import LONGEST_LINE, OOV, SPECIAL, Text, TextLike, TextStats, line_blocks
 from mdi.lm.trie import MAX_ORDER, NONE, Array, Trie, add_order, from_ngrams, locate, unigram_trie
 from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, model_vocabulary, read_words, to_str
@@ -28,6 +31,8 @@ from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, model_vocabulary, r
 MOST_EVENTS = 1e18
 # What counting may take unless told otherwise.
 MEMORY = 2 << 30
+# Tokens that a worker is given at once.
+TOKENS = 1 << 24
 # Lines of a count file that are read at a time.
 _LINES = 1 << 17
 
@@ -101,6 +106,41 @@ def stream_text(
             runs.add(np.concatenate(waiting), len(vocab))
         merge = runs.merge()
         yield CountStream(vocab.freeze(), order, merge.trie, merge.count, merge.top, source.stats)
+
+
+def count_part(prefix: str, sizes: list[int], order: int, n_words: int, bos: int, memory: int) -> SortedRun:
+    """The run of the sentences in PREFIX.ids, blocks of these sizes, in files whose names begin with `prefix`, too.
+    What a job has counted before it was stopped is not counted again."""
+    done = Path(f"{prefix}.counted")
+    if not done.exists():
+        with ExternalCounter(order, bos, memory, os.path.dirname(prefix)) as counter:
+            for ids in np.split(np.fromfile(f"{prefix}.ids", np.int32), np.cumsum(sizes)[:-1]):
+                counter.add(ids, n_words)
+            store(counter.merge(), prefix)
+        done.touch()
+    return stored(prefix, order)
+
+
+@contextlib.contextmanager
+def stream_blocks(
+    text: TextLike, vocab: Vocabulary | GrowingVocabulary, order: int, oov: str, memory: int, job: Job
+) -> Iterator[CountStream]:
+    """The same by the workers of a job: each takes some sentences and leaves a sorted run."""
+    source = Text(text, vocab, oov, min(TOKENS, 1 << 20))
+    blocks, parts = iter(source), list[list[int]]()
+    for first in blocks:
+        with replacing(f"{job.folder}/c{len(parts)}.ids", sync=False) as stream:
+            parts.append([])
+            for ids in itertools.chain([first], blocks):
+                stream.write(ids.data)
+                parts[-1].append(len(ids))
+                if sum(parts[-1]) >= TOKENS:
+                    break
+    calls = [
+        (count_part, f"{job.folder}/c{i}", sizes, order, len(vocab), vocab.bos, memory) for i, sizes in enumerate(parts)
+    ]
+    merge = MergedRuns(list(in_order(calls, "counting")), order, len(vocab), PIECE)
+    yield CountStream(vocab.freeze(), order, merge.trie, merge.count, merge.top, source.stats)
 
 
 def count_text(

@@ -341,15 +341,14 @@ def missing_suffixes(trie: Trie) -> Trie:
 
 def with_more_words(trie: Trie, more: int) -> Trie:
     """The trie over so many more words, which have the highest numbers and nothing behind them: all else stays."""
-    words = unigram_trie(trie.n_words + more)
-    begin, word, suffix = [NONE, words.begin[1]], [NONE, words.word[1]], [NONE, words.suffix[1]]
-    as_hist, back = list(trie.as_hist), list(trie.back)
-    if len(as_hist) > 1:
-        as_hist[1], back[1] = map(room.shared, (words.word[1].copy(), words.suffix[1].copy()))
+    words, made = unigram_trie(trie.n_words + more), Trie(*map(list, trie.lists))
+    made.begin[1], made.word[1], made.suffix[1] = words.begin[1], words.word[1], words.suffix[1]
+    if len(made.as_hist) > 1:
+        made.as_hist[1], made.back[1] = map(room.shared, (words.word[1].copy(), words.suffix[1].copy()))
     if trie.order > 1:
         end = np.full(more, trie.begin[2][-1], np.int32)
-        begin.append(room.shared(np.concatenate([trie.begin[2], end])))
-    return Trie([*begin, *trie.begin[3:]], [*word, *trie.word[2:]], [*suffix, *trie.suffix[2:]], as_hist, back)
+        made.begin[2] = room.shared(np.concatenate([trie.begin[2], end]))
+    return made
 
 
 def is_closed(trie: Trie) -> bool:
