@@ -21,6 +21,7 @@ import numpy as np
 
 from mdi.errors import MdiError, check_choice
 from mdi.kernels import estimate as kernels
+from mdi.kernels.counts import CountedRows
 from mdi.kernels.estimate import HistoryStatistics
 from mdi.kernels.model import add_at
 from mdi.kernels.trie import Branches, Level, keep_level
@@ -134,7 +135,8 @@ def _kept_of_highest(
     added to `preceding`, N1+(. hw) of the order below, to what was seen after histories, and to counts of counts."""
     trie, j = counts.trie, counts.order - 1
     kept: list[list[Array]] = [[np.zeros(1, np.int32)], [], [], []]
-    for rows in counts.top():
+
+    def add(rows: CountedRows) -> None:  # what it makes of a piece is gone before the next
         here = slice(rows.first, rows.first + len(rows.begin) - 1)
         count, branches = rows.number.astype(float), Branches(rows.begin, rows.word)
         suffix = linked(branches, trie.back[j][here], trie.branches(j)) if j > 1 else rows.word
@@ -144,6 +146,9 @@ def _kept_of_highest(
         begin = np.searchsorted(keep, rows.begin[1:]).astype(np.int32) + kept[0][-1][-1]
         for arrays, values in zip(kept, (begin, rows.word[keep], suffix[keep], count[keep]), strict=True):
             arrays.append(values)
+
+    for rows in counts.top():
+        add(rows)
     return kept
 
 
