@@ -22,7 +22,7 @@ from mdi import cluster
 from mdi.cli import main
 from mdi.cluster import OnDask, connected
 from mdi.errors import MdiError, OptionError
-from mdi.lm import blocks
+from mdi.lm import counts as counting
 from mdi.lm.estimate import estimate
 from mdi.lm.shards import Job, at_work, job_folder
 from mdi.lm.text import SPECIAL
@@ -115,12 +115,12 @@ def test_a_killed_worker_changes_nothing(where: str, client, files, tmp_path: Pa
 @pytest.mark.slow
 def test_a_worker_killed_while_counting_changes_nothing(client, files, tmp_path: Path, monkeypatch) -> None:
     _, _, text = files
-    monkeypatch.setattr(blocks, "TOKENS", 50)
+    monkeypatch.setattr(counting, "TOKENS", 50)
     mdi.write_arpa(mdi.train(text), tmp_path / "one.arpa")
     runner, vocab = Killing(client, "count_part"), GrowingVocabulary(SPECIAL)
     with job_folder(str(tmp_path / "job"), {}) as place:
         job = Job(place, runner, n_shards=3)
-        with at_work(job), blocks.stream_blocks(text, vocab, 3, "map", 1 << 24, job) as counts:
+        with at_work(job), counting.stream_blocks(text, vocab, 3, "map", 1 << 24, job) as counts:
             mdi.write_arpa(estimate(counts).model, tmp_path / "many.arpa")
         assert runner.function == ""
     assert (tmp_path / "many.arpa").read_bytes() == (tmp_path / "one.arpa").read_bytes()

@@ -68,7 +68,7 @@ def test_runs_go_to_disk_and_are_cleared_away(tmp_path):
         merge = runs.merge()
         assert len(runs.on_disk) > 1
         assert os.listdir(tmp_path)
-        total = sum(int(rows.count.sum()) for rows in merge.top())
+        total = sum(int(rows.number.sum()) for rows in merge.top())
     assert total == sum(max(0, len(line) + 2 - 2) for line in text)  # a sentence of m words has m trigrams
     assert not os.listdir(tmp_path)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
 
 import mdi.lm.arpa
-import mdi.lm.blocks
+import mdi.lm.counts
 from mdi import room
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.solver import SolverSettings
@@ -22,7 +22,7 @@ from mdi.cli import main
 from mdi.cluster import Runner
 from mdi.errors import MdiError
 from mdi.lm.arpa import read_arpa, write_arpa
-from mdi.lm.blocks import stream_blocks
+from mdi.lm.counts import stream_blocks
 from mdi.lm.estimate import estimate
 from mdi.lm.normalise import worst_sum
 from mdi.lm.shards import BYTES_PER_ROW, PROGRAM, Job, at_work, job_folder
@@ -190,8 +190,8 @@ def test_training_in_shards_is_that_in_one_piece(seed, order, n, known, smoothin
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folder = Path(name)
-        patch.setattr(mdi.lm.blocks, "TOKENS", int(rng.integers(5, 300)))
-        patch.setattr(mdi.lm.blocks, "PIECE", int(rng.integers(1, 20)))
+        patch.setattr(mdi.lm.counts, "TOKENS", int(rng.integers(5, 300)))
+        patch.setattr(mdi.lm.counts, "PIECE", int(rng.integers(1, 20)))
         text = write_text(random_text(rng, 8, 60), folder / "text")
         if pack:
             Path(text).write_bytes(gzip.compress(Path(text).read_bytes()))
@@ -252,12 +252,12 @@ def test_a_job_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("where", ["count_part", "_gaps_of_shard"])
 def test_training_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch) -> None:
     """What has been counted is not counted again."""
-    monkeypatch.setattr(mdi.lm.blocks, "TOKENS", 50)
+    monkeypatch.setattr(mdi.lm.counts, "TOKENS", 50)
     text = Path(write_text(random_text(np.random.default_rng(5), 8, 60), tmp_path / "text"))
     (tmp_path / "text.gz").write_bytes(gzip.compress(text.read_bytes()))
     assert main(["train", str(text), str(tmp_path / "one.arpa")]) == 0
-    counted, store = [], mdi.lm.blocks.store
-    monkeypatch.setattr(mdi.lm.blocks, "store", lambda counts, prefix: counted.append(prefix) or store(counts, prefix))
+    counted, store = [], mdi.lm.counts.store
+    monkeypatch.setattr(mdi.lm.counts, "store", lambda counts, prefix: counted.append(prefix) or store(counts, prefix))
 
     def attempt(runner: Runner) -> None:
         runner.workers = 2  # type: ignore[misc]

@@ -89,8 +89,7 @@ def _train(
     memory: int,
 ) -> "tuple[TextStats, Estimated]":
     """(what was read, the model that it gives)"""
-    from mdi.lm.blocks import stream_blocks
-    from mdi.lm.counts import read_counts, stream_text, writing_counts
+    from mdi.lm.counts import read_counts, stream_blocks, stream_text, writing_counts
     from mdi.lm.estimate import checked, estimate
     from mdi.lm.normalise import TOLERANCE, worst_sum
 

@@ -219,13 +219,8 @@ def _usual_lines(buf, i, end, batch):
 def _look_up(buf, n, batch, words):
     """The ids of the words of n lines, -1 for those that are not known. First all guesses, then all checks: the loads
     of one loop do not wait for each other."""
-    word_begin, word_end, word_hash, guess, ids = (
-        batch.word_begin,
-        batch.word_end,
-        batch.word_hash,
-        batch.guess,
-        batch.ids,
-    )
+    word_begin, word_end, word_hash = batch.word_begin, batch.word_end, batch.word_hash
+    guess, ids = batch.guess, batch.ids
     order = ids.shape[1]
     mask = np.uint64(words.table.shape[0] - 1)
     for b in range(n):
@@ -283,32 +278,6 @@ def _any_line(buf, i, stop, section, words, ids):
 
 
 @njit(cache=True, nogil=True)
-def parse_unigrams(buf, begin, end, section, words, p, bow):
-    """Reads 1-gram lines; their words join the vocabulary, which has room for them. Returns `Parsed`."""
-    i = begin
-    lines = 0
-    n = 0
-    ids = np.empty(1, np.int64)
-    while i < end:
-        stop, nxt = line_bounds(buf, i, end)
-        a = skip_blanks(buf, i, stop)
-        if a < stop:
-            if buf[a] == BACKSLASH:
-                return Parsed(DIRECTIVE, i, a, n, lines)
-            if n >= section.limit:
-                return Parsed(TOO_MANY, i, a, n, lines)
-            why, at, value, back = _any_line(buf, i, stop, section, words, ids)
-            if why != DONE:
-                return Parsed(why, i, at, n, lines)
-            p[n] = from_log10(min(value, 0.0))
-            bow[n] = from_log10(back)
-            n += 1
-        i = nxt
-        lines += 1
-    return Parsed(DONE, i, i, n, lines)
-
-
-@njit(cache=True, nogil=True)
 def _find_history(ids, prefixes, cursor):
     """The history of the given words, or -1: prefix by prefix, each among the histories that end in its last word,
     one of which must be a row of the prefix before. Files come in one order or another, so each search begins where
@@ -333,13 +302,13 @@ def _find_history(ids, prefixes, cursor):
 
 @njit(cache=True, nogil=True)
 def parse_ngrams(buf, begin, end, section, words, prefixes, rows):
-    """Reads lines of order 2 or more into `rows`, which has room for them; the bytes end with a line. Returns
-    `Parsed`."""
+    """Reads lines into `rows`, which has room for them; the bytes end with a line. The words of 1-grams join the
+    vocabulary, which has room for them, too. Returns `Parsed`."""
     order, top = section.order, section.top
     i = begin
     lines = 0
     n = 0
-    h = np.int64(-1)
+    h = np.int64(0 if order == 1 else -1)
     last = np.full(order - 1, -1, np.int64)
     cursor = np.zeros(order, np.int64)
     batch = Lines(
@@ -354,9 +323,10 @@ def parse_ngrams(buf, begin, end, section, words, prefixes, rows):
     )
     line, value, back, ids = batch.begin, batch.value, batch.back, batch.ids
     while i < end:
-        ready, nxt = _usual_lines(buf, i, end, batch)
-        _look_up(buf, ready, batch, words)
-        b = np.int64(0)
+        b = ready = np.int64(0)
+        if not words.grows:
+            ready, nxt = _usual_lines(buf, i, end, batch)
+            _look_up(buf, ready, batch, words)
         while b < ready or b == 0:
             usual = b < ready and value[b] <= 0.0 and not (top and back[b] != 0.0)
             if usual:

@@ -55,7 +55,7 @@ class CountedRows(NamedTuple):
     first: int
     begin: Array  # int32[H + 1]: counts from 0
     word: Array  # int32[R]
-    number: Array  # float64[R]
+    number: Array  # [R]: float64 for kernels
 
 
 @njit(cache=True, nogil=True)

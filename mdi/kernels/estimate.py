@@ -31,14 +31,6 @@ class Smoothing(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def add_preceding(suffix, count, preceding):
-    """preceding[hw] += the number of words seen before hw: of rows xhw with a count."""
-    for r in range(suffix.shape[0]):
-        if count[r] > 0.0:
-            preceding[suffix[r]] += 1.0
-
-
-@njit(cache=True, nogil=True)
 def add_statistics(branches, count, bos, after, counts_of_counts):
     """Adds what was seen after each history to `after`, to counts_of_counts[1 .. 4] the number of rows seen so often,
     and that of all rows to [0]. <s> is no event."""

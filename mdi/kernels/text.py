@@ -341,11 +341,9 @@ def _put_usual(out, n, value):
         out[n + 1] = 46
         out[n + 2] = 48
         n += 3
-    a, b, c = (
-        part // np.uint32(100_000),
-        part // np.uint32(1_000) % np.uint32(100),
-        part // np.uint32(10) % np.uint32(100),
-    )
+    a = part // np.uint32(100_000)
+    b = part // np.uint32(1_000) % np.uint32(100)
+    c = part // np.uint32(10) % np.uint32(100)
     out[n], out[n + 1] = PAIRS[2 * a], PAIRS[2 * a + 1]
     out[n + 2], out[n + 3] = PAIRS[2 * b], PAIRS[2 * b + 1]
     out[n + 4], out[n + 5] = PAIRS[2 * c], PAIRS[2 * c + 1]

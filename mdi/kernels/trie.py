@@ -137,18 +137,6 @@ def rank_as_histories(word, n_words, as_hist):
 
 
 @njit(cache=True, nogil=True)
-def rows_by_word(word, n_words):
-    """(first history that ends in each word, row of each history): the inverse of rank_as_histories."""
-    start = count_rows(word, n_words)
-    fill = start.copy()
-    row = np.empty(word.shape[0], np.int32)
-    for r in range(word.shape[0]):
-        row[fill[word[r]]] = r
-        fill[word[r]] += 1
-    return start, row
-
-
-@njit(cache=True, nogil=True)
 def spell_histories(branches, as_hist, prefix, last):
     """Fills prefix[h] and last[h] of a `Spelling` for the rows of one order, as_hist[r] = h."""
     for g in range(branches.begin.shape[0] - 1):

@@ -9,6 +9,7 @@ import os
 import re
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from mdi import room
 from mdi.errors import MdiError
 from mdi.kernels import arpa as kernels
 from mdi.kernels import trie as trie_kernels
-from mdi.kernels.text import DIRECTIVE, DONE
+from mdi.kernels.text import DIRECTIVE, DONE, Words
 from mdi.lm.arpa_lines import Lines, Window
 from mdi.lm.arpa_write import HasModel, write_arpa
 from mdi.lm.model import NgramModel, extend
@@ -49,7 +50,8 @@ __all__ = ["HasModel", "read_arpa", "write_arpa"]
 _SHORTEST_LINE, _DEFLATE_MOST, _USUAL_PACKING = 5, 1040, 2
 # N-grams of a model that is worth saving memory for.
 _LARGE = 1_000_000
-TRIE = ("begin", "word", "suffix", "as_hist", "back")
+# What a job keeps of a model that it has read.
+_KEPT = ("begin", "word", "suffix", "as_hist", "back", "p", "bow", "words")
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*([-+]?\d+)\s*$")
 
 
@@ -78,7 +80,8 @@ def read_arpa(path: str | os.PathLike[str], *, quiet: bool = False, closed: bool
     if job is not None:  # what the same job has read before it was stopped
         left = Path(job.folder) / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}{closed:d}.model"
         if (lists := room.kept(left)) is not None:
-            return _model_of(lists)
+            *trie, p, bow, words = lists.values()
+            return NgramModel(Vocabulary(*words), Trie(*trie), p, bow)
     model = _read_text(path)
     if closed and not is_closed(model.trie):
         before = sum(model.trie.counts)
@@ -90,19 +93,9 @@ def read_arpa(path: str | os.PathLike[str], *, quiet: bool = False, closed: bool
                 f"probabilities"
             )
     if left is not None:
-        room.keep(left, _lists_of(model))
+        words = [model.vocab.blob, model.vocab.offset, model.vocab.table]
+        room.keep(left, dict(zip(_KEPT, [*model.trie.lists, model.p, model.bow, words], strict=True)))
     return model
-
-
-def _lists_of(model: NgramModel) -> dict[str, list[Array]]:
-    """All arrays of a model, by name."""
-    vocab = model.vocab
-    words = [vocab.blob, vocab.offset, vocab.table]
-    return {**dict(zip(TRIE, model.trie.lists, strict=True)), "p": model.p, "bow": model.bow, "vocab": words}
-
-
-def _model_of(lists: dict[str, list[Array]]) -> NgramModel:
-    return NgramModel(Vocabulary(*lists["vocab"]), Trie(*(lists[name] for name in TRIE)), lists["p"], lists["bow"])
 
 
 def _read_text(path: str) -> NgramModel:
@@ -113,9 +106,9 @@ def _read_text(path: str) -> NgramModel:
     if sum(counts) >= _LARGE:
         let_go_of_compiler()
     with Progress(f"reading {path}", sum(counts), "n-grams") as progress:
-        vocab, row_p, row_bow = _read_unigrams(lines, counts, progress)
-        trie, p, bow = unigram_trie(len(vocab)), [NONE, row_p], [np.ones(1)]
         prefixes = kernels.Prefixes(np.zeros((1, 3), np.int64), NONE, NONE, NONE)
+        vocab, row_p, row_bow = _read_unigrams(lines, prefixes, counts, progress)
+        trie, p, bow = unigram_trie(len(vocab)), [NONE, row_p], [np.ones(1)]
         for k in range(2, order + 1):
             if not row_bow.max(initial=0.0) < np.inf:
                 raise MdiError(f"{path}: a back-off weight of over 10^308 after a {k - 1}-gram; expected a finite one")
@@ -130,9 +123,8 @@ def _read_text(path: str) -> NgramModel:
                 del prefixes
             if twice >= 0:
                 raise _duplicate(lines, first_line, k, twice)
-            if perm is not None:
-                word, row_p = word[perm], row_p[perm]
-                row_bow = row_bow if k == order else row_bow[perm]
+            word, row_p = word[perm], row_p[perm]
+            row_bow = row_bow if k == order else row_bow[perm]
             trie = add_order(trie, begin, word)
             p.append(row_p)
         _expect(lines, "\\end\\")
@@ -154,24 +146,18 @@ def _read_header(lines: Lines) -> list[int]:
     counts: list[int] = []
     size = None if lines.path == "-" else os.path.getsize(lines.path)
     while True:
-        text = lines.line()
+        text, k = lines.line(), len(counts) + 1
         number = lines.number - 1
         if text is None:
             raise lines.error("the file ends after \\data\\; expected 'ngram 1=' and so on", number)
         if text.startswith(b"\\"):
             break
         match = _COUNT.match(text)
-        if not match:
-            raise lines.error(
-                f"'{to_str(text)}' in the header; expected 'ngram {len(counts) + 1}=COUNT' or \\1-grams:", number
-            )
-        k, count = int(match[1]), int(match[2])
-        if k != len(counts) + 1:
-            raise lines.error(
-                f"'{to_str(text)}' in the header; expected the line of order {len(counts) + 1} here", number
-            )
-        if count < 0 or (k == 1 and count == 0):
-            raise lines.error(f"'{to_str(text)}' in the header; expected a positive count", number)
+        found, count = map(int, match.groups()) if match else (0, 0)
+        if found != k or count < 0 or (k == 1 and count == 0):
+            expected = f"the line of order {k} here" if match else f"'ngram {k}=COUNT' or \\1-grams:"
+            expected = "a positive count" if found == k else expected
+            raise lines.error(f"'{to_str(text)}' in the header; expected {expected}", number)
         if size is not None and count > (size * _DEFLATE_MOST) // _SHORTEST_LINE + 1:
             raise lines.error(
                 f"the header announces {count:,} {k}-grams, more than a file of {size:,} bytes can hold", number
@@ -202,26 +188,38 @@ def _room(lines: Lines, count: int, have: int) -> int:
 
 def _with_order(prefixes: kernels.Prefixes, trie: Trie) -> kernels.Prefixes:
     """What finds the history of a line, with the rows of the trie's highest order as histories."""
-    if trie.order == 1:
+    k = trie.order
+    if k == 1:
         return prefixes
-    start, row_of = trie_kernels.rows_by_word(trie.word[trie.order], trie.n_words)
+    row_of = np.empty(trie.rows(k), np.int32)
+    trie_kernels.scatter(np.arange(len(row_of), dtype=np.int32), trie.as_hist[k], row_of)
     at, *before = prefixes
     here = [[len(part) for part in before]]
-    added = zip(before, (trie.begin[trie.order], start, row_of), strict=True)
+    added = zip(before, (trie.begin[k], trie.first_hists(k), row_of), strict=True)
     joined = [new if not len(old) else np.concatenate([old, new]) for old, new in added]
     return kernels.Prefixes(np.vstack([at, here]), *joined)
 
 
-def _read_unigrams(lines: Lines, counts: list[int], progress: Progress) -> tuple[Vocabulary, Array, Array]:
+def _parse(
+    window: Window, section: kernels.Section, words: Words, prefixes: kernels.Prefixes
+) -> tuple[kernels.Parsed, kernels.ReadRows]:
+    most = window.count_lines()
+    rows = kernels.ReadRows(
+        np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most), np.empty(0 if section.top else most)
+    )
+    return kernels.parse_ngrams(window.buffer, window.at, window.size, section, words, prefixes, rows), rows
+
+
+def _read_unigrams(
+    lines: Lines, prefixes: kernels.Prefixes, counts: list[int], progress: Progress
+) -> tuple[Vocabulary, Array, Array]:
     """(words, p, back-off weight of each)"""
     words, parts = GrowingVocabulary(), [(np.zeros(0), np.zeros(0))]
     while lines.fill():
         window, section = lines.windows[0], kernels.Section(1, len(counts) == 1, counts[0] - len(words))
-        most = window.count_lines()
-        words.make_room(most, window.size - window.at)
-        p, bow = np.empty(most), np.empty(most)
-        found = kernels.parse_unigrams(window.buffer, window.at, window.size, section, words.arrays, p, bow)
-        parts.append((p[: found.n], bow[: found.n]))
+        words.make_room(window.count_lines(), window.size - window.at)
+        found, rows = _parse(window, section, words.arrays, prefixes)
+        parts.append((rows.p[: found.n], rows.bow[: found.n]))
         progress.update(len(words))
         if _passed(lines, found, 1, counts[0]):
             break
@@ -246,22 +244,16 @@ def _read_rows(
     arrays = [room.empty(size, np.int32), roomy(size, np.int32), roomy(size, float)]
     arrays += [] if top else [room.empty(size, float)]
 
-    def parse(window: Window, limit: int = MAX_ROWS) -> tuple[kernels.Parsed, kernels.ReadRows]:
-        most = window.count_lines()
-        rows = _as_rows([np.empty(most, part.dtype) for part in arrays])
-        section = kernels.Section(k, top, limit)
-        bounds = window.buffer, window.at, window.size
-        return kernels.parse_ngrams(*bounds, section, vocab.arrays, prefixes, rows), rows
-
+    section = kernels.Section(k, top, MAX_ROWS)
     jobs: deque[Future[tuple[kernels.Parsed, kernels.ReadRows]]] = deque()
     with ThreadPoolExecutor(THREADS) as pool:
         while lines.fill():
             while len(jobs) <= THREADS and (window := lines.ahead(len(jobs))) is not None:
-                jobs.append(pool.submit(parse, window))
+                jobs.append(pool.submit(_parse, window, section, vocab.arrays, prefixes))
             found, rows = jobs.popleft().result()
             if found.why not in (DONE, DIRECTIVE) or n + found.n > count:
                 # rows beyond those announced are wrong, whatever comes behind them
-                found, rows = parse(lines.windows[0], count - n)
+                found, rows = _parse(lines.windows[0], section._replace(limit=count - n), vocab.arrays, prefixes)
             ended, end = _passed(lines, found, k, count), n + found.n
             if end > len(arrays[0]):
                 size = max(end, _room(lines, count, len(arrays[0])))
@@ -273,12 +265,7 @@ def _read_rows(
             if ended:
                 break
     _check_count(lines, k, n, count)
-    return _as_rows(arrays)
-
-
-def _as_rows(arrays: list[Array]) -> kernels.ReadRows:
-    """History, word, p, and the back-off weight unless it is the highest order."""
-    return kernels.ReadRows(*arrays, *[np.empty(0)] * (4 - len(arrays)))
+    return kernels.ReadRows(*arrays, *([np.empty(0)] if top else []))
 
 
 def _passed(lines: Lines, found: kernels.Parsed, k: int, count: int) -> bool:
@@ -292,16 +279,11 @@ def _passed(lines: Lines, found: kernels.Parsed, k: int, count: int) -> bool:
 
 def _duplicate(lines: Lines, first_line: int, k: int, index: int) -> MdiError:
     """Finds the line of the n-gram that appears twice: read again, which only this error has to pay for."""
-    number, seen = first_line, -1
     if lines.path != "-":
         again = Lines(lines.path)
-        while again.number < first_line and again.line() is not None:
-            pass
-        text = b""
-        while seen < index and (text := again.line() or b""):
-            seen, number = seen + 1, again.number - 1
-        words = " ".join(to_str(text).split()[1 : k + 1])
-        return lines.error(f"the {k}-gram '{words}' appears twice; keep one of the two lines", number)
+        section = (text for text in iter(again.line, None) if again.number > first_line)
+        words = " ".join(to_str(next(islice(section, index, None), b"")).split()[1 : k + 1])
+        return lines.error(f"the {k}-gram '{words}' appears twice; keep one of the two lines", again.number - 1)
     return MdiError(f"standard input: {k}-gram number {index + 1} appears twice; keep one of the two lines")
 
 
@@ -310,31 +292,29 @@ def _check_count(lines: Lines, k: int, found: int, count: int) -> None:
         raise lines.error(f"the {k}-gram section ends after {found:,} n-grams; the header announced {count:,}")
 
 
+# What is wrong with a line.
+_WRONG = {
+    kernels.BAD_PROB: "'{field}' in '{line}'; expected a finite log10 probability first, such as -1.25 (-99 for zero)",
+    kernels.POSITIVE_PROB: (
+        "the log10 probability {field} is positive: '{line}'; expected 0 or less. Build the model again"
+    ),
+    kernels.TOO_FEW_WORDS: "{found} in the {k}-gram section: '{line}'; expected {k}",
+    kernels.BAD_BOW: (
+        "'{rest}' after the {k}-gram in '{line}'; expected {k} words and then nothing or a finite back-off weight"
+    ),
+    kernels.TOP_BOW: "a back-off weight of {rest} in '{line}'; expected none, {k} is the highest order",
+    kernels.UNKNOWN_WORD: "the word '{field}' in '{line}' is not among the 1-grams; expected every word there",
+    kernels.NO_PREFIX: (
+        "'{line}': its history '{history}' is not among the {before}-grams; expected every history there"
+    ),
+    kernels.TOO_MANY: "more {k}-grams than the {count:,} that the header announced, from '{line}' on",
+    kernels.DUPLICATE: "the word '{field}' appears twice among the 1-grams; keep one of the two lines",
+}
+
+
 def _fail(lines: Lines, why: int, at: int, k: int, count: int) -> None:
-    text = lines.field(at)
-    field = re.split(r"[ \t]", text, maxsplit=1)[0]
-    whole = lines.field(lines.windows[0].at).strip(" \t")
-    n_words = len(re.split(r"[ \t]+", whole)) - 1
-    if why == kernels.BAD_PROB:
-        message = f"'{field}' in '{whole}'; expected a finite log10 probability first, such as -1.25 (-99 for zero)"
-    elif why == kernels.POSITIVE_PROB:
-        message = f"the log10 probability {field} is positive: '{whole}'; expected 0 or less. Build the model again"
-    elif why == kernels.TOO_FEW_WORDS:
-        plural = "word" if n_words == 1 else "words"
-        message = f"{max(0, n_words)} {plural} in the {k}-gram section: '{whole}'; expected {k}"
-    elif why == kernels.BAD_BOW:
-        message = (
-            f"'{text}' after the {k}-gram in '{whole}'; expected {k} words and then nothing or a finite back-off weight"
-        )
-    elif why == kernels.TOP_BOW:
-        message = f"a back-off weight of {text} in '{whole}'; expected none, {k} is the highest order"
-    elif why == kernels.UNKNOWN_WORD:
-        message = f"the word '{field}' in '{whole}' is not among the 1-grams; expected every word there"
-    elif why == kernels.NO_PREFIX:
-        prefix = " ".join(re.split(r"[ \t]+", text)[: k - 1])
-        message = f"'{whole}': its history '{prefix}' is not among the {k - 1}-grams; expected every history there"
-    elif why == kernels.TOO_MANY:
-        message = f"more {k}-grams than the {count:,} that the header announced, from '{whole}' on"
-    else:
-        message = f"the word '{field}' appears twice among the 1-grams; keep one of the two lines"
-    raise lines.error(message)
+    rest, line = lines.field(at), lines.field(lines.windows[0].at).strip(" \t")
+    fields = re.split(r"[ \t]+", rest)
+    words = max(0, len(re.split(r"[ \t]+", line)) - 1)
+    known = {"field": fields[0], "history": " ".join(fields[: k - 1]), "found": f"{words} word{'s' * (words != 1)}"}
+    raise lines.error(_WRONG[why].format(**known, rest=rest, line=line, k=k, before=k - 1, count=count))

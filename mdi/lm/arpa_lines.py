@@ -1,7 +1,6 @@
 """The lines of an ARPA file, in windows that several threads can parse, and where one is when something is wrong."""
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from mdi.errors import MdiError
 from mdi.files import read_ahead, read_chunks
 from mdi.kernels.text import NEWLINE, line_bounds
+from mdi.lm.text import whole_lines
 from mdi.lm.vocabulary import to_str
 
 LONGEST_LINE = 1 << 20
@@ -38,20 +38,19 @@ class Lines:
     def __init__(self, path: str) -> None:
         self.path = path
         self.number = 1
-        self.chunks: Iterator[bytes] = read_ahead(read_chunks(path, WINDOW))
+        chunks = read_ahead(read_chunks(path, WINDOW))
+        self.pieces = whole_lines(path, chunks, LONGEST_LINE, "an ARPA file")
         self.windows: deque[Window] = deque()
-        self.rest = b""
-        self.started = self.ended = False
         self.failure: MdiError | None = None
 
     def ahead(self, i: int) -> Window | None:
         """The i-th window from here, None beyond the end of the file. What is wrong there is said when its turn
         comes."""
-        while len(self.windows) <= i and not self.ended:
-            try:
-                self._load()
-            except MdiError as error:
-                self.failure, self.ended = error, True
+        try:
+            while len(self.windows) <= i and (data := next(self.pieces, b"")):
+                self.windows.append(Window(np.frombuffer(data, np.uint8)))
+        except MdiError as error:
+            self.failure = error
         return self.windows[i] if i < len(self.windows) else None
 
     def fill(self) -> bool:
@@ -61,27 +60,6 @@ class Lines:
         if window is None and self.failure is not None:
             raise self.failure
         return window is not None
-
-    def _load(self) -> None:
-        parts = [self.rest]
-        for chunk in self.chunks:
-            cut = chunk.rfind(b"\n") + 1
-            if cut:
-                self.rest = chunk[cut:]
-                return self._show(b"".join([*parts, memoryview(chunk)[:cut]]))
-            parts.append(chunk)
-            if sum(map(len, parts)) > LONGEST_LINE:
-                raise MdiError(f"{self.path}: a line of over a million bytes; expected an ARPA file")
-        self.ended = True
-        last = b"".join(parts)
-        if last:
-            self._show(last + b"\n")
-
-    def _show(self, data: bytes) -> None:
-        if not self.started and data.startswith(b"\xef\xbb\xbf"):
-            data = data[3:]
-        self.started = True
-        self.windows.append(Window(np.frombuffer(data, np.uint8)))
 
     def line(self) -> bytes | None:
         """Takes the next line that is not blank, or None at the end of the file."""

@@ -8,7 +8,7 @@ import numpy as np
 from mdi.errors import examples
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.normalise import SUM_ERROR, SUM_WARNING, sum_gaps
-from mdi.lm.trie import Array
+from mdi.lm.trie import Array, scattered
 from mdi.lm.vocabulary import UNKNOWN
 
 # A back-off weight beyond this shows that hardly anything was left to back off for.
@@ -56,46 +56,35 @@ def _symbols(model: NgramModel) -> Iterator[Finding]:
         yield Finding("ok", f"<s>, </s> and {has[0]} are there")
     for word in ("<eps>", "#0"):
         if vocab.id(word) >= 0:
-            yield Finding(
-                "error", f"'{word}' is a word of the model: arpa2fst and const-arpa reserve it; rename the word"
-            )
+            text = f"'{word}' is a word of the model: arpa2fst and const-arpa reserve it; rename the word"
+            yield Finding("error", text)
 
 
 def _rows(model: NgramModel) -> Iterator[Finding]:
     trie, vocab = model.trie, model.vocab
-    lost = {k: np.flatnonzero(trie.suffix[k] < 0) for k in range(3, trie.order + 1)}
-    if any(map(len, lost.values())):
-        k = next(k for k, rows in lost.items() if len(rows))
-        total = sum(map(len, lost.values()))
-        text = f"{total:,} n-grams lack their suffix, such as {_spelled(model, k, lost[k])}: "
-        text += "a pruned model, read rightly here"
+    lost = [(k, rows) for k in range(3, trie.order + 1) if len(rows := np.flatnonzero(trie.suffix[k] < 0))]
+    if lost:
+        total, shown = sum(len(rows) for _, rows in lost), _spelled(model, *lost[0])
+        text = f"{total:,} n-grams lack their suffix, such as {shown}: a pruned model, read rightly here"
         yield Finding("ok", text)
+
+    def any_of(level: str, k: int, rows: Array, what: str, then: str = "") -> Iterator[Finding]:
+        if len(rows):
+            yield Finding(level, f"{len(rows):,} {what}: {_spelled(model, k, rows)}{then}")
+
     for k in range(1, trie.order + 1):
         zero = model.p[k] == 0
         if k == 1:
             zero[vocab.bos] = False
-        rows = np.flatnonzero(zero)
-        if len(rows):
-            yield Finding("warning", f"{len(rows):,} {k}-grams have probability 0: {_spelled(model, k, rows)}")
+        yield from any_of("warning", k, np.flatnonzero(zero), f"{k}-grams have probability 0")
         if k > 1:
             rows = np.flatnonzero(trie.word[k] == vocab.bos)
-            if len(rows):
-                yield Finding(
-                    "error", f"{len(rows):,} {k}-grams predict <s>: {_spelled(model, k, rows)}; arpa2fst skips them"
-                )
-            first, end = trie.begin[k][list(trie.hists_ending_in(k - 1, (vocab.eos, vocab.eos + 1)))]
-            after_end = np.arange(first, end)
-            if len(after_end):
-                shown = _spelled(model, k, after_end)
-                yield Finding(
-                    "error",
-                    f"{len(after_end):,} {k}-grams have </s> in their history: {shown}; Kaldi cannot follow them",
-                )
+            yield from any_of("error", k, rows, f"{k}-grams predict <s>", "; arpa2fst skips them")
+            rows = np.arange(*trie.begin[k][list(trie.hists_ending_in(k - 1, (vocab.eos, vocab.eos + 1)))])
+            yield from any_of("error", k, rows, f"{k}-grams have </s> in their history", "; Kaldi cannot follow them")
         if k < trie.order:
-            heavy = np.flatnonzero(model.bow[k] > LARGE_BOW)
-            if len(heavy):
-                shown = _spelled(model, k, trie.row_of_hist[k][heavy])
-                yield Finding("warning", f"{len(heavy):,} back-off weights over {LARGE_BOW:g}: {shown}")
+            heavy = trie.row_of_hist[k][model.bow[k] > LARGE_BOW]
+            yield from any_of("warning", k, heavy, f"back-off weights over {LARGE_BOW:g}")
 
 
 def _sums(model: NgramModel) -> Iterator[Finding]:
@@ -118,9 +107,8 @@ def _against_words(model: NgramModel, words: list[str]) -> Iterator[Finding]:
     unlisted[[vocab.bos, vocab.eos]] = False  # arpa2fst needs no symbol for them
     missing = [word for word in ("<s>", "</s>") if word not in table]
     if missing:
-        yield Finding(
-            "warning", f"words.txt has no {' and no '.join(missing)}: arpa-to-const-arpa needs both, arpa2fst does not"
-        )
+        text = f"words.txt has no {' and no '.join(missing)}: arpa-to-const-arpa needs both, arpa2fst does not"
+        yield Finding("warning", text)
     total = int(unlisted.sum())
     dropped = 0
     bad = np.zeros(1, bool)
@@ -128,8 +116,7 @@ def _against_words(model: NgramModel, words: list[str]) -> Iterator[Finding]:
         here = unlisted[trie.word[k]] | np.repeat(bad, np.diff(trie.begin[k]))
         dropped += int(here.sum())
         if k < trie.order:
-            bad = np.empty(len(here), bool)
-            bad[trie.as_hist[k]] = here
+            bad = scattered(here, trie.as_hist[k])
     if total:
         share = 100.0 * dropped / sum(trie.counts)
         names = examples([vocab.words[w] for w in np.flatnonzero(unlisted)])

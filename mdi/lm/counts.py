@@ -6,20 +6,23 @@ posteriors are counts too.
 
 import collections
 import contextlib
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO
+from pathlib import Path
 
 import numpy as np
 
 from mdi.errors import MdiError, OptionError, check_choice, examples
-from mdi.files import writing
+from mdi.files import replacing, writing
 from mdi.kernels import counts as kernels
+from mdi.kernels.counts import CountedRows
 from mdi.kernels.model import add_at
 from mdi.kernels.text import FULL
-from mdi.lm.external import ExternalCounter, MergedRuns, Rows, SortedRun, joined
+from mdi.lm.external import PIECE, ExternalCounter, MergedRuns, SortedRun, joined, store, stored
+from mdi.lm.shards import Job, in_order
 from mdi.lm.text import LONGEST_LINE, OOV, SPECIAL, Text, TextLike, TextStats, line_blocks
 from mdi.lm.trie import MAX_ORDER, NONE, Array, Trie, add_order, from_ngrams, locate, unigram_trie
 from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, model_vocabulary, read_words, to_str
@@ -28,6 +31,8 @@ from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, model_vocabulary, r
 MOST_EVENTS = 1e18
 # What counting may take unless told otherwise.
 MEMORY = 2 << 30
+# Tokens that a worker is given at once.
+TOKENS = 1 << 24
 # Lines of a count file that are read at a time.
 _LINES = 1 << 17
 
@@ -52,7 +57,7 @@ class Counts:
     def stream(self) -> "CountStream":
         n, t = self.order, self.trie
         lower = t if n == 1 else Trie(*(part[:n] for part in t.lists))
-        top = Rows(0, t.begin[n], t.word[n], self.count[n])
+        top = CountedRows(0, t.begin[n], t.word[n], self.count[n])
         return CountStream(self.vocab, n, lower, self.count[: max(2, n)], lambda: iter([top]), self.stats)
 
 
@@ -65,7 +70,7 @@ class CountStream:
     order: int
     trie: Trie
     count: list[Array]
-    top: Callable[[], Iterator[Rows]]
+    top: Callable[[], Iterator[CountedRows]]
     stats: TextStats
 
     def gather(self) -> Counts:
@@ -101,6 +106,41 @@ def stream_text(
             runs.add(np.concatenate(waiting), len(vocab))
         merge = runs.merge()
         yield CountStream(vocab.freeze(), order, merge.trie, merge.count, merge.top, source.stats)
+
+
+def count_part(prefix: str, sizes: list[int], order: int, n_words: int, bos: int, memory: int) -> SortedRun:
+    """The run of the sentences in PREFIX.ids, blocks of these sizes, in files whose names begin with `prefix`, too.
+    What a job has counted before it was stopped is not counted again."""
+    done = Path(f"{prefix}.counted")
+    if not done.exists():
+        with ExternalCounter(order, bos, memory, os.path.dirname(prefix)) as counter:
+            for ids in np.split(np.fromfile(f"{prefix}.ids", np.int32), np.cumsum(sizes)[:-1]):
+                counter.add(ids, n_words)
+            store(counter.merge(), prefix)
+        done.touch()
+    return stored(prefix, order)
+
+
+@contextlib.contextmanager
+def stream_blocks(
+    text: TextLike, vocab: Vocabulary | GrowingVocabulary, order: int, oov: str, memory: int, job: Job
+) -> Iterator[CountStream]:
+    """The same by the workers of a job: each takes some sentences and leaves a sorted run."""
+    source = Text(text, vocab, oov, min(TOKENS, 1 << 20))
+    blocks, parts = iter(source), list[list[int]]()
+    for first in blocks:
+        with replacing(f"{job.folder}/c{len(parts)}.ids", sync=False) as stream:
+            parts.append([])
+            for ids in itertools.chain([first], blocks):
+                stream.write(ids.data)
+                parts[-1].append(len(ids))
+                if sum(parts[-1]) >= TOKENS:
+                    break
+    calls = [
+        (count_part, f"{job.folder}/c{i}", sizes, order, len(vocab), vocab.bos, memory) for i, sizes in enumerate(parts)
+    ]
+    merge = MergedRuns(list(in_order(calls, "counting")), order, len(vocab), PIECE)
+    yield CountStream(vocab.freeze(), order, merge.trie, merge.count, merge.top, source.stats)
 
 
 def count_text(
@@ -276,37 +316,29 @@ def less(a: Counts, b: Counts) -> Counts:
     return Counts(a.vocab, a.trie, count, stats)
 
 
-class _CountWriter:
-    """Writes n-grams and their counts a piece at a time, in SRILM's format."""
-
-    def __init__(self, counts: CountStream, stream: BinaryIO) -> None:
-        self.words, self.spelling, self.stream = counts.vocab.arrays, counts.trie.spelling(), stream
-        self.out = np.empty(1 << 20, np.uint8)
-
-    def add(self, k: int, rows: Rows) -> None:
-        counted = kernels.CountedRows(rows.first, rows.begin, rows.word, rows.count.astype(float))
-        row = 0
-        while row < len(rows.word):
-            before = row
-            row, size = kernels.format_counts(counted, k, row, self.spelling, self.words, self.out)
-            if row == before:  # a word longer than all of `out`
-                self.out = np.empty(2 * len(self.out), np.uint8)
-            self.stream.write(self.out[:size].data)
-
-
 @contextlib.contextmanager
 def writing_counts(counts: CountStream, path: str) -> Iterator[CountStream]:
     """The same counts, written to `path` (SRILM's format, by order) as they are used: all of them once the highest
     order has passed by."""
-    with writing(path) as stream:
-        writer = _CountWriter(counts, stream)
-        for k in range(1, max(2, counts.order)):
-            writer.add(k, Rows(0, counts.trie.begin[k], counts.trie.word[k], counts.count[k]))
+    trie, words, spelling, out = counts.trie, counts.vocab.arrays, counts.trie.spelling(), np.empty(1 << 20, np.uint8)
 
-        def top() -> Iterator[Rows]:
-            for rows in counts.top():
-                writer.add(counts.order, rows)
-                yield rows
+    def write(k: int, rows: CountedRows) -> CountedRows:
+        nonlocal out
+        counted, row = rows._replace(number=rows.number.astype(float)), 0
+        while row < len(rows.word):
+            before = row
+            row, size = kernels.format_counts(counted, k, row, spelling, words, out)
+            if row == before:  # a word longer than all of `out`
+                out = np.empty(2 * len(out), np.uint8)
+            stream.write(out[:size].data)
+        return rows
+
+    with writing(path) as stream:
+        for k in range(1, max(2, counts.order)):
+            write(k, CountedRows(0, trie.begin[k], trie.word[k], counts.count[k]))
+
+        def top() -> Iterator[CountedRows]:
+            return (write(counts.order, rows) for rows in counts.top())
 
         yield replace(counts, top=top)
 

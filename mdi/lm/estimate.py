@@ -21,12 +21,13 @@ import numpy as np
 
 from mdi.errors import MdiError, check_choice
 from mdi.kernels import estimate as kernels
+from mdi.kernels.counts import CountedRows
 from mdi.kernels.estimate import HistoryStatistics
+from mdi.kernels.model import add_at
 from mdi.kernels.trie import Branches, Level, keep_level
 from mdi.lm.counts import Counts, CountStream
-from mdi.lm.external import Rows
 from mdi.lm.model import NgramModel
-from mdi.lm.trie import NONE, Array, Trie, add_order, blocks, linked, unigram_trie, with_histories
+from mdi.lm.trie import NONE, Array, Trie, add_order, blocks, linked, scattered, unigram_trie, with_histories
 from mdi.threads import each_in_threads
 
 SMOOTHING = ("kn", "kn-interpolated", "wb")
@@ -122,45 +123,33 @@ def starts_with_bos(trie: Trie, bos: int) -> list[Array]:
     """For every history: whether it begins with <s>."""
     flags = [np.zeros(1, np.bool_)]
     for k in range(1, len(trie.as_hist)):
-        flag = np.empty(trie.rows(k), np.bool_)
-        flag[trie.as_hist[k]] = trie.word[1] == bos if k == 1 else np.repeat(flags[-1], np.diff(trie.begin[k]))
-        flags.append(flag)
+        row_flags = trie.word[1] == bos if k == 1 else np.repeat(flags[-1], np.diff(trie.begin[k]))
+        flags.append(scattered(row_flags, trie.as_hist[k]))
     return flags
 
 
-class _Top:
-    """Takes the rows of the highest order, a piece at a time: adds to the statistics and keeps the rows seen often
-    enough."""
+def _kept_of_highest(
+    counts: CountStream, least: float, preceding: Array, after: HistoryStatistics, n: Array
+) -> list[list[Array]]:
+    """Pieces of (begin, word, suffix, count) of the rows of the highest order that were seen often enough. All rows are
+    added to `preceding`, N1+(. hw) of the order below, to what was seen after histories, and to counts of counts."""
+    trie, j = counts.trie, counts.order - 1
+    kept: list[list[Array]] = [[np.zeros(1, np.int32)], [], [], []]
 
-    def __init__(self, counts: CountStream, least: float) -> None:
-        self.trie, self.least, self.bos = counts.trie, least, counts.vocab.bos
-        j = counts.order - 1
-        self.preceding = np.zeros(self.trie.rows(j))  # N1+(. hw) of the rows of order n-1
-        self.after = _nothing_seen(self.trie.n_hist(j))
-        self.n = np.zeros(5, np.int64)
-        self.begin: list[Array] = [np.zeros(1, np.int32)]
-        self.kept: list[list[Array]] = [[], [], []]
-        for rows in counts.top():
-            self._add(rows, j)
+    def add(rows: CountedRows) -> None:  # what it makes of a piece is gone before the next
+        here = slice(rows.first, rows.first + len(rows.begin) - 1)
+        count, branches = rows.number.astype(float), Branches(rows.begin, rows.word)
+        suffix = linked(branches, trie.back[j][here], trie.branches(j)) if j > 1 else rows.word
+        add_at(suffix, count > 0.0, preceding)
+        kernels.add_statistics(branches, count, counts.vocab.bos, _of(after, here), n)
+        keep = np.flatnonzero(count >= least)
+        begin = np.searchsorted(keep, rows.begin[1:]).astype(np.int32) + kept[0][-1][-1]
+        for arrays, values in zip(kept, (begin, rows.word[keep], suffix[keep], count[keep]), strict=True):
+            arrays.append(values)
 
-    def _add(self, rows: Rows, j: int) -> None:
-        last = rows.first + len(rows.begin) - 1
-        count = rows.count.astype(float)
-        suffix = rows.word
-        branches = Branches(rows.begin, rows.word)
-        if j > 1:
-            suffix = linked(branches, self.trie.back[j][rows.first : last], self.trie.branches(j))
-        kernels.add_preceding(suffix, count, self.preceding)
-        kernels.add_statistics(branches, count, self.bos, _of(self.after, slice(rows.first, last)), self.n)
-        keep = np.flatnonzero(count >= self.least)
-        self.begin.append(np.searchsorted(keep, rows.begin[1:]).astype(np.int32) + self.begin[-1][-1])
-        for arrays, values in zip(self.kept, (rows.word, suffix, count), strict=True):
-            arrays.append(values[keep])
-
-    def rows(self) -> tuple[Level, Array]:
-        """The rows kept and their counts. Of the pieces of one array nothing is left before the next are joined."""
-        word, suffix, count = (np.concatenate(self.kept.pop(0)) for _ in range(3))
-        return Level(np.concatenate(self.begin), word, suffix, self.trie.back[self.trie.order]), count
+    for rows in counts.top():
+        add(rows)
+    return kept
 
 
 def statistics(counts: CountStream, smoothing: str, least: list[float]) -> Statistics:
@@ -170,23 +159,24 @@ def statistics(counts: CountStream, smoothing: str, least: list[float]) -> Stati
         seen = _nothing_seen(1)
         kernels.add_statistics(trie.branches(1), counts.count[1], bos, seen, n[1])
         return Statistics(unigram_trie(trie.n_words), counts.count, [seen], n)
-    top = _Top(counts, least[-1])
-    n[order] = top.n
+    after = [_nothing_seen(trie.n_hist(j)) for j in range(order)]
+    of_highest = np.zeros(trie.rows(order - 1))
+    pieces = _kept_of_highest(counts, least[-1], of_highest, after[-1], n[-1])
     count = counts.count[:order]
     if smoothing != "wb":  # Kneser-Ney: of how many words an n-gram is preceded, in all orders but the highest
         from_bos = starts_with_bos(trie, bos)
         for k in range(1, order):
-            preceding = top.preceding
+            preceding = of_highest
             if k < order - 1:
                 preceding = np.zeros(trie.rows(k))
-                kernels.add_preceding(trie.suffix[k + 1], counts.count[k + 1], preceding)
+                add_at(trie.suffix[k + 1], counts.count[k + 1] > 0.0, preceding)
             # N1+(. hw), or the plain count where the history begins with <s>, since nothing comes before <s>
             count[k] = np.where(np.repeat(from_bos[k - 1], np.diff(trie.begin[k])), counts.count[k], preceding)
-    after = [_nothing_seen(trie.n_hist(k - 1)) for k in range(1, order)] + [top.after]
     for k in range(1, order):
         kernels.add_statistics(trie.branches(k), count[k], bos, after[k - 1], n[k])
-    highest, top_count = top.rows()
-    del top
+    # of the pieces of one array nothing is left before the next are joined
+    begin, word, suffix, top_count = (np.concatenate(pieces.pop(0)) for _ in range(4))
+    highest = Level(begin, word, suffix, trie.back[order - 1])
     levels, count = [trie.level(max(1, k)) for k in range(order)] + [highest], [*count, top_count]  # [0]: fillers
     wanted = [np.zeros(len(level.word), np.bool_) for level in levels]
     wanted[1][:] = True

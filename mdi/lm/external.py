@@ -19,6 +19,7 @@ import numpy as np
 from mdi.errors import MdiError
 from mdi.files import scratch_folder
 from mdi.kernels import counts as kernels
+from mdi.kernels.counts import CountedRows
 from mdi.kernels.trie import Branches, radix_sort
 from mdi.lm.trie import NONE, Array, Trie, add_order, ranked, unigram_trie, with_histories
 from mdi.progress import Progress
@@ -34,23 +35,13 @@ PIECE = 1 << 19
 _BLOCK_BYTES, _PIECE_BYTES = 60, 64
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Rows of the highest order, those of the histories first .. first + len(begin) - 2; begin counts from 0."""
-
-    first: int
-    begin: Array
-    word: Array
-    count: Array
-
-
-def joined(pieces: Iterable[Rows]) -> tuple[Array, Array, Array]:
+def joined(pieces: Iterable[CountedRows]) -> tuple[Array, Array, Array]:
     """(begin, word, count) of all rows of one order."""
     begin, word, count = [np.zeros(1, np.int32)], [], []
     for rows in pieces:
         begin.append(rows.begin[1:] + begin[-1][-1])
         word.append(rows.word)
-        count.append(rows.count.astype(float))
+        count.append(rows.number.astype(float))
     return np.concatenate(begin), np.concatenate(word), np.concatenate(count)
 
 
@@ -133,19 +124,19 @@ class MergedRuns:
             union_hist[ranked(run.word[k][:], self.trie.n_words)] = self.trie.as_hist[k][number]
             self.union_hist[i] = union_hist
 
-    def top(self) -> Iterator[Rows]:
+    def top(self) -> Iterator[CountedRows]:
         """Once only: the runs are let go at the end."""
         for rows, _ in self._pieces(self.order):
             yield rows
         self.runs, self.union_hist = [], []
 
-    def _pieces(self, k: int) -> Iterator[tuple[Rows, list[Array]]]:
+    def _pieces(self, k: int) -> Iterator[tuple[CountedRows, list[Array]]]:
         """Rows of order k, a piece at a time, and the new numbers (within the piece) of the rows of each run."""
         if len(self.runs) == 1 and len(self.union_hist[0]) == self.trie.n_hist(k - 1):
             # a single run over all words is the union itself (the vocabulary may have grown since it was counted)
             begin, word, count = self.runs[0].begin[k], self.runs[0].word[k], self.runs[0].count[k]
             if isinstance(begin, np.ndarray) and isinstance(word, np.ndarray) and isinstance(count, np.ndarray):
-                yield Rows(0, begin, word, count), [np.arange(len(word), dtype=np.int32)]
+                yield CountedRows(0, begin, word, count), [np.arange(len(word), dtype=np.int32)]
                 return
         n_words = self.trie.n_words
         size = np.zeros(self.trie.n_hist(k - 1), np.int32)
@@ -170,7 +161,7 @@ class MergedRuns:
             key, index = radix_sort(key, index, int((last - first) * n_words).bit_length())
             number = np.empty(n_rows, np.int32)
             rows = kernels.group_keys(key, index, count, n_words, last - first, number)
-            yield Rows(int(first), *rows), [number[a:b] for a, b in pairwise(ends)]
+            yield CountedRows(int(first), *rows), [number[a:b] for a, b in pairwise(ends)]
         progress.close()
 
 
@@ -241,11 +232,11 @@ def store(counts: "MergedRuns | CountStream", prefix: str) -> SortedRun:
         with contextlib.ExitStack() as stack:
             begins, words, numbers = (stack.enter_context(open(f"{prefix}.{k}.{name}", "wb")) for name in NAMES)
             begins.write(np.zeros(1, np.int32).data)
-            for rows in [Rows(0, t.begin[k], t.word[k], counts.count[k])] if k < counts.order else counts.top():
+            for rows in [CountedRows(0, t.begin[k], t.word[k], counts.count[k])] if k < counts.order else counts.top():
                 # not by tofile, which does not say why it failed
                 begins.write((rows.begin[1:] + np.int32(n_rows)).data)
                 words.write(np.ascontiguousarray(rows.word).data)
-                numbers.write(rows.count.astype(np.int32).data)
+                numbers.write(rows.number.astype(np.int32).data)
                 n_rows += len(rows.word)
     return stored(prefix, counts.order)
 

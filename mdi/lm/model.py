@@ -97,13 +97,13 @@ class NgramModel:
         """p(word | history), the history as a string or a list of words. Words outside the vocabulary are <unk>, or
         have probability 0 where the model has none."""
         (w,) = self._ids([word])
-        return self._prob(w, self._ids(_words(history))[max(0, len(_words(history)) - self.order + 1) :])
+        return self._prob(w, self._ids(_words(history)))
 
     def log_prob(self, words: str | Sequence[str], history: str | Sequence[str] = ()) -> float:
         """Natural log of p(words | history), for a look at single n-grams; `perplexity` is for texts."""
         ids, total = self._ids(_words(history)), 0.0
         for w in self._ids(_words(words)):
-            p = self._prob(w, ids[max(0, len(ids) - self.order + 1) :])
+            p = self._prob(w, ids)
             total += math.log(p) if p > 0.0 else -math.inf
             ids.append(w)
         return total
@@ -112,11 +112,11 @@ class NgramModel:
         return [i if i >= 0 else self.vocab.unk for i in self.vocab.ids(words).tolist()]
 
     def _prob(self, w: int, history: list[int]) -> float:
-        row = self.trie.find(np.array([[*history, w]], np.int32))[0]
+        history = history[max(0, len(history) - self.order + 1) :]
+        row, j = self.trie.find(np.array([[*history, w]], np.int32))[0], len(history)
         if row >= 0 or not history:
-            return float(self.p[len(history) + 1][row]) if row >= 0 else 0.0
+            return float(self.p[j + 1][row]) if row >= 0 else 0.0
         known = self.trie.find(np.array([history], np.int32))[0]
-        j = len(history)
         weight = float(self.bow[j][self.trie.as_hist[j][known]]) if known >= 0 else 1.0
         return weight * self._prob(w, history[1:])
 
@@ -316,12 +316,8 @@ def over_vocabulary(model: NgramModel, vocab: Vocabulary, ids: Array) -> NgramMo
         bow.append(weight)
         row_hist, row_word = np.repeat(hist, np.diff(old.begin[k])), ids[old.word[k]]
         begin, perm, _ = sort_rows(row_hist, row_word, trie.n_hist(k - 1))
-        row = np.arange(len(row_word), dtype=np.int32)
-        if perm is None:
-            trie = add_order(trie, begin, row_word)
-            p.append(model.p[k])
-        else:
-            row[perm] = np.arange(len(perm), dtype=np.int32)
-            trie = add_order(trie, begin, row_word[perm])
-            p.append(model.p[k][perm])
+        row = np.empty(len(row_word), np.int32)
+        row[perm] = np.arange(len(row), dtype=np.int32)
+        trie = add_order(trie, begin, row_word[perm])
+        p.append(model.p[k][perm])
     return NgramModel(vocab, trie, p, bow)

@@ -32,7 +32,7 @@ from mdi.lm.counts import Counts, count_text, over_words, unextended
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.shards import Shard, over_shards
 from mdi.lm.text import OOV, TextLike
-from mdi.lm.trie import NONE, Array, blocks, locate, with_more_words
+from mdi.lm.trie import NONE, Array, blocks, locate, scattered, with_more_words
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, GrowingVocabulary, Vocabulary, read_words
 from mdi.threads import each_in_threads
 
@@ -195,13 +195,13 @@ def _backing_off(counts: Counts, model: NgramModel) -> float:
     for k in range(1, counts.order + 1):
         j = k - 1
         if j:
-            row = np.full(trie.n_hist(j), -1, np.int32)
-            row[trie.as_hist[j]] = where[j]
-            known = np.flatnonzero(row >= 0) if j < model.order else NONE
-            hist = wide.as_hist[j][row[known]] if len(known) else NONE
-            own = hist < len(model.bow[j]) if len(known) else NONE.astype(bool)  # not those of new words
             factor = factor[trie.back[j]]
-            factor[known[own]] *= model.bow[j][hist[own]] if len(known) else 1.0
+        if 0 < j < model.order:
+            row = scattered(where[j], trie.as_hist[j])
+            known = np.flatnonzero(row >= 0)
+            hist = wide.as_hist[j][row[known]]
+            own = hist < len(model.bow[j])  # not those of new words
+            factor[known[own]] *= model.bow[j][hist[own]]
         weight = np.maximum(left[k], 0.0)
         total += float(weight @ factor[trie.hist_of_rows(k)])
         events += float(weight.sum())

@@ -25,7 +25,6 @@ SPECIAL = (BOS, EOS, UNKNOWN[0])
 LONGEST_LINE = 1 << 26
 # Bytes read at once: under a million words.
 _CHUNK = 1 << 22
-_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass
@@ -104,25 +103,35 @@ def _sentence(item: object) -> str:
     return " ".join(words)
 
 
-def line_blocks(source: str | Sentences, expected: str) -> Iterator[tuple[int, bytes]]:
-    """(number of the first, whole lines) of a file, without a byte order mark, some megabytes at a time."""
-    rest, number = b"", 1
-    for chunk in [source.data] if isinstance(source, Sentences) else read_chunks(source, _CHUNK):
-        data = rest + chunk
-        if number == 1 and not rest and chunk[:2] in UTF16:
-            raise MdiError(not_utf8(source, chunk))
-        if b"\0" in chunk:
-            number += data[: data.index(b"\0")].count(b"\n")
-            raise MdiError(f"{source}:{number}: a NUL byte; expected {expected}")
-        cut = data.rfind(b"\n") + 1
-        rest = data[cut:]
-        if len(rest) > LONGEST_LINE:
-            raise MdiError(f"{source}: a line of over {LONGEST_LINE:,} bytes; expected {expected}")
+def whole_lines(source: object, chunks: Iterable[bytes], longest: int, expected: str) -> Iterator[bytes]:
+    """The same content in pieces of whole lines, without a byte order mark."""
+    parts: list[bytes] = []
+    mark = b"\xef\xbb\xbf"
+    for chunk in chunks:
+        cut = chunk.rfind(b"\n") + 1
         if cut:
-            yield number, data[:cut] if number > 1 else data[:cut].removeprefix(_MARK)
-            number += data.count(b"\n")
-    if rest:
-        yield number, (rest if number > 1 else rest.removeprefix(_MARK)) + b"\n"
+            data = b"".join([*parts, memoryview(chunk)[:cut]]) if any(parts) else chunk[:cut]
+            yield data.removeprefix(mark)
+            parts, mark = [], b""
+        parts.append(chunk[cut:])
+        if sum(map(len, parts)) > longest:
+            raise MdiError(f"{source}: a line of over {longest:,} bytes; expected {expected}")
+    if any(parts):
+        yield b"".join(parts).removeprefix(mark) + b"\n"
+
+
+def line_blocks(source: str | Sentences, expected: str) -> Iterator[tuple[int, bytes]]:
+    """(number of the first, whole lines) of a text file, some megabytes at a time."""
+    number = 1
+    chunks = [source.data] if isinstance(source, Sentences) else read_chunks(source, _CHUNK)
+    for data in whole_lines(source, chunks, LONGEST_LINE, expected):
+        if number == 1 and data[:2] in UTF16:
+            raise MdiError(not_utf8(source, data))
+        if b"\0" in data:
+            number += data.count(b"\n", 0, data.index(b"\0"))
+            raise MdiError(f"{source}:{number}: a NUL byte; expected {expected}")
+        yield number, data
+        number += data.count(b"\n")
 
 
 class Text:

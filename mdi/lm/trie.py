@@ -270,11 +270,11 @@ def add_order(trie: Trie, begin: Array, word: Array, suffix: Array | None = None
     return Trie([*trie.begin, begin], [*trie.word, word], [*trie.suffix, suffix], trie.as_hist, trie.back)
 
 
-def sort_rows(row_hist: Array, row_word: Array, n_hist: int) -> tuple[Array, Array | None, int]:
-    """(begin, permutation or None where the rows are in order already, index in file order of a duplicate or -1)."""
+def sort_rows(row_hist: Array, row_word: Array, n_hist: int) -> tuple[Array, Array | slice, int]:
+    """(begin, permutation or all where the rows are in order already, index in file order of a duplicate or -1)."""
     begin = kernels.count_rows(row_hist, n_hist)
     if kernels.is_sorted(row_hist, row_word):
-        return begin, None, -1
+        return begin, slice(None), -1
     perm = kernels.order_rows(row_hist, row_word, begin)
     twice = kernels.first_duplicate(begin, row_word[perm])
     return begin, perm, -1 if twice < 0 else int(max(perm[twice], perm[twice - 1]))
@@ -341,15 +341,14 @@ def missing_suffixes(trie: Trie) -> Trie:
 
 def with_more_words(trie: Trie, more: int) -> Trie:
     """The trie over so many more words, which have the highest numbers and nothing behind them: all else stays."""
-    words = unigram_trie(trie.n_words + more)
-    begin, word, suffix = [NONE, words.begin[1]], [NONE, words.word[1]], [NONE, words.suffix[1]]
-    as_hist, back = list(trie.as_hist), list(trie.back)
-    if len(as_hist) > 1:
-        as_hist[1], back[1] = map(room.shared, (words.word[1].copy(), words.suffix[1].copy()))
+    words, made = unigram_trie(trie.n_words + more), Trie(*map(list, trie.lists))
+    made.begin[1], made.word[1], made.suffix[1] = words.begin[1], words.word[1], words.suffix[1]
+    if len(made.as_hist) > 1:
+        made.as_hist[1], made.back[1] = map(room.shared, (words.word[1].copy(), words.suffix[1].copy()))
     if trie.order > 1:
         end = np.full(more, trie.begin[2][-1], np.int32)
-        begin.append(room.shared(np.concatenate([trie.begin[2], end])))
-    return Trie([*begin, *trie.begin[3:]], [*word, *trie.word[2:]], [*suffix, *trie.suffix[2:]], as_hist, back)
+        made.begin[2] = room.shared(np.concatenate([trie.begin[2], end]))
+    return made
 
 
 def is_closed(trie: Trie) -> bool:
