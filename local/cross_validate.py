@@ -27,9 +27,7 @@ from mdi.fst.symbols import read_symbols
 from mdi.lm.n_best import NBestLists
 from mdi.progress import say
 from mdi.speech.data import DataFolder, read_groups, read_text
-from mdi.speech.lattice_files import read_all_lattices
-from mdi.speech.mbr import minimum_risk
-from mdi.speech.n_best import DECODED_AT, read_lists
+from mdi.speech.n_best import read_lists
 from mdi.speech.wer import compute_wer
 
 REPLICATIONS = 100_000
@@ -127,21 +125,11 @@ def weigh(args: argparse.Namespace) -> None:
         write_errors(folds, scores / f"{args.name}.{name}.tsv", found)
 
 
-def recognised(decoded: Path, mbr: bool) -> dict[str, list[str]]:
-    """The words of the best sequences, or of least expected error."""
-    best = read_text(decoded / "text")
-    if not mbr:
-        return best
-    symbols = read_symbols(str(decoded / "words.txt"))
-    risks = {lattice.utterance: minimum_risk(lattice, DECODED_AT, 0.0) for lattice in read_all_lattices(str(decoded))}
-    return best | {utterance: symbols.spell(path.words) for utterance, path in risks.items()}
-
-
 def score(args: argparse.Namespace) -> None:
     folds, rows = Folds(Path(args.data)), []
     for fold in folds.numbers:
         references = folds.data(fold, "test").text()
-        found = compute_wer(references, recognised(Path(args.decoded.replace("{}", fold)), args.mbr))
+        found = compute_wer(references, read_text(Path(args.decoded.replace("{}", fold)) / "text"))
         sizes = found.words.tolist()
         rows += zip(found.utterances, [fold] * len(sizes), sizes, found.total.tolist(), strict=True)
     write_errors(folds, Path(args.scores) / f"{args.name}.tsv", rows)
@@ -235,7 +223,6 @@ def main(argv: list[str] | None = None) -> int:
     add("decoded", metavar="DIR", help="{} stands for the fold")
     add("scores", metavar="SCORES")
     add("name", metavar="NAME")
-    add("--mbr", action="store_true", help="the words of least expected error, of decodings with --n-best")
     commands.choices["score"].set_defaults(run=score)
     add = commands.add_parser("table").add_argument
     add("scores", metavar="SCORES")

@@ -19,10 +19,9 @@ game=""  # the game's queen.1c, or Debian's package flight-of-the-amazon-queen (
 vosk_model=""  # directory of Vosk's small English model (downloaded)
 utterances=2500  # of all test sets together, at least, and six times as many words
 folds=5  # so many
-large_text=""  # TEXT[,TEXT]: general texts; the larger model is a mixture of models of each, weights tuned (none)
+large_text=""  # TEXT[,TEXT]: general text for the larger model (none)
 # LM weight in the graph: what n-best lists ask for (1.35 to 1.55) is too much for the directory's beam of 10, see RESULTS.md
 first_passes=tune@1.25,interpolated@1.25,own@1.25,words-large@1.25,words@1.25,tune@1,interpolated@1,prior@1.25  # MODEL@WEIGHT
-lists=1  # sequences of each utterance in first passes; with more, words of least expected error are scored, too
 nj=1  # threads that decode
 parse_options "$@"
 [[ ${#arguments[@]} -eq 0 ]] || fail "'${arguments[0]}' is no option; see --help" 2
@@ -60,10 +59,10 @@ make_models() {
   make_once "$out/tune.arpa.gz" from "$own" "$text" "$dev" by \
     mdi tune --max-order 3 --new-words map "$own" "$text" "$dev" "$out/tune.arpa.gz"
   if [[ -n $large_text ]]; then
-    make_once "$out/general.arpa.gz" from "${general[@]}" "$own" "$dev" by \
-      mdi mix --tune "$dev" "${general[@]}" "$own" "$out/general.arpa.gz"
+    make_once "$out/general.arpa.gz" from "$exp/large.arpa.gz" "$own" "$dev" by \
+      mdi mix --tune "$dev" "$exp/large.arpa.gz" "$own" "$out/general.arpa.gz"
     make_once "$out/large.arpa.gz" from "$out/general.arpa.gz" "$text" "$dev" by \
-      mdi tune --max-settings 10 "$out/general.arpa.gz" "$text" "$dev" "$out/large.arpa.gz"
+      mdi tune "$out/general.arpa.gz" "$text" "$dev" "$out/large.arpa.gz"
   fi
 }
 
@@ -89,7 +88,7 @@ first_pass() {
   local graph=$exp/fold.$3/graph/$1.$2 out=$exp/fold.$3/decode/$1.$2
   make_graph "$@"
   make_once "$out/text" from "$graph/mdi.json" "$data/fold.$3/speech/test/wav.scp" by \
-    mdi vosk decode --nj "$nj" --n-best "$lists" "$graph" "$data/fold.$3/speech/test" "$out"
+    mdi vosk decode --nj "$nj" --n-best 1 "$graph" "$data/fold.$3/speech/test" "$out"
 }
 
 {
@@ -99,18 +98,14 @@ first_pass() {
   fi
   read -ra numbers < "$data/folds"
   models=(own interpolated prior tune)
-  texts=() general=()
-  if [[ -n $large_text ]]; then
-    models+=(large)
-    IFS=, read -ra texts <<< "$large_text"
-    for text in "${texts[@]}"; do general+=("$exp/general.$(basename "${text%.gz}" .txt).arpa.gz"); done
-  fi
+  [[ -z $large_text ]] || models+=(large)
 
   if at_stage 1 "language models"; then
-    for i in "${!texts[@]}"; do
-      make_once "${general[i]}" from "${texts[i]}" "$data/vocab.txt" by mdi train --order 4 --smoothing kn-interpolated \
-        --min-counts 1-1-2-2 --vocab "$data/vocab.txt" "${texts[i]}" "${general[i]}"
-    done
+    if [[ -n $large_text ]]; then
+      IFS=, read -ra texts <<< "$large_text"
+      make_once "$exp/large.arpa.gz" from "${texts[@]}" "$data/vocab.txt" by mdi train --order 4 \
+        --smoothing kn-interpolated --min-counts 1-1-2-2 --vocab "$data/vocab.txt" "${texts[@]}" "$exp/large.arpa.gz"
+    fi
     for fold in "${numbers[@]}"; do make_models "$fold"; done
   fi
 
@@ -132,9 +127,7 @@ first_pass() {
   if at_stage 4 "first passes"; then
     for pass in ${first_passes//,/ }; do
       for fold in "${numbers[@]}"; do first_pass "${pass%@*}" "${pass#*@}" "$fold"; done
-      score=(python3 "$mdi_root/local/cross_validate.py" score "$data" "$exp/fold.{}/decode/${pass/@/.}" "$exp/scores")
-      "${score[@]}" "first.${pass/@/.}"
-      if [[ $lists -gt 1 ]]; then "${score[@]}" --mbr "first.${pass/@/.}.mbr"; fi
+      python3 "$mdi_root/local/cross_validate.py" score "$data" "$exp/fold.{}/decode/${pass/@/.}" "$exp/scores" "first.${pass/@/.}"
     done
   fi
 
