@@ -35,11 +35,12 @@ def in_threads(work: Callable[[Item], Result], items: Iterable[Item], threads: i
 
 
 def meanwhile(work: Callable[[], Result]) -> Callable[[], Result]:
-    """Begins work in a thread of its own. What is returned waits for it, and has its result or raises its error."""
+    """Begins work in a thread of its own. What is returned waits for it, once: it gives its result away, or raises its
+    error."""
     pool = ThreadPoolExecutor(1)
-    job = pool.submit(work)
+    jobs = [pool.submit(work)]
     pool.shutdown(wait=False)
-    return job.result
+    return lambda: jobs.pop().result()
 
 
 def each_in_threads(work: Callable[[Item], None], items: Iterable[Item]) -> None:

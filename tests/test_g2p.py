@@ -45,18 +45,19 @@ def test_the_search_finds_what_brute_force_finds(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "WIDTH", 1e9)
     monkeypatch.setattr(module, "CANDIDATES", 1000)
     model = train_g2p(lexicon(60))
+    first_to_last, last_to_first = model.units_model(False), model.units_model(True)
     number = {unit: str(i) for i, unit in enumerate(model.units)}
     for word in ("cen", "xote", "shi"):
         forward: dict[tuple[str, ...], float] = {}
         best: dict[tuple[str, ...], tuple[float, list[str]]] = {}
         for cut in all_cuts(word, model.units):
             names = [number[unit] for unit in cut]
-            p = math.exp(model.forward.log_prob([*names, "</s>"], ["<s>"]))
+            p = math.exp(first_to_last.log_prob([*names, "</s>"], ["<s>"]))
             phones = tuple(itertools.chain.from_iterable(said for _, said in cut))
             forward[phones] = forward.get(phones, 0.0) + p
             best[phones] = max(best.get(phones, (0.0, [])), (p, names))
         both = {
-            phones: 0.5 * (math.log(p) + model.backward.log_prob([*best[phones][1][::-1], "</s>"], ["<s>"]))
+            phones: 0.5 * (math.log(p) + last_to_first.log_prob([*best[phones][1][::-1], "</s>"], ["<s>"]))
             for phones, p in forward.items()
         }
         total = sum(map(math.exp, both.values()))

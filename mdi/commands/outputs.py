@@ -12,6 +12,8 @@ from mdi.progress import Progress, detail, say, set_verbose
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.solver import SolverSettings, Step
+    from mdi.lm.new_words import NewWords
+    from mdi.lm.trie import Array
     from mdi.saving import Saved
 
 
@@ -45,16 +47,34 @@ def check_model_output(path: str, args: argparse.Namespace, sources: list[str], 
 
 
 def save_model(
-    model: "Saved", path: str, args: argparse.Namespace, sources: list[str], about: dict[str, Any], **rest: Any
+    model: "Saved",
+    path: str,
+    args: argparse.Namespace,
+    sources: list[str],
+    about: dict[str, Any],
+    *,
+    started: float | None = None,
+    more: dict[str, Any] | None = None,
+    keep: "list[Array] | None" = None,
+    new_words: "NewWords | None" = None,
 ) -> dict[str, Any]:
     """Saves what a verb has made, in the form of --format or of its name, with the numbers of --words or of a source
-    that has a table of words inside, and of --words-out for words that it lacks. `rest`: what else `save` takes."""
+    that has a table of words inside, and of --words-out for words that it lacks."""
     from mdi.fst.formats import words_for
     from mdi.saving import save
 
-    words = words_for(args.words, *sources)
-    asked = {"words_out": args.words_out, "format": args.format, "started": args.started}
-    return save(model, path, words=words, about=about, **{**asked, **rest})
+    return save(
+        model,
+        path,
+        words=words_for(args.words, *sources),
+        words_out=args.words_out,
+        format=args.format,
+        about=about,
+        more=more,
+        keep=keep,
+        started=started or args.started,
+        new_words=new_words,
+    )
 
 
 @contextmanager

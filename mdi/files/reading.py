@@ -35,9 +35,12 @@ _MAGIC = {
 def check_sum(path: str) -> int:
     """CRC-32 of a file's bytes as they are."""
     found = 0
-    with _reading(path) as stream:
-        while chunk := stream.read(CHUNK):
-            found = isal_zlib.crc32(chunk, found)
+    try:
+        with open(path, "rb") as stream:
+            while chunk := stream.read(CHUNK):
+                found = isal_zlib.crc32(chunk, found)
+    except OSError as error:
+        raise MdiError(f"{path}: {error.strerror or error}") from error
     return found
 
 

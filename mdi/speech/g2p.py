@@ -130,7 +130,7 @@ class G2p:
         """Those that words are said with; [0] is none."""
         return ["", *sorted({phone for _, phones in self.units for phone in phones})]
 
-    def _model(self, backward: bool) -> NgramModel:
+    def units_model(self, backward: bool) -> NgramModel:
         cut, begin = (self.cut[::-1], len(self.cut) - self.begin[::-1]) if backward else (self.cut, self.begin)
         vocab = vocabulary([BOS, EOS, *map(str, range(len(self.units)))])
         markers = np.tile([vocab.bos, vocab.eos], len(begin) - 1)
@@ -142,17 +142,9 @@ class G2p:
             return estimate(counts, "kn-interpolated", [1] * ORDER).model
 
     @cached_property
-    def forward(self) -> NgramModel:
-        return self._model(False)
-
-    @cached_property
-    def backward(self) -> NgramModel:
-        return self._model(True)
-
-    @cached_property
     def costs(self) -> tuple[ModelArrays, ModelArrays]:
         """Of both models, in place of probabilities and weights: kernels only add."""
-        forward, backward = in_threads(lambda name: _costs(getattr(self, name)), ("forward", "backward"))
+        forward, backward = in_threads(lambda backward: _costs(self.units_model(backward)), (False, True))
         return forward, backward
 
     @cached_property
