@@ -1,4 +1,4 @@
-"""Loops over one lattice: its text and its bytes, the order of its states, its best path, its oracle.
+"""Loops over one lattice: its bytes, the order of its states, its best path, its oracle.
 
 Unless a kernel says otherwise, states are numbered so that every arc leads to a higher one, and 0 is the start.
 """
@@ -8,11 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mdi.kernels.text import NEWLINE, RETURN, SPACE, TAB, parse_number
 from mdi.kernels.types import Array
 
 INFINITY = np.inf
-LARGEST = 2**31 - 1  # label, state or frame
 
 
 class LatticeArcs(NamedTuple):
@@ -42,123 +40,6 @@ class LatticeArrays(NamedTuple):
     arcs: LatticeArcs
     finals: LatticeFinals
     frames: Array  # int32[]: labels of frames, which arcs and finals point into
-
-
-@njit(cache=True, nogil=True)
-def _integer(buf, begin, end):
-    """(value, ok) of digits that fit into 32 bits with a sign."""
-    value = np.int64(0)
-    for i in range(begin, end):
-        if not 48 <= buf[i] <= 57:
-            return value, False
-        value = value * 10 + (buf[i] - 48)
-        if value > LARGEST:
-            return value, False
-    return value, end > begin
-
-
-@njit(cache=True, nogil=True)
-def _frames(buf, begin, end, frames, n):
-    """Integers joined by '_': how many frames there are now, or -1 for anything else."""
-    i = begin
-    while i < end:
-        first = i
-        while i < end and buf[i] != 95:
-            i += 1
-        value, ok = _integer(buf, first, i)
-        if not ok:
-            return -1
-        frames[n] = value
-        n += 1
-        i += 1
-    return n
-
-
-@njit(cache=True, nogil=True)
-def _weight(buf, begin, end, frames, n):
-    """'graph,acoustic,1_2_3' or 'graph,acoustic': (graph, acoustic, frames now or -1)."""
-    commas = np.empty(2, np.int64)
-    found = 0
-    for i in range(begin, end):
-        if buf[i] == 44:
-            if found == 2:
-                return 0.0, 0.0, -1
-            commas[found] = i
-            found += 1
-    if found == 0:
-        return 0.0, 0.0, -1
-    stop = commas[1] if found == 2 else end
-    graph, ok = parse_number(buf, begin, commas[0])
-    acoustic, ok_too = parse_number(buf, commas[0] + 1, stop)
-    if not (ok and ok_too):
-        return 0.0, 0.0, -1
-    if found == 2:
-        n = _frames(buf, stop + 1, end, frames, n)
-    return graph, acoustic, n
-
-
-@njit(cache=True, nogil=True)
-def parse_text(buf, source, arcs, state, finals, frames):
-    """Lines of a CompactLattice ('from to word weight', 'state weight') or of a Lattice ('from to frame word weight').
-    Arcs, with their sources, and finals, with their states, come in the order of the lines.
-
-    Returns (arcs, finals, frames, byte of the first bad line or -1)."""
-    n_arcs, n_finals, n = 0, 0, 0
-    field = np.empty((5, 2), np.int64)
-    at, end = 0, buf.shape[0]
-    while at < end:
-        line = at
-        count = 0
-        while at < end and buf[at] != NEWLINE:  # looking for the line's end first would take a fifth longer
-            if buf[at] == SPACE or buf[at] == TAB or buf[at] == RETURN:
-                at += 1
-                continue
-            begin = at
-            while at < end and buf[at] != SPACE and buf[at] != TAB and buf[at] != RETURN and buf[at] != NEWLINE:
-                at += 1
-            if count == 5:
-                return n_arcs, n_finals, n, line
-            field[count, 0], field[count, 1] = begin, at
-            count += 1
-        at += 1
-        if count == 0:
-            continue
-        here, ok = _integer(buf, field[0, 0], field[0, 1])
-        graph, acoustic = 0.0, 0.0
-        before = n
-        if count <= 2:
-            if count == 2:
-                graph, acoustic, n = _weight(buf, field[1, 0], field[1, 1], frames, n)
-            if not ok or n < 0:
-                return n_arcs, n_finals, n, line
-            state[n_finals], finals.graph[n_finals], finals.acoustic[n_finals] = here, graph, acoustic
-            finals.first[n_finals], finals.stop[n_finals] = before, n
-            n_finals += 1
-            continue
-        to, ok_to = _integer(buf, field[1, 0], field[1, 1])
-        word, ok_word = _integer(buf, field[2, 0], field[2, 1])
-        plain = count == 5
-        if count == 4:  # the fourth field is a weight, or the word of a Lattice without one
-            comma = False
-            for i in range(field[3, 0], field[3, 1]):
-                comma = comma or buf[i] == 44
-            plain = not comma
-            if comma:
-                graph, acoustic, n = _weight(buf, field[3, 0], field[3, 1], frames, n)
-        if plain and ok_word:
-            if word > 0:
-                frames[n] = word
-                n += 1
-            word, ok_word = _integer(buf, field[3, 0], field[3, 1])
-            if count == 5:
-                graph, acoustic, n = _weight(buf, field[4, 0], field[4, 1], frames, n)
-        if not (ok and ok_to and ok_word) or n < 0:
-            return n_arcs, n_finals, n, line
-        source[n_arcs], arcs.label[n_arcs], arcs.dest[n_arcs] = here, word, to
-        arcs.graph[n_arcs], arcs.acoustic[n_arcs] = graph, acoustic
-        arcs.first[n_arcs], arcs.stop[n_arcs] = before, n
-        n_arcs += 1
-    return n_arcs, n_finals, n, -1
 
 
 @njit(cache=True, nogil=True)

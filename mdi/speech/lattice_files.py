@@ -5,6 +5,7 @@ kaldiio reads no lattices, hence this. A file is read in pieces, so that an arch
 """
 
 import contextlib
+import math
 import re
 import struct
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from mdi.fst.openfst import Header, begins_fst, damaged, parse_header
 from mdi.kernels import lattice as kernels
 from mdi.kernels.lattice import LatticeArcs, LatticeArrays, LatticeFinals
 from mdi.lm.vocabulary import to_bytes, to_str
-from mdi.speech.lattice import Lattice, finals_at, taken, tidy
+from mdi.speech.lattice import Lattice, finals_at, tidy
 
 _COMPACT, _PLAIN = "compactlattice44", "lattice4"
 _SPACES = b" \t\n\r"
@@ -91,35 +92,64 @@ def _read_text(window: _Window, utterance: str) -> Lattice:
     blank = window.find(b"\n\n")
     text = window.data[window.at : blank + 1 if blank >= 0 else None]
     window.at = blank + 2 if blank >= 0 else len(window.data)
-    buf = np.frombuffer(text, np.uint8)
-    n = text.count(b"\n") + 1
-    n_frames = text.count(b"_") + text.count(b",") + n  # at most
-    source, state, frames = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n_frames, np.int32)
-    arcs, ends = _room_for_arcs(n), _room_for_finals(n)
-    n_arcs, n_finals, used, bad = kernels.parse_text(buf, source, arcs, state, ends, frames)
-    if bad >= 0:
-        line = to_str(text[bad:].split(b"\n", 1)[0][:80])
-        raise MdiError(
-            f"{where}: '{line}'; expected 'from to word graph,acoustic,frames' or 'state graph,acoustic,frames'"
-        )
-    if not n_arcs + n_finals:
+    rows: list[tuple[float, ...]] = []
+    ends: list[tuple[float, ...]] = []
+    frames: list[int] = []
+    for line in filter(bytes.strip, text.split(b"\n")):
+        try:
+            numbers, *costs, read = _parse_line(line.split())
+        except ValueError:
+            raise MdiError(
+                f"{where}: '{to_str(line[:80])}'; expected 'from to word graph,acoustic,frames' or 'state "
+                f"graph,acoustic,frames'"
+            ) from None
+        (rows if len(numbers) == 3 else ends).append((*numbers, *costs, len(frames), len(frames) + len(read)))
+        frames += read
+    if not rows and not ends:
         raise MdiError(f"{where} is empty; decode the utterance again")
+    arcs, finals = np.array(rows, _ARC), np.array(ends, _END)
     start_state = int(text.split(None, 1)[0])  # Kaldi's rule: the state of the first line
-    source, state, arcs = source[:n_arcs], state[:n_finals], taken(arcs, np.arange(n_arcs))
-    states = 1 + int(max(np.max(numbers, initial=0) for numbers in (source, arcs.dest, state)))
-    if states > 4 * (n_arcs + n_finals):  # numbers with gaps: memory shall follow the size of the file
-        used_states, numbers = np.unique(np.concatenate([source, arcs.dest, state]), return_inverse=True)
-        source, dest, state = np.split(numbers, [n_arcs, 2 * n_arcs])
-        arcs, states = arcs._replace(dest=dest.astype(np.int32)), len(used_states)
-        start_state = int(np.searchsorted(used_states, start_state))
+    source, dest, state = arcs["source"], arcs["dest"], finals["state"]
+    states = 1 + int(max(np.max(numbers, initial=0) for numbers in (source, dest, state)))
+    if states > 4 * (len(arcs) + len(finals)):  # numbers with gaps: memory shall follow the size of the file
+        used, new = np.unique(np.concatenate([source, dest, state]), return_inverse=True)
+        source, dest, state = np.split(new, [len(arcs), 2 * len(arcs)])
+        start_state, states = int(np.searchsorted(used, start_state)), len(used)
+    order = np.argsort(source, kind="stable")
     lattice = Lattice(
         utterance=utterance,
         begin=np.append(0, np.cumsum(np.bincount(source, minlength=states))),
-        arcs=taken(arcs, np.argsort(source, kind="stable")),
-        finals=finals_at(states, state, taken(ends, np.arange(n_finals))),
-        frames=frames[:used],
+        arcs=LatticeArcs(arcs["label"][order], dest[order].astype(np.int32), *(arcs[name][order] for name in _WEIGHT)),
+        finals=finals_at(states, state, LatticeFinals(*(finals[name] for name in _WEIGHT))),
+        frames=np.array(frames, np.int32),
     )
     return tidy(lattice, start_state, window.path)
+
+
+_WEIGHT = {"graph": "f8", "acoustic": "f8", "first": "i8", "stop": "i8"}
+_ARC = np.dtype([("source", "i8"), ("dest", "i4"), ("label", "i4"), *_WEIGHT.items()])
+_END = np.dtype([("state", "i8"), *_WEIGHT.items()])
+
+
+def _parse_line(fields: list[bytes]) -> tuple[list[int], float, float, list[int]]:
+    """(source, destination and word, or the state that is final; graph cost, acoustic cost, frames) of the fields of a
+    line. That of a plain lattice has a frame, or 0 for none, before the word."""
+    graph, acoustic, *rest = fields.pop().split(b",") if b"," in fields[-1] else (b"0", b"0")
+    read = [_integer(frame) for frame in b"_".join(rest).split(b"_") if frame]
+    numbers = [_integer(field) for field in fields]
+    if len(numbers) == 4:
+        read += filter(None, [numbers.pop(2)])
+    costs = float(graph), float(acoustic)
+    if len(numbers) not in (1, 3) or len(rest) > 1 or not all(map(math.isfinite, costs)) or b"_" in graph + acoustic:
+        raise ValueError(fields)
+    return numbers, *costs, read
+
+
+def _integer(text: bytes) -> int:
+    """Of digits alone, that fits into 32 bits with a sign."""
+    if not text.isdigit() or int(text) >= 1 << 31:
+        raise ValueError(text)
+    return int(text)
 
 
 def _room_for_arcs(n: int) -> LatticeArcs:
