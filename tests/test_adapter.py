@@ -182,10 +182,6 @@ def test_command_writes_model_certificate_and_constraints(tmp_path: Path, capsys
     lines = gzip.decompress(table.read_bytes()).decode().splitlines()
     assert lines[0].split("\t") == ["ngram", "order", "count", "target", "marginal_before", "marginal_after", "lambda"]
     assert len(lines) == certificate["constraints"] + 1
-    # started from its own lambdas there is nothing left to do
-    options = ["--sigma2", "none", "--min-counts", "5-3-2", "--init"]
-    assert main(["adapt", *options, str(table), BACKGROUND, IN_DOMAIN, str(tmp_path / "b.arpa")]) == 0
-    assert json.loads((tmp_path / "b.arpa.json").read_text())["iterations"] == 1
     assert "KL to the background" in capsys.readouterr().err
 
 
@@ -212,7 +208,6 @@ def test_a_model_that_did_not_converge_says_so(tmp_path: Path, capsys: pytest.Ca
         ([BACKGROUND, IN_DOMAIN, "nowhere/out.arpa"], "does not exist"),
         (["--new-words", "error", BACKGROUND, str(DATA / "text" / "dev.txt"), "OUT"], "oov"),
         ([BACKGROUND, str(DATA.parent.parent / "pyproject.toml"), "OUT"], "in-domain words are outside the vocabulary"),
-        (["--init", IN_DOMAIN, BACKGROUND, IN_DOMAIN, "OUT"], "not a table of constraints"),
         (
             [str(DATA / "bad" / "missing-backoff-bigram.arpa"), str(DATA / "bad" / "tiny.txt"), "OUT"],
             "--allow-unnormalized",

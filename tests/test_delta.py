@@ -222,8 +222,6 @@ def test_the_table_of_deltas(made: Path, capsys: pytest.CaptureFixture, tmp_path
 
 def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(["adapt", "--delta", str(tmp_path / "x"), BACKGROUND]) == 1
-    assert main(["adapt", "--init", "a", "--start", "b", BACKGROUND, IN_DOMAIN, str(tmp_path / "x")]) == 1
-    assert "--init and --start; expected one of them" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

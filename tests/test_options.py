@@ -16,7 +16,6 @@ from mdi.errors import MdiError
     [
         ["adapt", "--ppl", "OUT", "M", "T", "OUT"],
         ["adapt", "--counts", "OUT", "M", "OUT"],
-        ["adapt", "--init", "OUT", "M", "T", "OUT"],
         ["adapt", "--start", "OUT", "M", "T", "OUT"],
         ["adapt", "--targets-lm", "OUT", "M", "T", "OUT"],
         ["adapt", "--history", "OUT", "M", "T", "OUT"],

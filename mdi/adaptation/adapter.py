@@ -142,7 +142,7 @@ class Adapter:
         *,
         sigma2: Variances = SIGMA2,
         settings: SolverSettings = USUAL,
-        start: dict[str, float] | Adapted | Delta | None = None,
+        start: Adapted | Delta | None = None,
         ground: ExtendedBackground | None = None,
     ) -> Adapted:
         """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
@@ -156,8 +156,6 @@ class Adapter:
         elif isinstance(start, Delta):
             wide = problem.background
             mu = start.mu_at(wide.vocab, problem.constraints.ngrams(wide.trie))
-        elif start is not None:
-            mu = problem.dual.mu_of(np.array([start.get(ngram, 0.0) for ngram in problem.ngrams()]))
         solution = problem.solve(settings, sigma2=sigma2, start=mu)
         return Adapted(problem, replace(solution, mu=rounded(solution.mu)), self.new_words)
 
@@ -176,7 +174,7 @@ class Adapter:
         *,
         sigma2: Variances = SIGMA2,
         settings: SolverSettings = USUAL,
-        start: dict[str, float] | Delta | None = None,
+        start: Delta | None = None,
     ) -> Delta:
         """The adaptation without its model, as a delta to this background: `delta.apply(background)` gives what
         `adapt` would, `mdi.write_delta` keeps it."""
@@ -238,7 +236,7 @@ def adapt(
     history: NgramModel | None = None,
     new_words: NewWordsLike = "add",
     settings: SolverSettings = USUAL,
-    start: dict[str, float] | Adapted | Delta | None = None,
+    start: Adapted | Delta | None = None,
     threads: int = 2,
     cluster: "Client | None" = None,
     shards: str | os.PathLike[str] | None = None,
@@ -268,7 +266,7 @@ def adapt(
     settings
         Of the solver: when to stop, after how many iterations in any case, whom to tell.
     start
-        An earlier result on the same text, a delta of any text, or lambda by n-gram.
+        An earlier result on the same text, or a delta of any text.
     threads
         Results do not depend on it.
     cluster

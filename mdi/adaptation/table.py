@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdi.adaptation.adapted import Adapted
-from mdi.errors import MdiError
-from mdi.files import read_lines, writing
+from mdi.files import writing
 from mdi.lm.new_words import NewWords
 from mdi.lm.text import TextLike
-from mdi.lm.vocabulary import to_str
 
 if TYPE_CHECKING:
     import pandas
@@ -110,22 +108,3 @@ def write_constraints(adapted: Adapted, path: str) -> None:
         for i, (order, count, target, before, after, lam) in zip(moved.tolist(), rows, strict=True):
             line = f"{ngrams[i]}\t{order}\t{count:.10g}\t{target:.9g}\t{before:.9g}\t{after:.9g}\t{lam:.17g}\n"
             stream.write(line.encode("utf-8", "surrogateescape"))
-
-
-def read_lambda(path: str) -> dict[str, float]:
-    """Lambda by n-gram from a table that `write_constraints` wrote."""
-    lines = read_lines(path)
-    if to_str(next(lines, b"")).split("\t") != list(COLUMNS):
-        raise MdiError(f"{path}:1: not a table of constraints; expected one that --constraints-out wrote")
-    known: dict[str, float] = {}
-    for number, line in enumerate(lines, 2):
-        fields = to_str(line).split("\t")
-        try:
-            known[fields[0]] = float(fields[len(COLUMNS) - 1])
-        except (IndexError, ValueError):
-            raise MdiError(
-                f"{path}:{number}: '{to_str(line)[:80]}'; expected {len(COLUMNS)} columns, the last a number"
-            ) from None
-        if not np.isfinite(known[fields[0]]):
-            raise MdiError(f"{path}:{number}: lambda is {fields[-1]}; expected a finite number")
-    return known

@@ -33,7 +33,6 @@ from mdi.errors import MdiError, check_positive
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
-    from mdi.adaptation.delta import Delta
 
 OPTIONS = f"""
 files FILE+  background, in-domain text(s), output
@@ -45,7 +44,6 @@ files FILE+  background, in-domain text(s), output
 --count-weight W = 1  multiply the counts of --counts and --lattices by this before thresholds apply
 --sigma2 V[-V-V]|none = 1  variance of a Gaussian prior on lambda, for all orders or by order; none: no prior. The
   paper's sweep is --min-counts 2-2-2,5-3-2,6-4-3 --sigma2 none
---init TSV  start from the lambdas of an earlier --constraints-out
 --delta OUT.delta  write the adaptation to a small file instead of a model
 --start A.delta  start from an earlier adaptation of the same background
 --constraints-out TSV  write n-gram, order, count, target, marginals, lambda
@@ -72,20 +70,16 @@ def run(args: argparse.Namespace) -> int:
     args.lattices = args.lattices or None
     sets = list(dict.fromkeys(args.min_counts.split(",")))
     named = {text: (out.replace("{}", text), (args.constraints_out or "").replace("{}", text)) for text in sets}
-    if args.init and args.start:
-        raise MdiError("--init and --start; expected one of them")
     unnamed = "{}" not in out or (args.constraints_out and "{}" not in args.constraints_out)
-    if len(sets) > 1 and (unnamed or args.init or args.start):
-        raise MdiError(
-            "several --min-counts need {} in the output's name (and in --constraints-out), and no --init or --start"
-        )
+    if len(sets) > 1 and (unnamed or args.start):
+        raise MdiError("several --min-counts need {} in the output's name (and in --constraints-out), and no --start")
     made = [path for path in (args.words_out, *(path for pair in named.values() for path in pair)) if path]
     beside = [path for model, _ in named.values() for path in certificate_of(model) if not args.delta]
     check_outputs(args, *made, beside=beside)  # a delta has its certificate inside
     if not args.delta:
         check_form(out, args.format, words_for(args.words, background_path))
 
-    files = [background_path, *texts, *filter(None, [args.counts, args.targets_lm, args.init, args.start])]
+    files = [background_path, *texts, *filter(None, [args.counts, args.targets_lm, args.start])]
     with options.sharding(args, out, [*files, *(args.lattices or [])], args.memory):
         return _adapt(args, named)
 
@@ -95,7 +89,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
     from mdi import __version__
     from mdi.adaptation.adapter import Adapter, OneAdaptation
     from mdi.adaptation.delta import delta_of, read_delta, write_delta
-    from mdi.adaptation.table import read_lambda, write_constraints
+    from mdi.adaptation.table import write_constraints
     from mdi.files import together
     from mdi.fst.formats import check_new_words, format_of, words_for
     from mdi.lm.identity import identity
@@ -116,9 +110,8 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
     if adapter.new_words is not None and not args.delta:  # known before it is solved
         out, words = args.files[-1], words_for(args.words, background_path)
         check_new_words(out, args.format or format_of(out), words, adapter.new_words.words, args.words_out)
-    start: dict[str, float] | Delta | None = read_lambda(args.init) if args.init else None
-    if args.start:
-        start = read_delta(args.start)
+    start = read_delta(args.start) if args.start else None
+    if start is not None:
         start.check(background, args.start, background_path)
     if args.delta:
         adapter, identified = adapter.on_part(), identity(background)

@@ -83,7 +83,6 @@ def _models(folder: Path) -> dict[str, Reader]:
 
     from mdi import room
     from mdi.adaptation import delta
-    from mdi.adaptation.table import read_lambda
     from mdi.fst.formats import load
     from mdi.fst.symbols import read_symbols
     from mdi.lm.arpa import read_arpa
@@ -97,7 +96,7 @@ def _models(folder: Path) -> dict[str, Reader]:
         _run("convert", "--words", words, lm, folder / form)
     pywrapfst.convert(pywrapfst.Fst.read(str(folder / "G.fst")), "const").write(str(folder / "G.const.fst"))
     settings = ("--min-counts", "1", "--sigma2", "1")
-    _run("adapt", *settings, "--delta", folder / "d.delta", "--constraints-out", folder / "tsv", lm, text)
+    _run("adapt", *settings, "--delta", folder / "d.delta", lm, text)
     (folder / "more").write_text(text.read_text() + "yak gnu\nyak\n")
     _run("adapt", *settings, "--delta", folder / "n.delta", lm, folder / "more")  # with new words
     deltas = [_unpacked_delta(part) for name in ("d.delta", "n.delta") for part in _seed(folder / name)]
@@ -129,7 +128,6 @@ def _models(folder: Path) -> dict[str, Reader]:
         "delta": Reader(lambda path: delta.read_delta(path).apply(model), deltas, _packed_delta),
         "deltas": Reader(_listed, deltas, _packed_delta),
         "left": Reader(_left, _seed(folder / "left")),
-        "constraints": Reader(read_lambda, _seed(folder / "tsv")),
     }
 
 
