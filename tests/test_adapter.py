@@ -16,8 +16,10 @@ from random_models import random_model, random_text, write_model, write_text
 from mdi import SolverSettings, adapt, read_arpa, write_arpa
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.constraints import IMPLIED, IMPOSSIBLE, NO_MASS_LEFT
+from mdi.adaptation.delta import delta_of
 from mdi.cli import main
 from mdi.lm.counts import count_text, read_counts, write_counts
+from mdi.lm.identity import identity
 from mdi.lm.normalise import worst_sum
 
 DATA = Path(__file__).parent / "data"
@@ -148,7 +150,7 @@ def test_warm_start_gives_what_a_cold_start_gives(tmp_path: Path) -> None:
     (tmp_path / "first").write_text("\n".join(lines[:780]) + "\n")
     (tmp_path / "all").write_text("\n".join(lines) + "\n")
     old = paper_adapt(background, str(tmp_path / "first"), "5-3-2", settings=SolverSettings(1e-5))
-    start = dict(zip(old.problem.ngrams(), old.lam.tolist(), strict=True))
+    start = delta_of(old, identity(background))
     cold = paper_adapt(background, str(tmp_path / "all"), "5-3-2", settings=SolverSettings(1e-5))
     warm = paper_adapt(background, str(tmp_path / "all"), "5-3-2", settings=SolverSettings(1e-5), start=start)
     assert warm.solution.iterations < 0.75 * cold.solution.iterations
