@@ -11,7 +11,6 @@ from random_models import random_model, write_model
 from test_dual import CLOSE, Case
 
 import mdi.adaptation.dual
-import mdi.adaptation.entries
 import mdi.lm.arpa
 from mdi.adaptation.adapted import adapted_model, apply
 from mdi.adaptation.dual import Dual
@@ -28,10 +27,9 @@ def test_blocks_and_threads_do_not_change_an_iteration(seed: int, order: int, cl
     mu = case.dual.mu_of(case.lam)
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mdi.adaptation.entries, "SMALL_BLOCK", 1)
-        patch.setattr(mdi.adaptation.dual, "SMALL_BLOCK", 1)
+        patch.setattr(mdi.adaptation.dual, "FEW", 1)
         for threads in (1, 2, 5):
-            dual = Dual(case.wide, case.history.on(case.wide.trie), case.rows, threads)
+            dual = Dual(case.wide, case.history.on(case.wide.trie), case.rows, threads, case.history.cuts)
             found.append(dual.evaluate(mu))
     assert dual.active.blocks > 1 or len(dual.active.histories.first) <= 2
     for other in found[1:]:

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdi.adaptation.constraints import Constraints
-from mdi.adaptation.entries import SMALL_BLOCK, Carried, carried, extract
+from mdi.adaptation.entries import Carried, carried, extract
 from mdi.kernels import dual as kernels
 from mdi.kernels.dual import Sums
 from mdi.lm.model import NgramModel
@@ -44,6 +44,8 @@ from mdi.lm.trie import Array
 
 # Blocks that are passed through at a time: each has sums of its own for the cells of order 1.
 AT_ONCE = 8
+# Fewer entries are not worth a thread.
+FEW = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class Evaluation:
 
 class Dual:
     """One adaptation problem. `mass[j]` is p~ on the histories of length j of the model's trie, or `carried` by them.
-    `cuts`: see `extract`."""
+    `cuts`: words at which blocks begin, and the number of words (one block). Work is split into these whatever the
+    number of threads, so that results do not depend on it."""
 
     def __init__(
         self,
@@ -69,7 +72,8 @@ class Dual:
     ) -> None:
         self.constraints, self.threads = constraints, threads
         self.parent = constraints.parents(model.trie)
-        found = extract(model, carried(model, mass) if isinstance(mass, list) else mass, constraints, cuts)
+        mass = carried(model, mass) if isinstance(mass, list) else mass
+        found = extract(model, mass, constraints, np.array([0, model.trie.n_words]) if cuts is None else cuts)
         self.active = found
         free = np.ones(model.trie.n_words, bool)
         free[constraints.row[1]] = False
@@ -83,7 +87,7 @@ class Dual:
         self._at_once = max(1, min(AT_ONCE, found.blocks))
         cells = np.empty((self._at_once - 1) * n_words + constraints.total)
         self._scratch = np.empty(n_hist), np.empty(n_hist), cells
-        many = threads > 1 and found.blocks > 1 and len(found.histories.cell) > SMALL_BLOCK
+        many = threads > 1 and found.blocks > 1 and len(found.histories.cell) > FEW
         self._pool = ThreadPoolExecutor(threads) if many else None
 
     def forget_entries(self) -> None:

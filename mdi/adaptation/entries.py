@@ -21,10 +21,6 @@ from mdi.lm.shards import Shard, over_shards
 from mdi.lm.trie import NONE, Array, blocks
 from mdi.threads import each_in_threads
 
-# Work is split into blocks, this many at most, whatever the number of threads, so that results do not depend on it.
-BLOCKS = 16
-SMALL_BLOCK = 1 << 14
-
 
 @dataclass(frozen=True)
 class Entries:
@@ -73,18 +69,13 @@ def carried(model: NgramModel, mass: list[Array]) -> Carried:
     return Carried(hists, [NONE, *here], float(mass[0][0]), unused, log_fixed)
 
 
-def extract(model: NgramModel, mass: Carried, constraints: Constraints, cuts: Array | None = None) -> Entries:
-    """The entries of the active histories. `cuts`: words at which blocks begin, and the number of words; without them
-    blocks are cut here, by the work in them."""
+def extract(model: NgramModel, mass: Carried, constraints: Constraints, cuts: Array) -> Entries:
+    """The entries of the active histories. `cuts`: words at which blocks begin, and the number of words."""
     trie = model.trie
     found = over_shards(_extract_shard, trie, model, mass.hists, mass.mass, constraints, label="extracting entries")
     histories, used = _joined([part[0] for part in found]), np.concatenate([part[1] for part in found])
     rows = trie.n_words + sum(part[2] for part in found)
-    if cuts is None:
-        bounds = np.array(_blocks(histories))
-        cuts = np.array([0, *used[bounds[1:-1]], trie.n_words])
-    else:
-        bounds = np.searchsorted(used, cuts)
+    bounds = np.searchsorted(used, cuts)
     unused = np.array([float(block.sum()) for block in np.split(mass.unused, cuts[1:-1])])
     some = np.flatnonzero((np.diff(bounds) > 0) | (unused > 0))
     mass0 = mass.mass0
@@ -188,13 +179,3 @@ def _joined(parts: list[Histories]) -> Histories:
 
 def _end_to_end(parts: list[Array]) -> Array:
     return np.concatenate([parts[0][:1], *(part[1:] for part in parts)])
-
-
-def _blocks(hist: Histories) -> list[int]:
-    """Cuts the words into blocks of about equally many entries and histories."""
-    work = hist.begin[hist.first[:-1]] + hist.first[:-1]
-    all_work = int(hist.begin[-1]) + len(hist.back)
-    if not len(work):
-        return [0, 0]
-    cuts = np.linspace(0, all_work, min(BLOCKS, 1 + all_work // SMALL_BLOCK) + 1)[1:-1]
-    return sorted({0, len(work), *np.searchsorted(work, cuts).tolist()})

@@ -75,7 +75,7 @@ def match(
     rows = Constraints([NONE, *(own[k][small.p[k] > 0] for k in range(1, small.order + 1))])
     dropped = Dropped()
     while True:
-        dual = Dual(whole, mass, rows, threads)
+        dual = Dual(whole, mass, rows, threads, p_tilde.cuts)
         cells = dual.evaluate(np.zeros(rows.total)).cells
         lost = selecting.impossible(dual.parent, selecting.reaches(rows, trie, mass), cells)
         if not dropped.note(selecting.IMPOSSIBLE, lost):

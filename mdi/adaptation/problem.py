@@ -133,7 +133,7 @@ def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, h
     """sum_h p~(h) p(w|h) over each constraint's events: Sigma_R of another model, with no scaling."""
     wide = extended(model, from_ngrams(source.n_words, constraints.ngrams(source)))
     rows = constraints.relocated(source, wide.trie)
-    dual = Dual(wide, history.on(wide.trie), rows, threads)
+    dual = Dual(wide, history.on(wide.trie), rows, threads, history.cuts)
     cells = np.maximum(dual.evaluate(np.zeros(rows.total)).cells, 0.0)
     error = dual.rounding_error(np.zeros(rows.total))
     if not error <= MAX_ROUNDING:

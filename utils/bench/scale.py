@@ -41,6 +41,7 @@ from mdi.adaptation.constraints import Constraints
 from mdi.adaptation.dual import Dual
 from mdi.lm.arpa import read_arpa
 from mdi.lm.model import NgramModel
+from mdi.lm.shards import Job
 from mdi.lm.trie import NONE
 
 NAIVE = (3e4, 1e5, 3e5)
@@ -235,8 +236,9 @@ def main() -> int:
         per_row = " | ".join(f"{part:.3f} | {1e9 * part / rows:.1f}" for part in seconds)
         active.append(f"| {ngrams:,} | {constraints.total:,} | {rows:,} | {dual.entries:,} | {per_row} |")
         del problem, dual
-        mass = everywhere(model)
-        dual = Dual(model, mass, constraints, 1)
+        mass, cuts = everywhere(model), [first for first, _ in Job("", n_shards=16).shards(model.trie)]
+        cuts = np.array([*cuts, model.trie.n_words])
+        dual = Dual(model, mass, constraints, 1, cuts)
         found = dual.evaluate(mu).cells
         one.add(ngrams, fastest(lambda d, m: d.evaluate(m), args.repeat, dual, mu))
         two.add(ngrams, fastest(lambda d, m: d.evaluate(m), args.repeat, with_threads(dual, 2), mu))
@@ -249,7 +251,7 @@ def main() -> int:
         for share in (1e-4, 1e-3, 1e-2, 0.1, 0.3) if size == args.constraints_at else ():
             constraints = random_constraints(model, share, np.random.default_rng(2))
             mu = np.random.default_rng(1).normal(0, 0.3, constraints.total)
-            dual = Dual(model, mass, constraints, 1)
+            dual = Dual(model, mass, constraints, 1, cuts)
             by_constraints.add(constraints.total, fastest(dual.evaluate, args.repeat, mu))
             if share in (1e-4, 1e-2, 0.3):
                 pandas_by_constraints.add(
