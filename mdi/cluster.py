@@ -33,7 +33,7 @@ PATIENCE = 600
 LOOK = 5  # seconds after which somebody looks whether they are
 FETCH = 60  # seconds for a result, which is small, to get here
 ANSWER = 10  # seconds for a scheduler to answer
-AGAIN = "Started again, the same command goes on from here"
+AGAIN = "Then give the same command again"
 
 
 class Runner:

@@ -7,7 +7,6 @@ has their arrays any more, and with the folder.
 
 import contextlib
 import io
-import json
 import mmap
 import os
 import pickle
@@ -15,15 +14,12 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from isal import isal_zlib
 from numpy.typing import NDArray
 
 from mdi.errors import MdiError
-from mdi.files import replacing
 
 Array = NDArray[Any]
 # Smaller arrays are always in memory.
@@ -169,48 +165,6 @@ def dumps(value: Any, copies: dict[int, tuple[Array, Array]], give: bool = False
 
 
 loads = pickle.loads  # Dask's own messages are such, too
-
-
-def keep(path: Path, lists: dict[str, list[Array]]) -> None:
-    """Leaves arrays for a later process, beside `path`, which says where. They must not change any more."""
-    told: dict[str, list[Any]] = {}
-    for name, arrays in lists.items():
-        told[name] = []
-        for i, array in enumerate(arrays):
-            file, offset = path.with_name(f"{path.name}.{name}.{i}"), 0
-            file.unlink(missing_ok=True)
-            try:
-                there, offset = _where(array) or ("", 0)
-                os.link(there, file)
-            except OSError:  # it is in none, or they cannot have two names here
-                offset = 0
-                with replacing(str(file), sync=False) as stream:
-                    stream.write(array.tobytes())
-            told[name].append([file.name, offset, len(array), array.dtype.str, isal_zlib.crc32(array.data)])
-    with replacing(str(path), sync=False) as stream:
-        stream.write(json.dumps(told).encode())
-
-
-def kept(path: Path) -> dict[str, list[Array]] | None:
-    """What `keep` has left there; None if it has not, or not all of it has come to the disk."""
-    try:
-        told = json.loads(path.read_bytes())
-        return {name: [_checked(path, *about) for about in arrays] for name, arrays in told.items()}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        for file in path.parent.glob(f"{path.name}*"):
-            file.unlink()
-        return None
-
-
-def _checked(path: Path, name: str, offset: int, size: int, kind: str, crc: int) -> Array:
-    file, dtype = path.with_name(Path(name).name), np.dtype(kind)
-    status = file.stat()
-    if status.st_uid != os.getuid() or status.st_mode & 0o022:
-        raise ValueError("somebody else may have written it")
-    array = _array(str(file), offset, size, dtype) if size else np.empty(0, dtype)
-    if isal_zlib.crc32(array.data) != crc:
-        raise ValueError("damaged")
-    return array
 
 
 def let_go() -> None:

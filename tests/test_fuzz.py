@@ -13,7 +13,6 @@ from pathlib import Path
 import cost
 import estimate_cost
 import fuzz
-import numpy as np
 import prepare_corpus
 import pytest
 import recipe_files
@@ -22,7 +21,6 @@ import results
 import validate_data
 from fuzz_readers import Reader
 
-from mdi import room
 from mdi.cluster import queue_settings
 from mdi.errors import MdiError
 from mdi.lm.shards import job_folder
@@ -213,25 +211,6 @@ def test_settings_of_a_queue(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "q.yaml").write_bytes(content)
     with pytest.raises(MdiError, match=r"as in local/conf/slurm\.yaml"):
         queue_settings(str(tmp_path / "q.yaml"), "slurm")
-
-
-def test_arrays_that_were_kept_and_are_not_those(tmp_path: Path) -> None:
-    """They are as good as none: whoever wants them makes them again."""
-    lists = {"word": [np.arange(5, dtype=np.int32)], "p": [np.ones(3)]}
-    path = tmp_path / "x"
-    room.keep(path, lists)
-    told, kept = path.read_bytes(), (tmp_path / "x.p.0").read_bytes()
-    assert [len(part) for part in room.kept(path)["p"]] == [3]
-    broken = [(b", 5,", b", 9,"), (b"<f8", b"<f4"), (b"<f8", b"O"), (b"{", b"["), (told, b"[" * 100_000)]
-    for old, new in broken:
-        room.keep(path, lists)
-        assert old in told
-        path.write_bytes(told.replace(old, new))
-        assert room.kept(path) is None
-    for data in (b"", kept[:-1], kept[:-8] + bytes(8)):
-        room.keep(path, lists)
-        (tmp_path / "x.p.0").write_bytes(data)
-        assert room.kept(path) is None
 
 
 def test_a_state_that_is_not_final_has_no_other_cost(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
 
-import mdi.lm.arpa
 import mdi.lm.counts
 from mdi import room
 from mdi.adaptation.adapter import Adapter
@@ -72,7 +71,6 @@ def test_a_model_goes_through_shards_unchanged(seed: int, order: int, closed: bo
             assert found == whole
             assert worst_sum(found) == worst
             write_arpa(found, folder / f"shards{suffix}")
-            assert read_arpa(path, quiet=True) == whole  # what was kept
         assert members(folder / f"one{suffix}") == members(folder / f"shards{suffix}")
 
 
@@ -224,13 +222,11 @@ class Stopping(Runner):
 
 
 @pytest.mark.parametrize("where", ["_gaps_of_shard", "_extract_shard", "_rescale_shard"])
-def test_a_job_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what it has read, and with the same result; also with another number of workers."""
+def test_a_job_that_failed_is_done_again(where: str, tmp_path: Path) -> None:
+    """With the same result, also with another number of workers, and with nothing of the first one left."""
     rng = np.random.default_rng(5)
     path = write_model(random_model(rng, 3, 6, closed=False), tmp_path / "bg.arpa")
     text = write_text(random_text(rng, 6, 40), tmp_path / "text")
-    read, read_text = [], mdi.lm.arpa._read_text
-    monkeypatch.setattr(mdi.lm.arpa, "_read_text", lambda path: read.append(path) or read_text(path))
 
     def attempt(name: str, runner: Runner, shards: int | None) -> None:
         with job_folder(str(tmp_path / name), {"same": "job"}) as place, at_work(Job(place, runner, n_shards=shards)):
@@ -243,10 +239,10 @@ def test_a_job_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch: pyte
     attempt("through", Runner(), 3)
     with pytest.raises(MdiError, match="stopped"):
         attempt("stopped", Stopping(where), 3)
+    assert not (tmp_path / "stopped").exists()
     attempt("stopped", Runner(), None)
     assert same_bytes(tmp_path / "through.arpa", tmp_path / "stopped.arpa")
     assert not (tmp_path / "stopped").exists()
-    assert len(read) == 2
 
 
 @pytest.mark.parametrize("where", ["count_part", "_gaps_of_shard"])

@@ -25,7 +25,7 @@ from mdi.lm.counts import Counts
 from mdi.lm.identity import identity
 from mdi.lm.model import NgramModel, copied, without
 from mdi.lm.new_words import NewWordsLike, count_with_new_words, estimated
-from mdi.lm.shards import Job, at_work, current
+from mdi.lm.shards import Job, at_work
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
 from mdi.lm.trie import NONE, Trie, locate
@@ -201,16 +201,16 @@ class OneAdaptation(Adapter):
     """The same, once: the background itself becomes the adapted model, and the text's counts go before the entries
     come. Half the memory."""
 
+    once = True
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         del self.given  # of which nothing is needed any more
 
     def ground(self, chosen: Constraints) -> ExtendedBackground:
-        self.once = current() is None  # what was read stays as it is, for a job that is begun again
         ground = super().ground(chosen)
-        if self.once:
-            del self.counts, self.history
-            let_go_of_freed()
+        del self.counts, self.history
+        let_go_of_freed()
         return ground
 
     def pose(self, *args: Any, **options: Any) -> Problem:

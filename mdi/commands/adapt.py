@@ -14,7 +14,7 @@ counts takes (lattices, n-best lists, ctm, Vosk's JSON): the model adapts to wha
 TEXT.
 
 With --cluster, or --memory alone, the arrays of the background lie in files, and a process works on one shard of them
-at a time; the result is the same, byte for byte. After a failure the same command continues with what has been read.
+at a time; the result is the same, byte for byte.
 
 With --delta there is no OUT. Only the changes are written, to a small file. mdi apply makes the same model from it, and
 mdi ppl, rescore, fst and mix take it beside the background. --start continues from such a file with more text.

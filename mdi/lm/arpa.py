@@ -4,13 +4,11 @@ Reads what SRILM, KenLM and IRSTLM write: tabs or spaces, CR LF, a byte order ma
 back-off columns, gzip under any name. Anything else is an error that names the file and the line.
 """
 
-import hashlib
 import os
 import re
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 
@@ -22,7 +20,6 @@ from mdi.kernels.text import DIRECTIVE, DONE, Words
 from mdi.lm.arpa_lines import Lines, Window
 from mdi.lm.arpa_write import HasModel, write_arpa
 from mdi.lm.model import NgramModel, extend
-from mdi.lm.shards import current
 from mdi.lm.trie import (
     MAX_ROWS,
     NONE,
@@ -50,8 +47,6 @@ __all__ = ["HasModel", "read_arpa", "write_arpa"]
 _SHORTEST_LINE, _DEFLATE_MOST, _USUAL_PACKING = 5, 1040, 2
 # N-grams of a model that is worth saving memory for.
 _LARGE = 1_000_000
-# What a job keeps of a model that it has read.
-_KEPT = ("begin", "word", "suffix", "as_hist", "back", "p", "bow", "words")
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*([-+]?\d+)\s*$")
 
 
@@ -76,12 +71,6 @@ def read_arpa(path: str | os.PathLike[str], *, quiet: bool = False, closed: bool
     load : reads any form.
     """
     path = os.fspath(path)
-    job, left = current(), None
-    if job is not None:  # what the same job has read before it was stopped
-        left = Path(job.folder) / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}{closed:d}.model"
-        if (lists := room.kept(left)) is not None:
-            *trie, p, bow, words = lists.values()
-            return NgramModel(Vocabulary(*words), Trie(*trie), p, bow)
     model = _read_text(path)
     if closed and not is_closed(model.trie):
         before = sum(model.trie.counts)
@@ -92,9 +81,6 @@ def read_arpa(path: str | os.PathLike[str], *, quiet: bool = False, closed: bool
                 f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
                 f"probabilities"
             )
-    if left is not None:
-        words = [model.vocab.blob, model.vocab.offset, model.vocab.table]
-        room.keep(left, dict(zip(_KEPT, [*model.trie.lists, model.p, model.bow, words], strict=True)))
     return model
 
 

@@ -81,7 +81,6 @@ def _models(folder: Path) -> dict[str, Reader]:
     import numpy as np
     import pywrapfst
 
-    from mdi import room
     from mdi.adaptation import delta
     from mdi.fst.formats import load
     from mdi.fst.symbols import read_symbols
@@ -112,7 +111,6 @@ def _models(folder: Path) -> dict[str, Reader]:
 
     packed = [gzip.compress(lm.read_bytes(), mtime=0)]
     inside = _seed(folder / "x.mod") + _seed(folder / "Gr.fst")
-    room.keep(folder / "left", {"p": [np.arange(3.0)]})
     return {
         "arpa": Reader(any_form, _seed(lm)),
         "arpa.gz": Reader(any_form, packed),
@@ -127,7 +125,6 @@ def _models(folder: Path) -> dict[str, Reader]:
         "G.carpa": Reader(any_form, _seed(folder / "G.carpa")),
         "delta": Reader(lambda path: delta.read_delta(path).apply(model), deltas, _packed_delta),
         "deltas": Reader(_listed, deltas, _packed_delta),
-        "left": Reader(_left, _seed(folder / "left")),
     }
 
 
@@ -147,15 +144,6 @@ def _listed(path: str) -> None:
 
     if main(["list-deltas", path]):
         raise MdiError("refused")
-
-
-def _left(path: str) -> None:
-    """What a job says it has left."""
-    from mdi import room
-    from mdi.errors import MdiError
-
-    if room.kept(Path(path)) is None:
-        raise MdiError("not used")
 
 
 def _unpacked_delta(data: bytes) -> bytes:
