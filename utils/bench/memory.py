@@ -14,6 +14,7 @@ seconds hardly; so each verb runs once, after a run on a tiny model that compile
 import argparse
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -22,17 +23,17 @@ from results_section import replace_section
 
 BASE = 110 * 2**20
 ARC = "{} {} {} 1,1,1\n"
+WORDS = "import sys; from mdi import read_arpa; print(*read_arpa(sys.argv[1]).vocab.words)"
 
 
 def prepare(folder: Path, name: str, arpa: Path, text: Path, suffix: str) -> dict[str, list[str]]:
     """What each verb is called with, and what that needs."""
-    words, lattices, small = folder / f"{name}.words.txt", folder / f"{name}.lat", folder / f"{name}.in.arpa{suffix}"
+    words, lattices, small = folder / f"{name}.words.txt", folder / f"{name}.lat", folder / f"{name}.known.arpa{suffix}"
     first = text.read_text().split("\n", 1)[0].split()
     (folder / f"{name}.dev.txt").write_text("\n".join(text.read_text().split("\n")[:2000]) + "\n")
     if not small.exists():
-        from mdi.lm.arpa import read_arpa
-
-        known = read_arpa(arpa).vocab.words
+        # by a process of its own: what this one has had in memory would be the least of all that it starts
+        known = subprocess.check_output([sys.executable, "-c", WORDS, str(arpa)], text=True).split()
         words.write_text("".join(f"{w} {i}\n" for i, w in enumerate(["<eps>", *known, "#0"])))
         listed = folder / f"{name}.vocab.txt"
         listed.write_text("".join(f"{w}\n" for w in known if not w.startswith("<")))
@@ -78,6 +79,10 @@ def main() -> int:
     parser.add_argument("--results", metavar="RESULTS.md")
     parser.add_argument("folder", type=Path)
     args = parser.parse_args()
+    args.folder, args.results = args.folder.resolve(), args.results and os.path.abspath(args.results)
+    args.against = args.against and os.path.abspath(args.against)
+    args.folder.mkdir(parents=True, exist_ok=True)
+    os.chdir(args.folder)  # `python -m mdi` looks for mdi where it is started, first of all
     suffix = ".gz" if args.gzip else ""
     name = f"synthetic-{args.ngrams / 1e6:g}M-{args.order}"
     calls = prepare(
