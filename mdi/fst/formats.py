@@ -29,8 +29,8 @@ from mdi.fst.openfst import Header, begins_fst, parse_header, read_whole_header,
 from mdi.fst.symbols import DISAMBIGUATION, EPSILON, SymbolTable, by_label, read_symbols, symbols_inside, write_symbols
 from mdi.fst.vector_fst import VectorFst, history_tree, vector_fst
 from mdi.kernels.arpa_write import as_written
-from mdi.lm.arpa import HasModel, read_arpa, write_arpa
-from mdi.lm.model import NgramModel, with_suffixes, without
+from mdi.lm.arpa import HasModel, close, read_arpa, write_arpa
+from mdi.lm.model import NgramModel, without
 from mdi.lm.normalise import Reader
 from mdi.lm.trie import Array
 from mdi.lm.vocabulary import BOS, EOS
@@ -108,16 +108,9 @@ def load(
         )
     else:
         return read_arpa(path, closed=closed, quiet=quiet)
-    if not closed:
-        return model
-    whole = with_suffixes(model)
-    added = sum(whole.trie.counts) - sum(model.trie.counts)
-    if added and not quiet:
-        logger.info(
-            f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
-            f"probabilities"
-        )
-    return whole
+    if closed:
+        close(model, path, quiet)
+    return model
 
 
 def weight_of(path: str) -> GraphWeight:

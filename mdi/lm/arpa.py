@@ -72,16 +72,22 @@ def read_arpa(path: str | os.PathLike[str], *, quiet: bool = False, closed: bool
     """
     path = os.fspath(path)
     model = _read_text(path)
-    if closed and not is_closed(model.trie):
-        before = sum(model.trie.counts)
-        extend(model, missing_suffixes(model.trie))
-        added = sum(model.trie.counts) - before
-        if not quiet:
-            logger.info(
-                f"{path}: {added:,} suffixes of n-grams are missing (a pruned model); added with their backed-off "
-                f"probabilities"
-            )
+    if closed:
+        close(model, path, quiet)
     return model
+
+
+def close(model: NgramModel, path: str, quiet: bool) -> None:
+    """Adds the suffixes that a model which was read lacks, in place, and says so."""
+    if is_closed(model.trie):
+        return
+    before = sum(model.trie.counts)
+    extend(model, missing_suffixes(model.trie))
+    if not quiet:
+        logger.info(
+            f"{path}: {sum(model.trie.counts) - before:,} suffixes of n-grams are missing (a pruned model); added with "
+            f"their backed-off probabilities"
+        )
 
 
 def _read_text(path: str) -> NgramModel:
