@@ -75,7 +75,7 @@ def test_importing_is_instant_and_pandas_waits() -> None:
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, new_words="mpa"), "new_words='mpa'; expected add, map, drop, error, a"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=-1), "sigma2=-1; expected a positive number"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=math.inf), "sigma2=inf"),
-        (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=[1, 0]), "sigma2=0; expected a positive number"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=[1, 0]), "sigma2=[1, 0]; expected a positive number"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, sigma2=[1, 1, 1, 1]), "at most 3 numbers"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, "5-x"), "min_counts='5-x'; expected positive numbers"),
         (lambda bg: mdi.adapt(bg, IN_DOMAIN, (5, 3, 2, 1)), "at most 3 numbers, as the order is 3"),

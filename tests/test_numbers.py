@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 import recheck
 
+from mdi.adaptation.problem import variances
 from mdi.cli import main
-from mdi.commands.options import parse_variances
 from mdi.errors import OptionError
 from mdi.lm.thresholds import parse_thresholds, spell_thresholds
 
@@ -168,14 +168,13 @@ def test_the_certificate_is_right_or_there_is_an_error(tmp_path, first):
 def test_a_minus_may_belong_to_a_number(text, values):
     """--sigma2 1e-9 was two numbers once, 1e and 9, and refused."""
     assert parse_thresholds(text, 3)[: len(values)] == values
-    found = parse_variances(text)
-    assert (found if isinstance(found, list) else [found]) == values
+    assert variances(text, 3)[: len(values)] == values
     assert parse_thresholds(spell_thresholds(values), 3) == parse_thresholds(text, 3)
 
 
 @pytest.mark.parametrize("text", ["-1", "1--2", "1e-", "e-9", "inf-1", "", "1-"])
 def test_what_is_no_number_is_refused(text):
-    for parse in (parse_variances, lambda text: parse_thresholds(text, 3)):
+    for parse in (variances, lambda text: parse_thresholds(text, 3)):
         with pytest.raises(OptionError):
             parse(text)
 

@@ -13,7 +13,7 @@ from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.delta import Delta, delta_of, rounded
 from mdi.adaptation.history import History
-from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto
+from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto, variances
 from mdi.adaptation.solver import USUAL, SolverSettings
 from mdi.adaptation.table import certificate
 from mdi.cluster import OnDask
@@ -147,7 +147,7 @@ class Adapter:
     ) -> Adapted:
         """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
         rounded to the precision of deltas, so that both ways to a model give the same one."""
-        problem = self.pose(min_counts, sigma2 is not None, ground)
+        problem = self.pose(min_counts, variances(sigma2) is not None, ground)
         mu = None
         if isinstance(start, Adapted):  # every event keeps the scale that the old solution gives it
             rows = enumerate(problem.chosen.row[1:], 1)

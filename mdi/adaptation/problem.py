@@ -13,40 +13,28 @@ from mdi.adaptation.dual import Dual, SubsetDual
 from mdi.adaptation.entries import carried
 from mdi.adaptation.history import History
 from mdi.adaptation.solver import USUAL, Solution, SolverSettings, solve
-from mdi.errors import ConvergenceWarning, MdiError, OptionError, check_positive, examples
+from mdi.errors import ConvergenceWarning, MdiError, OptionError, examples
 from mdi.lm.model import NgramModel, extend, extended, over_vocabulary
-from mdi.lm.trie import Array, Trie, from_ngrams, locate
+from mdi.lm.thresholds import numbers_by_order
+from mdi.lm.trie import MAX_ORDER, Array, Trie, from_ngrams, locate
 from mdi.lm.vocabulary import Vocabulary, join_vocabularies
 
 # Marginals that rounding may have moved by more than this, as an L1 distance, are not certified.
 MAX_ROUNDING = 1e-6
 # Of the Gaussian prior on lambda: one for all, one per order (the last repeats), or no prior.
-Variances = float | Sequence[float] | None
+Variances = str | float | Sequence[float] | None
 # 1 / (sigma2 * events) must be a number.
 LEAST_VARIANCE = 1e-100
 
 
-def check_variance(value: float) -> None:
-    check_positive("sigma2", value, "a positive number, one per order such as 2-1-0.5, or none")
-    if value < LEAST_VARIANCE:
-        raise OptionError("sigma2", value, f"at least {LEAST_VARIANCE:g}: so narrow a prior leaves the model as it is")
-
-
-def variances(sigma2: Variances, constraints: Constraints) -> float | Array | None:
-    """The variance of each constraint's lambda, or the one that all have."""
-    if sigma2 is None:
+def variances(sigma2: Variances, order: int = MAX_ORDER) -> list[float] | None:
+    """Those of lambda by order, or no prior."""
+    if sigma2 is None or sigma2 == "none":
         return None
-    if isinstance(sigma2, str):
-        raise OptionError("sigma2", sigma2, "a positive number, or one per order")
-    if not isinstance(sigma2, Sequence):
-        check_variance(sigma2)
-        return sigma2
-    for value in sigma2:
-        check_variance(value)
-    if not 1 <= len(sigma2) <= constraints.order:
-        raise OptionError("sigma2", sigma2, f"at most {constraints.order} numbers, as the order is {constraints.order}")
-    per_order: Array = np.array([*sigma2, *[sigma2[-1]] * (constraints.order - len(sigma2))], float)
-    return np.asarray(per_order[constraints.order_of - 1])
+    values = numbers_by_order("sigma2", sigma2, order, "a positive number, one per order such as 2-1-0.5, or none")
+    if min(values) < LEAST_VARIANCE:
+        raise OptionError("sigma2", sigma2, f"at least {LEAST_VARIANCE:g}: so narrow a prior leaves the model as it is")
+    return values
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -78,7 +66,8 @@ class Problem:
         self, settings: SolverSettings = USUAL, *, sigma2: Variances = None, start: Array | None = None
     ) -> Solution:
         """Parameters at which the marginals meet their targets: see `mdi.adaptation.solver.solve`. `start` is mu."""
-        prior = variances(sigma2, self.constraints)
+        by_order = variances(sigma2, self.constraints.order)
+        prior = None if by_order is None else np.array(by_order)[self.constraints.order_of - 1]
         found = solve(self.dual, self.target, settings, sigma2=prior, events=self.events, start=start)
         if not found.converged:
             warnings.warn(ConvergenceWarning(found.message), stacklevel=3)

@@ -19,7 +19,7 @@ import numpy as np
 
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.adapter import Adapter
-from mdi.adaptation.problem import onto
+from mdi.adaptation.problem import Variances, onto
 from mdi.adaptation.solver import USUAL, SolverSettings
 from mdi.adaptation.tuner import PAPER_SETS, Setting, Trial, Tuner, mixture_ppl
 from mdi.errors import MdiError, OptionError, check_positive
@@ -117,7 +117,7 @@ def tune(
     mix_with: dict[str, NgramModel] | None = None,
     max_order: int | None = None,
     min_counts: Sequence[Thresholds] | None = None,
-    sigma2: Sequence[float | Sequence[float] | None] | None = None,
+    sigma2: Sequence[Variances] | None = None,
     sets: Sequence[Thresholds] | None = None,
     max_settings: int = 32,
     targets: str | NgramModel = "ml",

@@ -14,7 +14,7 @@ import numpy as np
 from mdi.adaptation import constraints as selecting
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.adapter import Adapter
-from mdi.adaptation.problem import ExtendedBackground
+from mdi.adaptation.problem import ExtendedBackground, Variances, variances
 from mdi.adaptation.solver import USUAL, SolverSettings
 from mdi.errors import ConvergenceWarning, MdiError, OptionError
 from mdi.lm.mix import em_weights, predicted_probs
@@ -253,17 +253,14 @@ class Tuner:
             for threshold in (*LADDER[max(0, at - 1) : at], *LADDER[at + 1 : at + 2]):
                 yield Setting((*setting.thresholds[:k], threshold, *setting.thresholds[k + 1 :]), setting.sigma2)
 
-    def grid(self, sets: Sequence[Thresholds], variances: Sequence[float | Sequence[float] | None]) -> None:
+    def grid(self, sets: Sequence[Thresholds], priors: Sequence[Variances]) -> None:
         """Every combination of the given thresholds and variances."""
         order = self.adapter.order
         chosen = sorted((tuple(parse_thresholds(one, order)) for one in sets), reverse=True)
         self._lowest = min(min(thresholds) for thresholds in chosen)
-        for sigma2, thresholds in itertools.product(variances, chosen):
-            values = None
-            if sigma2 is not None:
-                listed = list(sigma2) if isinstance(sigma2, Sequence) else [sigma2]
-                values = tuple(listed + listed[-1:] * (order - len(listed)))
-            self.try_setting(Setting(thresholds, values))
+        for sigma2, thresholds in itertools.product(priors, chosen):
+            prior = variances(sigma2, order)
+            self.try_setting(Setting(thresholds, None if prior is None else tuple(prior)))
         self.ended = f"all {len(self.trials)} settings that were asked for"
 
     def finish(self) -> tuple[Trial, Adapted, list[float]]:

@@ -57,6 +57,7 @@ files FILE+  background, in-domain text(s), output
 
 
 def run(args: argparse.Namespace) -> int:
+    from mdi.adaptation.problem import variances
     from mdi.fst.formats import check_form, words_for
 
     files = [*args.files, *filter(None, [args.delta])]
@@ -65,8 +66,7 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("expected BACKGROUND TEXT OUT, or --counts COUNTS or --lattices IN before BACKGROUND [TEXT] OUT")
     options.check_options(args)
     check_positive("count_weight", args.count_weight)
-    options.parse_variances(args.sigma2)
-    args.sigma2 = None if args.sigma2 == "none" else args.sigma2
+    args.sigma2 = None if variances(args.sigma2) is None else args.sigma2
     args.lattices = args.lattices or None
     sets = list(dict.fromkeys(args.min_counts.split(",")))
     named = {text: (out.replace("{}", text), (args.constraints_out or "").replace("{}", text)) for text in sets}
@@ -98,7 +98,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
     from mdi.saving import checked_fields, sum_fields
 
     background_path, *texts = args.files if args.delta else args.files[:-1]
-    sets, sigma2 = list(named), options.parse_variances(args.sigma2)
+    sets = list(named)
     targets = read_model(args.targets_lm, args) if args.targets_lm else args.targets
     longest = targets.order if args.targets_lm else 1
     background = read_model(background_path, args)
@@ -151,9 +151,9 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
     # a model is written while the next one is solved
     with ThreadPoolExecutor(1) as pool, watched(args) as settings:
         if len(sets) > 1:
-            results = adapter.sweep(sets, sigma2=sigma2, settings=settings)
+            results = adapter.sweep(sets, sigma2=args.sigma2, settings=settings)
         else:
-            results = (adapter.adapt(text, sigma2=sigma2, settings=settings, start=start) for text in sets)
+            results = (adapter.adapt(text, sigma2=args.sigma2, settings=settings, start=start) for text in sets)
         pending = []
         begun = time.monotonic()
         for adapted in results:

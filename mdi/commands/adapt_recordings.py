@@ -64,7 +64,6 @@ class _Work:
     """What all recordings share."""
 
     args: argparse.Namespace
-    sigma2: float | list[float] | None
     background: "NgramModel"
     old: "LatticeModel"  # whose scores are in the lattices
     plain: "LatticeModel"  # the background
@@ -94,7 +93,7 @@ class _Work:
         if not select(counts, parse_thresholds(self.args.min_counts, self.background.order)).total:
             return None
         adapter = Adapter(self.background, counts, threads=1)
-        return adapter.delta(self.args.min_counts, sigma2=self.sigma2, start=start)
+        return adapter.delta(self.args.min_counts, sigma2=self.args.sigma2, start=start)
 
     def model(self, delta: "Delta | None") -> "LatticeModel":
         if delta is None:
@@ -134,6 +133,7 @@ class _Work:
 
 def run(args: argparse.Namespace) -> int:
     from mdi.adaptation.adapter import Adapter
+    from mdi.adaptation.problem import variances
     from mdi.files import make_folder, write_file
     from mdi.fst.symbols import read_symbols, words_of
     from mdi.lm.counts import count_text
@@ -148,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("words of lattices are numbers; give their words.txt (--words)")
     for name in ("count_weight", "acoustic_scale", "lm_scale", "nj"):
         check_positive(name, getattr(args, name))
-    sigma2 = options.parse_variances(args.sigma2)
+    variances(args.sigma2)
     sources = archives(args.source)
     group_of = utterance_groups(args.groups, DataFolder(Path(args.data)) if args.data else None)
     number_of = file_names(group_of.values())
@@ -171,9 +171,9 @@ def run(args: argparse.Namespace) -> int:
     plain = lattice_model(background, symbols)
     old = lattice_model(read_model(args.old_lm, args), symbols) if args.old_lm else plain
     text = count_text(list(map(Path, args.text)), background.vocab, background.order, args.oov) if args.text else None
-    start = Adapter(background, text).delta(args.min_counts, sigma2=sigma2) if text is not None else None
+    start = Adapter(background, text).delta(args.min_counts, sigma2=args.sigma2) if text is not None else None
     word_of = words_of(symbols.ids, background.vocab, args.oov, symbols.path)
-    work = _Work(args, sigma2, background, old, plain, word_of, text, start, out)
+    work = _Work(args, background, old, plain, word_of, text, start, out)
 
     done = {name for name, number in number_of.items() if (out / f"lat.{number}.gz").exists()}
     if done:

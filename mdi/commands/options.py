@@ -92,22 +92,6 @@ def check_options(args: argparse.Namespace) -> None:
         check_positive(name, getattr(args, name))
 
 
-def parse_variances(text: str | None) -> float | list[float] | None:
-    """'1', or by order '2-1-0.5'; None and 'none' mean no prior."""
-    from mdi.adaptation.problem import check_variance
-    from mdi.lm.thresholds import numbers_by_order
-
-    if text is None or text == "none":
-        return None
-    try:
-        values = numbers_by_order(text)
-    except ValueError:
-        raise OptionError("sigma2", text, "a positive number, one per order such as 2-1-0.5, or none") from None
-    for value in values:
-        check_variance(value)
-    return values if len(values) > 1 else values[0]
-
-
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """The options for the certificate; the number of threads changes nothing."""
     free = ("started", "files", "threads", "verbose", "cluster", "memory", "shards", "shards_dir")

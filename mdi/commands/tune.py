@@ -93,7 +93,7 @@ def _tune(args: argparse.Namespace) -> int:
         mix_with={path: read_model(path, args) for path in args.mix_with},
         max_order=args.max_order,
         min_counts=args.min_counts.split(",") if args.min_counts else None,
-        sigma2=[options.parse_variances(part) for part in args.sigma2.split(",")] if args.sigma2 else None,
+        sigma2=args.sigma2.split(",") if args.sigma2 else None,
         sets=args.sets.split(",") if args.sets else [],
         max_settings=args.max_settings,
         targets=args.targets,

@@ -194,7 +194,7 @@ def _adapted(
 
     how: dict[str, Any] = {"new_words": new_words, "threads": args.threads}
     if dev is None:
-        adapted = adapt(own, sources, args.min_counts, sigma2=options.parse_variances(args.sigma2), **how)
+        adapted = adapt(own, sources, args.min_counts, sigma2=args.sigma2, **how)
         return adapted, adapted.model, checked_fields(adapted, out) | sum_fields(adapted.model, out, "ngram")
     tuned = tune(own, sources, dev, max_order=own.order, max_settings=args.max_settings, **how)
     fields = checked_fields(tuned.adapted, out) | sum_fields(tuned.model, out, "ngram")
