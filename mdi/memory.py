@@ -26,13 +26,6 @@ def tame_allocator() -> None:
         library.mallopt(_M_ARENA_MAX, 2)
 
 
-def let_go_of_freed() -> None:
-    """The free pieces among those in use, too, of arrays that were too small to go back by themselves. `mdi adapt` on
-    13M n-grams has a peak of 512 MB with this and of 522 MB without."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 @cache
 def let_go_of_compiler() -> None:
     """The compiler's code leaves memory, now and whenever it has loaded a kernel. It comes again when it is needed,

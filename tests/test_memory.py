@@ -1,7 +1,6 @@
 """What is made in place is what is made of models that are kept, and in less memory."""
 
 import importlib
-import mmap
 import os
 import subprocess
 import sys
@@ -172,19 +171,6 @@ def test_the_compiler_works_after_its_code_has_left_memory() -> None:
     numba = importlib.import_module("numba")
     assert numba.njit(lambda x: x * x + 1)(3) == 10
     assert numba.njit(lambda x: x * x + 2)(3.0) == 11.0
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
-def test_small_arrays_that_are_no_more_leave_memory() -> None:
-    def resident() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
-
-    arrays = [np.ones(1 << 13) for _ in range(1 << 10)]  # 64 MB, every other one of which stays
-    before = resident()
-    del arrays[::2]
-    memory.let_go_of_freed()
-    assert resident() < before - (24 << 20)
-    assert sum(float(array.sum()) for array in arrays) == 1 << 22
 
 
 @pytest.mark.slow

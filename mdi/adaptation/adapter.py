@@ -29,7 +29,6 @@ from mdi.lm.shards import Job, at_work
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
 from mdi.lm.trie import NONE, Trie, locate
-from mdi.memory import let_go_of_freed
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -210,13 +209,7 @@ class OneAdaptation(Adapter):
     def ground(self, chosen: Constraints) -> ExtendedBackground:
         ground = super().ground(chosen)
         del self.counts, self.history
-        let_go_of_freed()
         return ground
-
-    def pose(self, *args: Any, **options: Any) -> Problem:
-        problem = super().pose(*args, **options)
-        let_go_of_freed()
-        return problem
 
     def adapt(self, *args: Any, **options: Any) -> Adapted:
         if not hasattr(self, "counts"):
