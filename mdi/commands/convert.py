@@ -43,9 +43,18 @@ OPTIONS = options_for(None)
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.adaptation.delta import read_delta
-    from mdi.fst.formats import check_form, format_of, words_for, write_lm
+    from mdi.fst.formats import format_of
     from mdi.fst.verify import verify
+
+    size = _convert(args)  # by now the model has left memory, where OpenFst will have one as large
+    if size and (args.format or format_of(args.out)) in ("fst", "opengrm") and verify(args.out, size):
+        say(f"{args.out}: OpenFst reads it, with as many states and arcs")
+
+
+def _convert(args: argparse.Namespace) -> tuple[int, int] | None:
+    """How many states and arcs were written, if any were."""
+    from mdi.adaptation.delta import read_delta
+    from mdi.fst.formats import check_form, words_for, write_lm
     from mdi.lm.model import first_orders
 
     check_outputs(args, args.out, *filter(None, [args.words_out]))
@@ -68,6 +77,4 @@ def run(args: argparse.Namespace) -> None:
         words_out=args.words_out,
     )
     say(f"{args.out}: {' / '.join(f'{n:,}' for n in model.trie.counts)} n-grams of order 1 to {model.order}")
-    vector = (args.format or format_of(args.out)) in ("fst", "opengrm")
-    if written and vector and verify(args.out, written):
-        say(f"{args.out}: OpenFst reads it, with as many states and arcs")
+    return written.size if written else None

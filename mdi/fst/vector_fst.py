@@ -37,6 +37,11 @@ class VectorFst:
     merged: int  # back-off weights of the model that are part of others now
 
     @property
+    def size(self) -> tuple[int, int]:
+        """States and arcs of the file."""
+        return self.n_states, self.n_arcs + self.n_states - 1  # all states but one back off
+
+    @property
     def start(self) -> int:
         trie, vocab = self.model.trie, self.model.vocab
         return int(self.state[1][trie.as_hist[1][vocab.bos]]) if trie.order > 1 else 0
