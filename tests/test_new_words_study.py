@@ -42,10 +42,12 @@ def test_relatives_are_held_out_too() -> None:
         assert len({bench.without_endings(word) for word in relatives.split()}) == 1
     assert bench.without_endings("floda") != bench.without_endings("azura")
     ways = {f"{stem}{ending}": [("A",)] for stem in ("abcd", "efgh", "ijkl", "mnop") for ending in ("", "s", "ing")}
-    sets = bench.parts(ways, 1, False)
+    sets = bench.parts(ways, ways, 1, False)
     assert [len(sets[name]) for name in ("train", "dev", "test")] == [6, 1, 1]
     assert len({bench.without_endings(word) for words in sets.values() for word in words}) == 4
-    assert [len(words) for words in bench.parts(ways, 1, True).values()] == [10, 1, 1]
+    assert [len(words) for words in bench.parts(ways, ways, 1, True).values()] == [10, 1, 1]
+    listed = bench.parts(ways, ["abcd", "efgh"], 1, True)
+    assert {*listed["test"], *listed["dev"]} == {"abcd", "efgh"}
 
 
 def test_rates_of_a_lexicon(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,15 @@
 """Words said by their letters: how many are wrong, of words of a lexicon that are held out, with all of the same stem
 unless --relatives is true.
 
-    utils/bench/g2p.py [--words 2000] [--part test|dev] [--relatives true|false] [--peer PYTHON] LEXICON
+    utils/bench/g2p.py [--words 2000] [--part test|dev] [--relatives true|false] [--among LEXICON] [--peer PYTHON]
+        LEXICON
 
 LEXICON is CMUdict's file or Kaldi's lexicon.txt, whose stress is left out, or a Vosk model's directory, whose graph has
-one. A word is wrong if it is said in none of the lexicon's ways: in the first guess, and in the best three. Choices are
-made on --part dev, which has other stems and is held out as well. With --peer, phonetisaurus is trained on the same
-words; PYTHON is that of a virtual environment which has it. Seconds are those of the processor.
+one. With --among, words that another lexicon has too are held out: in a Vosk model's, machines have made many
+pronunciations, in CMUdict people have. A word is wrong if it is said in none of the lexicon's ways: in the first guess,
+and in the best three. Choices are made on --part dev, which has other stems and is held out as well. With --peer,
+phonetisaurus is trained on the same words; PYTHON is that of a virtual environment which has it. Seconds are those of
+the processor.
 """
 
 import argparse
@@ -17,6 +20,7 @@ import re
 import subprocess
 import tempfile
 import time
+from collections.abc import Container
 from pathlib import Path
 
 from mdi.arguments import boolean
@@ -56,10 +60,11 @@ def read_ways(path: str) -> Ways:
     return found
 
 
-def parts(ways: Ways, size: int, relatives: bool) -> dict[str, Ways]:
-    """test, dev: so many words each; train: all words of other stems, or all others."""
+def parts(ways: Ways, among: Container[str], size: int, relatives: bool) -> dict[str, Ways]:
+    """test, dev: so many of these words each; train: all words of other stems, or all others."""
     stem = str if relatives else without_endings
-    drawn = sorted((w for w in ways if w.isalpha() and len(w) > 1), key=lambda w: hashlib.sha256(w.encode()).digest())
+    words = (word for word in ways if word.isalpha() and len(word) > 1 and word in among)
+    drawn = sorted(words, key=lambda word: hashlib.sha256(word.encode()).digest())
     test = drawn[:size]
     held = {stem(word) for word in test}
     dev = [word for word in drawn[size:] if stem(word) not in held][:size]
@@ -119,10 +124,12 @@ def main() -> None:
     parser.add_argument("lexicon", metavar="LEXICON")
     parser.add_argument("--words", type=int, default=2000, metavar="N", help="held out in each part (2000)")
     parser.add_argument("--part", choices=("test", "dev"), default="test", help="what is said (test)")
+    parser.add_argument("--among", metavar="LEXICON", help="hold out words that this one has, too (any)")
     parser.add_argument("--peer", metavar="PYTHON", help="one that has phonetisaurus")
     parser.add_argument("--relatives", type=boolean, default=False, metavar="true|false", help="stay (false)")
     args = parser.parse_args()
-    sets = parts(read_ways(args.lexicon), args.words, args.relatives)
+    ways = read_ways(args.lexicon)
+    sets = parts(ways, read_ways(args.among) if args.among else ways, args.words, args.relatives)
     print(", ".join(f"{name}: {len(words):,} words" for name, words in sets.items()))
     print("| | wrong in the first guess, % | in the best three | training, s | words a second |\n|---|---|---|---|---|")
     ours(sets, args.part)
