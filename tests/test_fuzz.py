@@ -199,8 +199,9 @@ def test_names_of_test_sets(name: str, tmp_path: Path) -> None:
 
 
 def test_a_note_of_a_job_with_any_bytes(tmp_path: Path) -> None:
-    (tmp_path / "job.json").write_bytes(b"\xff{")
-    (tmp_path / "old.0.mdi").write_bytes(b"x")
+    (tmp_path / "mdi-job").mkdir()
+    (tmp_path / "mdi-job" / "job.json").write_bytes(b"\xff{")
+    (tmp_path / "mdi-job" / "old.0.mdi").write_bytes(b"x")
     with job_folder(str(tmp_path), {"texts": ["é"]}) as folder:
         assert [path.name for path in Path(folder).iterdir()] == ["job.json"]
 

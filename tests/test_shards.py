@@ -1,5 +1,6 @@
 """Shards: the same n-grams, the same probabilities, the same bytes for any number of them."""
 
+import contextlib
 import gzip
 import json
 import re
@@ -272,12 +273,31 @@ def test_training_that_failed_goes_on(where: str, tmp_path: Path, monkeypatch) -
     assert same_bytes(tmp_path / "one.arpa", tmp_path / "many.arpa")
 
 
-def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("all my work")
-    with pytest.raises(MdiError, match="there is something in this directory"), job_folder(str(tmp_path / "mine"), {}):
+@pytest.mark.parametrize("succeeds", [True, False])
+def test_what_else_is_in_the_folder_is_left_alone(succeeds: bool, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    (mine / "chapters").mkdir(parents=True)
+    (mine / "thesis.tex").write_text("all my work")
+    (mine / "job.json").write_text("{}")
+    for about in ({"one": "job"}, {"another": "job"}):
+        with contextlib.suppress(MdiError), job_folder(str(mine), about) as place:
+            Path(place, "1.array").write_bytes(b"x")
+            if not succeeds:
+                raise MdiError("stopped")
+    assert {path.name for path in mine.iterdir()} == {"chapters", "thesis.tex", "job.json"}
+    (mine / "mdi-job").mkdir()
+    (mine / "mdi-job" / "thesis.tex").write_text("all my work")
+    with pytest.raises(MdiError, match="there is something in this directory"), job_folder(str(mine), {}):
         pass
-    assert (tmp_path / "mine" / "thesis.tex").exists()
+    assert (mine / "mdi-job" / "thesis.tex").exists()
+
+
+def test_one_job_in_a_folder_at_a_time(tmp_path: Path) -> None:
+    with job_folder(str(tmp_path / "job"), {"one": "job"}) as place:
+        with pytest.raises(MdiError, match="another job is at work here"), job_folder(str(tmp_path / "job"), {}):
+            pass
+        assert Path(place, "job.json").exists()
+    assert not (tmp_path / "job").exists()
 
 
 def test_shards_fit_into_memory(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ MODELS = f"{WORDS}{FORMAT}"
 CLUSTER = f"--cluster WHERE  share the work between Dask workers: {KINDS} (this process)"
 SHARDS = """
 --shards N  cut into this many shards (as many as workers and memory demand)
---shards-dir DIR  directory for shards, which all workers see; removed when all is done, used again after a failure
-  (OUT.shards)
+--shards-dir DIR  directory that all workers see, for shards; what a job has put there is removed when it is done, and
+  used again after a failure (OUT.shards)
 """
 IN_SHARDS = f"""
 {CLUSTER}

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from mdi import room
 from mdi.cluster import Runner
 from mdi.errors import MdiError
-from mdi.files import make_folder
+from mdi.files import locked, make_folder
 from mdi.lm.trie import Trie
 from mdi.record import is_same, write_record
 from mdi.threads import in_threads
@@ -32,6 +33,8 @@ BYTES_PER_ROW = 40
 PROGRAM = 300 << 20
 # Into how many parts work is cut for each worker.
 PARTS = 8
+# Where a job has its files, within the directory that it is given.
+OWN_FOLDER = "mdi-job"
 # Small pieces of work in one call at most: what they make is in memory together.
 MOST_AT_ONCE = 32
 
@@ -112,24 +115,38 @@ def blocks_at_once(blocks: int) -> int:
 
 @contextlib.contextmanager
 def job_folder(path: str, about: dict[str, Any]) -> Iterator[str]:
-    """A folder at `path` for the arrays of a job. It goes when the job is done, and stays when it is not: the same job,
-    as `about` tells, goes on with what was kept there; another begins from scratch."""
-    folder = make_folder(path)
-    if folder.stat().st_uid != os.geteuid():
-        raise MdiError(f"{path}: is somebody else's directory; expected one of yours. Give --shards-dir")
+    """A folder of its own, within the one at `path`, for the arrays of a job. It goes when the job is done, and stays
+    when it is not: the same job, as `about` tells, goes on with what was kept there; another begins from scratch. What
+    else lies at `path` is not touched."""
+    outer = make_folder(path)
+    folder = make_folder(str(outer / OWN_FOLDER))
+    if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+        raise MdiError(f"{folder}: is somebody else's directory; expected one of yours. Give --shards-dir")
     note = folder / "job.json"
-    if any(folder.iterdir()):
-        if not note.exists():
-            raise MdiError(f"{path}: there is something in this directory; expected none, or what a job has left in it")
-        same = is_same(note, about)
-        for old in folder.iterdir():
-            if not same or old.suffix == ".array":
-                old.unlink()
-    write_record(note, about)
-    try:
-        yield str(folder.resolve())
-    except BaseException:
-        if all(one.suffix == ".array" or one.name == note.name for one in folder.iterdir()):  # nothing to use again
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
+    with contextlib.ExitStack() as stack:
+        handle = os.open(folder, os.O_RDONLY)
+        stack.callback(os.close, handle)
+        if not locked(handle):
+            raise MdiError(f"{folder}: another job is at work here; expected a directory for each. Give --shards-dir")
+        if any(folder.iterdir()):
+            if not note.exists():
+                raise MdiError(f"{folder}: there is something in this directory; expected none, or what a job has left")
+            same = is_same(note, about)
+            for old in folder.iterdir():
+                if not same or old.suffix == ".array":
+                    old.unlink()
+        write_record(note, about)
+        try:
+            yield str(folder.resolve())
+        except BaseException:
+            if any(one.suffix != ".array" and one.name != note.name for one in folder.iterdir()):
+                raise  # what can be used again stays
+            _remove(folder, outer)
+            raise
+        _remove(folder, outer)
+
+
+def _remove(folder: Path, outer: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):  # something else is there
+        outer.rmdir()

@@ -467,16 +467,16 @@ def _records(folder: Path) -> dict[str, Reader]:
     (scored / "wer_details" / "lmwt").write_text("10\n")
     (scored / "wer_details" / "wip").write_text("0.0\n")
 
-    job = folder / "job"
+    job = folder / "job" / "mdi-job"
     about = {"texts": ["a"], "order": 3}
 
     def begun() -> None:
-        with job_folder(str(job), about) as where:
+        with job_folder(str(job.parent), about) as where:
             Path(where, "job.json").write_bytes(b"{}")
-        job.mkdir(exist_ok=True)
+        job.mkdir(parents=True, exist_ok=True)
         (job / "job.json").write_text("{}")
 
-    job.mkdir()
+    job.mkdir(parents=True)
     (job / "job.json").write_text(json.dumps(about, sort_keys=True))
     record = folder / "record.json"
     settings = {"model": {"am/final.mdl": [12, 34]}, "beam": 13.0, "n_best": 0}
