@@ -8,7 +8,6 @@ from prepare_corpus import link, write_lines
 from registries import NpmPackage, Package
 
 from mdi.errors import MdiError
-from mdi.lm.vocabulary import BOS, EOS
 from mdi.progress import say
 
 NAMES = {  # Apache-2.0
@@ -118,4 +117,4 @@ def use_model(path: Path, folder: Path) -> list[str]:
         write_lm(summing, str(folder / "own.arpa.gz"))
     link(model.path, folder / "vosk-model")
     write_lines(folder / "words.txt", [f"{word} {i}" for i, word in sorted(model.symbols.words.items())])
-    return [word for word in own.vocab.words if word not in (BOS, EOS)]
+    return own.vocab.unmarked

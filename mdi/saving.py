@@ -21,7 +21,6 @@ from mdi.progress import get_logger
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.tune import Tuned
-    from mdi.lm.new_words import NewWords
 
 logger = get_logger(__name__)
 
@@ -40,7 +39,6 @@ def save(
     more: Mapping[str, Any] | None = None,
     keep: list[Array] | None = None,
     started: float | None = None,
-    new_words: "NewWords | None" = None,
 ) -> dict[str, Any]:
     """Checks a model, writes it in the form that the name says, and a certificate, PATH.json, beside it.
 
@@ -55,10 +53,10 @@ def save(
         standard output, which has no certificate.
     words
         Kaldi's words.txt, or an FST that holds its table: the numbers of words. G.carpa needs it; FSTs hold a table of
-        their own where it is not given.
+        their own where it is not given. It must have all words of the model.
     words_out
         Where that table is written with the words of the model that it lacks behind its own, such as new words. A table
-        inside a file has new words in any case.
+        inside a file has them in any case.
     format
         "arpa", "fst", "opengrm", "ngram" or "carpa" instead of what the name says.
     about, more
@@ -67,8 +65,6 @@ def save(
         Flags by order of the rows to be written, where not all are; the others must be what backing off gives.
     started
         When the work on the model began (`time.monotonic`): the certificate says how long it took.
-    new_words
-        Words that a bare model was given; of what `adapt` and `tune` give they are known.
 
     Returns
     -------
@@ -90,7 +86,6 @@ def save(
     path, started = os.fspath(path), time.monotonic() if started is None else started
     about = {"command": "mdi.save"} if about is None else about
     fields: dict[str, Any] = {}
-    new = getattr(getattr(model, "adapted", model), "new_words", new_words)
     if isinstance(model, NgramModel):
         whole, why, kept = model, "", keep
     elif isinstance(model, Adapted):
@@ -104,8 +99,9 @@ def save(
     fields["ngrams"] = whole.trie.counts if kept is None else [int(part.sum()) for part in kept[1:]]
     fields |= sum_fields(whole, path, format, why, keep)
     fields = {**about, **fields, **(more or {})}
+    own = [] if words is None else whole.vocab.unmarked
     with together():
-        write_lm(whole, path, format, words, keep=kept, new_words=new.words if new else (), words_out=words_out)
+        write_lm(whole, path, format, words, keep=kept, new_words=own, words_out=words_out)
         write_certificate(path, fields, time.monotonic() - started)
     return fields
 

@@ -313,7 +313,7 @@ def test_numbers_of_new_words(domain, tmp_path, name, capsys):
     out = str(tmp_path / "words.txt")
     if name != "a.arpa":
         assert main(call) == 1
-        assert "no numbers for 3 new words, 'yak', 'gnu', 'lone'; say where" in capsys.readouterr().err
+        assert "no numbers for 3 words of the model: 'yak', 'gnu', 'lone'" in capsys.readouterr().err
         assert not (tmp_path / name).exists()
     assert main([call[0], "--words-out", out, *call[1:]]) == 0
     before, after = table_of(WORDS), table_of(out)
@@ -378,3 +378,45 @@ def test_defaults(domain, tmp_path, capsys):
     matched = mdi.load(tmp_path / "m.arpa")
     assert worst_sum(matched)[0] < 1e-5
     assert matched.prob("yak") > 0.01
+
+
+def test_words_that_only_the_large_model_has(domain, tmp_path, capsys):
+    """match adds those, and says so, not those of the text; a file with a table inside has them, too."""
+    (tmp_path / "text").write_text(f"{(domain / 'text').read_text().rstrip()} axolotl\n")
+    large, text, out = str(domain / "a.arpa"), str(tmp_path / "text"), tmp_path / "m.ngram.fst"
+    call = ["match", "--words", WORDS, "--new-words", "add", BACKGROUND, large, text]
+    assert main([*call, str(out)]) == 0
+    said = capsys.readouterr().err
+    assert f"{large}: 3 words that {BACKGROUND} lacks are added: 'yak', 'gnu', 'lone'" in said
+    assert "1 words outside the vocabulary, such as 'axolotl': mapped to <unk>" in said
+    matched = mdi.load(out)
+    assert worst_sum(matched)[0] < 1e-5
+    assert "axolotl" not in matched
+    new = json.loads(Path(f"{out}.json").read_text())["new_words"]
+    assert list(new["words"]) == ["yak", "gnu", "lone"]
+    assert main([*call, str(tmp_path / "G.fst")]) == 1
+    assert "no numbers for 3 words" in capsys.readouterr().err
+    assert main(["match", "--new-words", "2", BACKGROUND, large, text, str(tmp_path / "m.arpa")]) == 1
+    assert "--new-words 2; expected add, map, drop or error" in (said := capsys.readouterr().err)
+    assert "in-domain" not in said
+
+
+def test_a_model_on_standard_output_is_alone_there(domain, tmp_path, capsys):
+    text = str(domain / "text")
+    assert main(["adapt", "--ppl", text, BACKGROUND, text, "-"]) == 0
+    said = capsys.readouterr()
+    assert said.out.endswith("\\end\\\n")
+    assert f"1\t{text}\t" in said.err
+
+
+def test_inputs_are_looked_for_before_any_work(domain, tmp_path, capsys):
+    text = str(domain / "text")
+    for options, files, why in (
+        (["--ppl", "nowhere"], [text], "nowhere: No such file"),
+        (["--targets-lm", "nowhere"], [text], "nowhere: No such file"),
+        (["--ppl", "-"], ["-"], "'-' stands for 2 inputs"),
+    ):
+        assert main(["adapt", *options, BACKGROUND, *files, str(tmp_path / "o.arpa")]) == 1
+        said = capsys.readouterr().err
+        assert why in said
+        assert "in-domain" not in said

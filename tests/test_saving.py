@@ -10,6 +10,7 @@ import pytest
 
 import mdi
 from mdi.cli import main
+from mdi.errors import MdiError
 from mdi.fst.formats import write_lm
 from mdi.lm.model import NgramModel
 
@@ -48,6 +49,25 @@ def test_any_form_is_saved_with_its_certificate_and_loaded(adapted, tmp_path: Pa
     expected = mdi.perplexity(adapted.model, DEVELOPMENT).ppl
     assert mdi.perplexity(again, DEVELOPMENT).ppl == pytest.approx(expected, rel=1e-5)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, f"{name}.json"])
+
+
+@pytest.mark.parametrize("name", ["G.fst", "G.carpa", "Gr.fst", "lm.mod"])
+def test_no_word_is_lost_without_a_word(background: NgramModel, tmp_path: Path, name: str) -> None:
+    """A table inside a file gets the words that it lacks; where there is none, a file without them is refused."""
+    kept = [line for line in WORDS.read_text().splitlines() if not line.startswith(("w001 ", "w007 "))]
+    (tmp_path / "words.txt").write_text("\n".join(kept) + "\n")
+    if name in ("G.fst", "G.carpa"):
+        with pytest.raises(MdiError, match=r"no numbers for 2 words of the model: 'w001', 'w007'; .*--words-out"):
+            mdi.save(background, tmp_path / name, words=tmp_path / "words.txt")
+        assert [path.name for path in tmp_path.iterdir()] == ["words.txt"]
+        mdi.save(background, tmp_path / name, words=tmp_path / "words.txt", words_out=tmp_path / "more.txt")
+        again = mdi.load(tmp_path / name, tmp_path / "more.txt")
+    else:
+        mdi.save(background, tmp_path / name, words=tmp_path / "words.txt")
+        again = mdi.load(tmp_path / name)
+    assert certificate(tmp_path / name)["ngrams"] == background.trie.counts
+    for word in ("w001", "w007", "w010"):
+        assert again.prob(word, "w002") == pytest.approx(background.prob(word, "w002"), rel=1e-5)
 
 
 def test_what_reads_models_reads_any_form(background: NgramModel, tmp_path: Path) -> None:

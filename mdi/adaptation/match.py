@@ -16,7 +16,7 @@ from mdi.errors import check_choice
 from mdi.fst.formats import load
 from mdi.lm.counts import Counts, count_text, over_words
 from mdi.lm.model import NgramModel, with_suffixes
-from mdi.lm.new_words import CHOICES, may_be_added, with_words
+from mdi.lm.new_words import CHOICES, NewWords, may_be_added
 from mdi.lm.text import TextLike
 from mdi.lm.trie import NONE, locate
 
@@ -56,10 +56,9 @@ def match(
     small = load(small, closed=False) if isinstance(small, str | os.PathLike) else small
     check_choice("new_words", new_words, CHOICES)
     large = as_model(large, "large")
-    if new_words == "add":  # the words that only the large one has, as likely as there
-        ids = small.vocab.ids_of(large.vocab)
-        new = [i for i in np.flatnonzero(ids < 0).tolist() if may_be_added(large.vocab.word(i)) and large.p[1][i] > 0]
-        small = with_words(small, [large.vocab.word(i) for i in new], large.p[1][new])
+    added = words_of_large(small, large) if new_words == "add" else None
+    if added is not None:
+        small = added.added_to(small)
     large = onto(large, small.vocab, "the large model")
     if history is not None:
         history = onto(history, small.vocab, "the model that gives the histories")
@@ -90,4 +89,11 @@ def match(
         "all", whole, rows, rows, target, count, dual, dual.marginals(cells), p_tilde.events, dropped, keep
     )
     solution = problem.solve(settings)
-    return Adapted(problem, solution)
+    return Adapted(problem, solution, added)
+
+
+def words_of_large(small: NgramModel, large: NgramModel) -> NewWords | None:
+    """Those that only the large one has, as likely as there."""
+    lacking = np.flatnonzero(small.vocab.ids_of(large.vocab) < 0)
+    new = [i for i in lacking.tolist() if may_be_added(large.vocab.word(i)) and large.p[1][i] > 0]
+    return NewWords([large.vocab.word(i) for i in new], large.p[1][new]) if new else None

@@ -142,6 +142,6 @@ def onto(model: NgramModel, vocab: Vocabulary, role: str) -> NgramModel:
         more = [joined.word(i) for i in range(len(vocab), min(len(joined), len(vocab) + 5))]
         raise MdiError(
             f"{role} has {len(joined) - len(vocab):,} words that the background lacks, such as {examples(more)}; "
-            f"build it over the background's vocabulary (mdi train --vocab)"
+            f"build it over the background's vocabulary (mdi train --vocab), or add them (mdi match --new-words add)"
         )
     return over_vocabulary(model, vocab, ids[1])

@@ -21,13 +21,14 @@ mdi ppl, rescore, fst and mix take it beside the background. --start continues f
 """
 
 import argparse
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from mdi.certificate import certificate_of
 from mdi.commands import options
-from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields
+from mdi.commands.inputs import check_inputs, read_history, read_in_domain, read_model, spoken_texts, text_fields
 from mdi.commands.outputs import check_outputs, report_result, save_model, watched
 from mdi.errors import MdiError, check_positive
 
@@ -75,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("several --min-counts need {} in the output's name (and in --constraints-out), and no --start")
     made = [path for path in (args.words_out, *(path for pair in named.values() for path in pair)) if path]
     beside = [path for model, _ in named.values() for path in certificate_of(model) if not args.delta]
+    check_inputs(background_path, *texts, *args.ppl, args.counts, args.targets_lm, args.start)
     check_outputs(args, *made, beside=beside)  # a delta has its certificate inside
     if not args.delta:
         check_form(out, args.format, words_for(args.words, background_path))
@@ -91,7 +93,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
     from mdi.adaptation.delta import delta_of, read_delta, write_delta
     from mdi.adaptation.table import write_constraints
     from mdi.files import together
-    from mdi.fst.formats import check_new_words, format_of, words_for
+    from mdi.fst.formats import check_words, format_of, words_for
     from mdi.lm.identity import identity
     from mdi.lm.normalise import check_normalised
     from mdi.lm.perplexity import perplexity
@@ -107,9 +109,9 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
     kind = OneAdaptation if len(sets) == 1 and not args.delta else Adapter
     adapter = kind(background, counts, targets=targets, history=read_history(args), threads=args.threads)
     background = background if args.delta or args.start else adapter.background
-    if adapter.new_words is not None and not args.delta:  # known before it is solved
-        out, words = args.files[-1], words_for(args.words, background_path)
-        check_new_words(out, args.format or format_of(out), words, adapter.new_words.words, args.words_out)
+    if not args.delta and (words := words_for(args.words, background_path)):  # known before it is solved
+        out = args.files[-1]
+        check_words(out, args.format or format_of(out), words, adapter.background.vocab.unmarked, args.words_out)
     start = read_delta(args.start) if args.start else None
     if start is not None:
         start.check(background, args.start, background_path)
@@ -147,7 +149,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
         report_result(adapted, model_path, bool(args.delta))
         return "".join(f"{thresholds}\t{path}\t{found['ppl']:.7g}\n" for path, found in ppl.items())
 
-    converged = True
+    converged, alone = True, any(path == "-" for path, _ in named.values())  # on standard output
     # a model is written while the next one is solved
     with ThreadPoolExecutor(1) as pool, watched(args) as settings:
         if len(sets) > 1:
@@ -161,5 +163,5 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
             converged &= adapted.solution.converged
             begun = time.monotonic()
         for written in pending:
-            print(written.result(), end="", flush=True)
+            print(written.result(), end="", flush=True, file=sys.stderr if alone else None)
     return 0 if converged else 1

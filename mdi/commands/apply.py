@@ -34,5 +34,5 @@ def run(args: argparse.Namespace) -> None:
         made = {"ngrams": model.trie.counts, "min_counts": delta.min_counts, "made": delta.made}
         about = {"command": "apply", "background": args.background, "delta": args.delta, **delta.certificate, **made}
         about |= new_word_fields(delta.new_words)
-        save_model(model, args.out, args, [args.background], about, new_words=delta.new_words)
+        save_model(model, args.out, args, [args.background], about)
     say(f"{args.delta}: {delta.constraints.total:,} constraints, {sum(model.trie.counts):,} n-grams -> {args.out}")

@@ -1,6 +1,7 @@
 """Not a verb: models and in-domain text as verbs read them, and what there is to say of them."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
 
 # A higher share of words outside the vocabulary than this makes perplexities look better than they are.
 MUCH_UNKNOWN = 0.05
+
+
+def check_inputs(*paths: str | None) -> None:
+    """Refuses, before any work is done, files that are not there, and standard input in two places."""
+    named = [path for path in paths if path]
+    if named.count("-") > 1:
+        raise MdiError(f"'-' stands for {named.count('-')} inputs; expected standard input once: give files for others")
+    for path in named:
+        if path != "-":
+            os.stat(path)
 
 
 def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> "NgramModel":

@@ -3,7 +3,8 @@
     mdi match [options] SMALL.arpa[.gz] LARGE.arpa[.gz] TEXT[.gz]... OUT.arpa[.gz]
 
 The constraints are all n-grams of the small model; their targets are their marginals in the large one over the
-histories of the in-domain text. The output has exactly the n-grams of the small model.
+histories of the in-domain text. The output has exactly the n-grams of the small model. With --new-words add it also
+has the words that only the large model has; other words of the text are mapped to <unk>.
 """
 
 import argparse
@@ -12,31 +13,45 @@ from pathlib import Path
 from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, text_fields
 from mdi.commands.outputs import check_model_output, report_result, save_model, watched
-from mdi.errors import MdiError
+from mdi.errors import MdiError, check_choice, examples
+from mdi.progress import say
 
+WORDS = """words that the small model lacks: add those of the large one, or of the text: map (to <unk>), drop (with
+  the n-grams around them) or error"""
 OPTIONS = f"""
 files FILE+  small model, large model, in-domain text(s), output
 {options.MODELS}
 {options.IN_SHARDS}
-{options.adaptation("map")}
+{options.adaptation("map", WORDS)}
 """
 
 
 def run(args: argparse.Namespace) -> int:
-    from mdi.adaptation.match import match
+    from mdi.adaptation.match import match, words_of_large
+    from mdi.fst.formats import check_words, format_of, words_for
     from mdi.lm.model import with_suffixes
+    from mdi.lm.new_words import CHOICES
     from mdi.lm.normalise import check_normalised
 
     if len(args.files) < 3 or (len(args.files) == 3) != bool(args.counts):
         raise MdiError("expected SMALL LARGE TEXT OUT, or --counts COUNTS SMALL LARGE OUT")
     small_path, large_path, *texts, out = args.files
     options.check_options(args)
+    check_choice("new_words", args.new_words, CHOICES)
     check_model_output(out, args, [small_path, large_path])
     with options.sharding(args, out, [*args.files[:-1], *filter(None, [args.counts])], args.memory):
         small = read_model(small_path, args, closed=False)
         check_normalised(small_path, with_suffixes(small), args.allow_unnormalized)
         large = read_model(large_path, args)
-        counts = read_in_domain(args, list(map(Path, texts)), small.vocab, max(small.order, large.order))
+        added = words_of_large(small, large) if args.new_words == "add" else None
+        vocab = small.vocab.extended(added.words) if added else small.vocab
+        if added:
+            say(f"{large_path}: {len(added.words):,} words that {small_path} lacks are added: {examples(added.words)}")
+        if words := words_for(args.words, small_path, large_path):
+            check_words(out, args.format or format_of(out), words, vocab.unmarked, args.words_out)
+        of_text = argparse.Namespace(**vars(args))
+        of_text.new_words = "map" if args.new_words == "add" else args.new_words
+        counts = read_in_domain(of_text, list(map(Path, texts)), vocab, max(small.order, large.order))
         asked = {"new_words": args.new_words, "history": read_history(args), "threads": args.threads}
         with watched(args) as settings:
             adapted = match(small, large, counts, settings=settings, **asked)

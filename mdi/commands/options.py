@@ -49,12 +49,15 @@ LATTICES = f"""
 """
 
 
-def adaptation(new_words: str = "add") -> str:
-    """Of verbs that adapt; what they do with new words unless told otherwise."""
+NEW_WORDS = """words that the model lacks: add, N (add those seen at least N times), LIST (add those of a word list),
+  map (to <unk>), drop (with the n-grams around them) or error"""
+
+
+def adaptation(new_words: str = "add", what: str = NEW_WORDS) -> str:
+    """Of verbs that adapt; what they do with new words unless told otherwise, and what they can."""
     return f"""
 --counts FILE  SRILM count file instead of text; fractional counts are fine
---new-words HOW = {new_words}  words that the model lacks: add, N (add those seen at least N times), LIST (add
-  those of a word list), map (to <unk>), drop (with the n-grams around them) or error
+--new-words HOW = {new_words}  {what}
 --history ml|LM = ml  history distribution: the text's, or a back-off model's
 --tolerance L1 = 1e-3  stop at this L1 distance between targets and marginals
 --max-iters N = 200  stop after this many iterations

@@ -12,7 +12,6 @@ from mdi.progress import Progress, detail, say, set_verbose
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.solver import SolverSettings, Step
-    from mdi.lm.new_words import NewWords
     from mdi.lm.trie import Array
     from mdi.saving import Saved
 
@@ -56,7 +55,6 @@ def save_model(
     started: float | None = None,
     more: dict[str, Any] | None = None,
     keep: "list[Array] | None" = None,
-    new_words: "NewWords | None" = None,
 ) -> dict[str, Any]:
     """Saves what a verb has made, in the form of --format or of its name, with the numbers of --words or of a source
     that has a table of words inside, and of --words-out for words that it lacks."""
@@ -73,7 +71,6 @@ def save_model(
         more=more,
         keep=keep,
         started=started or args.started,
-        new_words=new_words,
     )
 
 

@@ -33,7 +33,6 @@ from mdi.lm.arpa import HasModel, close, read_arpa, write_arpa
 from mdi.lm.model import NgramModel, without
 from mdi.lm.normalise import Reader
 from mdi.lm.trie import Array
-from mdi.lm.vocabulary import BOS, EOS
 from mdi.progress import get_logger
 
 logger = get_logger(__name__)
@@ -198,9 +197,10 @@ def write_lm(
     table and hold it where it is not given. n-grams with a word outside it are dropped, a model that loses more than
     the share `max_dropped` of them is refused. With `keep` only the rows whose flags are set are written: see
     write_arpa. As there, nothing is checked or certified: that is `mdi.save`. `back_off`: the symbol that back-off arcs
-    of Kaldi's G.fst read. `weight`: goes into the costs, for a graph that decodes; ARPA cannot have it. `new_words` get
-    numbers behind those of the table. `words_out`: where the table is written with these, and whatever other words it
-    lacks, so that nothing is dropped. Returns the automaton, where one was written.
+    of Kaldi's G.fst read. `weight`: goes into the costs, for a graph that decodes; ARPA cannot have it. `new_words`
+    must not be lost: they get numbers behind those of the table, where that is inside. `words_out`: where the table is
+    written with these, and whatever other words it lacks, so that nothing is dropped. Returns the automaton, where one
+    was written.
     """
     model = model if isinstance(model, NgramModel) else model.model
     path = os.fspath(path)
@@ -208,13 +208,13 @@ def write_lm(
     form = format or format_of(path)
     if form not in (*FORMATS, ONLY_WRITTEN):
         raise MdiError(f"'{form}'; expected one of {', '.join(FORMATS)} and {ONLY_WRITTEN}")
-    check_new_words(path, form, words, new_words, words_out)
+    check_words(path, form, words, new_words, words_out)
     check_form(path, form, words, back_off)
     if form == "arpa" and weight:
         raise MdiError(f"{path}: {weight}; expected an FST or G.carpa, as ARPA files are probabilities")
     symbols, own = None, list[str]()
     if form != "arpa" or words_out is not None:
-        own = [word for word in model.vocab.words if word not in (BOS, EOS)]
+        own = model.vocab.unmarked
         symbols = None if words is None else read_symbols(words).extended(new_words if words_out is None else own)
     with together():
         if symbols is not None and words_out is not None:
@@ -230,22 +230,24 @@ def write_lm(
         return written
 
 
-def check_new_words(
+def check_words(
     path: str,
     form: str,
     words: str | SymbolTable | None,
-    new_words: Sequence[str],
+    needed: Sequence[str],
     words_out: str | os.PathLike[str] | None,
 ) -> None:
-    """Refuses numbers for new words that nobody would learn of, and a table that grows from none."""
+    """Refuses words whose numbers nobody would learn of, and a table that grows from none."""
     if words_out is not None and words is None:
         raise MdiError(f"--words-out {words_out}: no table to put words into; give Kaldi's words.txt, too: --words")
-    if new_words and words is not None and words_out is None and form in ("fst", "carpa", ONLY_WRITTEN):
+    if needed and words is not None and words_out is None and form in ("fst", "carpa", ONLY_WRITTEN):
         symbols = read_symbols(words)
-        if missing := [word for word in new_words if word not in symbols.ids]:
+        if missing := [word for word in needed if word not in symbols.ids]:
             raise MdiError(
-                f"{path}: {symbols.path} has no numbers for {len(missing):,} new words, {examples(missing)}; say where "
-                f"the table with them is to be written (--words-out), or do not add them (--new-words map)"
+                f"{path}: {symbols.path} has no numbers for {len(missing):,} words of the model: "
+                f"{examples(missing)}; expected all, as it would not sum to one without them. Say where the table with "
+                f"them is to be written (--words-out), do not add new ones (--new-words map), or write ARPA and have "
+                f"mdi convert drop them"
             )
 
 

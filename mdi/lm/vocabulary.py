@@ -59,6 +59,11 @@ class Vocabulary:
         text = self.blob.tobytes()
         return [to_str(text[a:b]) for a, b in pairwise(self.offset.tolist())]
 
+    @property
+    def unmarked(self) -> list[str]:
+        """The words but for <s> and </s>."""
+        return [word for word in self.words if word not in (BOS, EOS)]
+
     def spell(self, ids: Iterable[int]) -> str:
         return " ".join(self.word(int(i)) for i in ids)
 
