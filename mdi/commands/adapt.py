@@ -67,6 +67,10 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("expected BACKGROUND TEXT OUT, or --counts COUNTS or --lattices IN before BACKGROUND [TEXT] OUT")
     options.check_options(args)
     check_positive("count_weight", args.count_weight)
+    if args.count_weight != 1 and not (args.counts or args.lattices):
+        raise MdiError(f"--count-weight {args.count_weight:g} and no counts; expected --counts or --lattices beside it")
+    if args.delta and (args.words_out or args.format):
+        raise MdiError("--delta and an option of models, --words-out or --format; expected it with mdi apply")
     args.sigma2 = None if variances(args.sigma2) is None else args.sigma2
     args.lattices = args.lattices or None
     sets = list(dict.fromkeys(args.min_counts.split(",")))
@@ -76,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("several --min-counts need {} in the output's name (and in --constraints-out), and no --start")
     made = [path for path in (args.words_out, *(path for pair in named.values() for path in pair)) if path]
     beside = [path for model, _ in named.values() for path in certificate_of(model) if not args.delta]
-    check_inputs(background_path, *texts, *args.ppl, args.counts, args.targets_lm, args.start)
+    check_inputs(background_path, *texts, *args.ppl, args.words, args.counts, args.targets_lm, args.start)
     check_outputs(args, *made, beside=beside)  # a delta has its certificate inside
     if not args.delta:
         check_form(out, args.format, words_for(args.words, background_path))
