@@ -17,6 +17,7 @@ histories in mdi/lm/trie.py. State 1 is <s>, whose label is 0. Where arcs lead f
 """
 
 import struct
+from itertools import islice
 
 import numpy as np
 
@@ -59,21 +60,30 @@ def _begins(bits: Array, n: int) -> Array | None:
     return np.concatenate([[0], ends - np.arange(n)]) if whole else None
 
 
-def write_ngram_fst(fst: VectorFst, path: str, symbols: Symbols | None, weight: GraphWeight = UNWEIGHTED) -> None:
-    """Writes the states of a model (`history_tree`), with a symbol table for both sides if given."""
-    _, *blocks = fst.blocks(0)
-    body, begin = np.frombuffer(b"".join(blocks), np.int32), np.zeros(fst.n_states + 1, np.int64)
+def _parts_of(block: bytes, first_of_all: bool) -> tuple[Array, ...]:
+    """(words and costs of the arcs that read words, how many each state has, its final weight, where it backs off to
+    and at what cost) of a block of states; the first of all states, the empty history, does not back off."""
+    body = np.frombuffer(block, np.int32)
+    begin = np.full(len(body) // 3 + 2, -1, np.int64)
     vector_arcs(body, 1, begin)
+    begin = begin[begin >= 0]  # of as many states as there are
     first, is_word = layout(begin, 1)
-    backs = first[1:] + 3  # the first arc of each state but that of the empty history
+    n_words, backs = np.diff(begin), first[first_of_all:] + 3  # the first arc of each state
+    n_words[first_of_all:] -= 1
     for i in range(4):
         is_word[backs + i] = False
     rows, real = body[is_word].reshape(-1, 4), body.view(np.float32)
-    back, n_words = body[backs + 3], np.diff(begin)
-    n_words[1:] -= 1
+    return rows[:, 0].copy(), rows[:, 2].copy().view(np.float32), n_words, real[first], body[backs + 3], real[backs + 2]
+
+
+def write_ngram_fst(fst: VectorFst, path: str, symbols: Symbols | None, weight: GraphWeight = UNWEIGHTED) -> None:
+    """Writes the states of a model (`history_tree`), with a symbol table for both sides if given."""
+    blocks = islice(fst.blocks(0), 1, None)  # without the header
+    found = [_parts_of(block, i == 0) for i, block in enumerate(filter(None, blocks))]
+    word, cost, n_words, final, back, back_cost = (np.concatenate(part) for part in zip(*found, strict=True))
+    del found
     if (np.diff(back) < 0).any() or fst.start != 1:
         raise AssertionError("states out of order")
-    cost, final, back_cost = rows[:, 2].copy().view(np.float32), real[first], real[backs + 2]
     if weight:
         cost, final, back_cost = (weight.put_into(*part) for part in ((cost, True), (final, False), (back_cost, False)))
     ends = np.isfinite(final)
@@ -82,7 +92,7 @@ def write_ngram_fst(fst: VectorFst, path: str, symbols: Symbols | None, weight: 
         _groups(np.concatenate([[0], n_words])),
         _packed(ends),
         np.append(fst.first_words(), np.int32(0)),
-        rows[:, 0],
+        word,
         np.concatenate([[np.inf], back_cost, [0.0]]).astype(np.float32),
         final[ends],
         np.append(cost, np.float32(0.0)),
