@@ -179,7 +179,7 @@ def test_only_own_folders_are_replaced(dynamic, tmp_path, capsys):
     assert main(["vosk", "adapt", str(dynamic), TEXT, str(out)]) == 1
     assert "was not made by mdi vosk" in capsys.readouterr().err
     assert main(["vosk", "adapt", str(dynamic), TEXT, str(dynamic)]) == 1
-    assert "is also the model that is adapted" in capsys.readouterr().err
+    assert "is also what it is made from" in capsys.readouterr().err
     (out / CERTIFICATE).write_text("{}")
     assert main(["vosk", "adapt", str(dynamic), TEXT, str(out)]) == 0
     assert not (out / "precious").exists()

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.errors import MdiError, examples
-from mdi.files import same_file
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -28,12 +27,12 @@ out OUT  the new lang directory; with --words OUT.new_words.tsv lists pronunciat
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.speech.lang import extend_lang, read_lang
+    from mdi.speech.lang import check_new_lang, extend_lang, read_lang
 
     if args.lexicon is None and args.words is None:
         raise MdiError("expected LANG LEXICON OUT, or --words FILE LANG OUT")
-    if same_file(args.lang, args.out):
-        raise MdiError(f"{args.out}: is the old lang directory; name another one")
+    args.out = args.out.rstrip("/") or "/"  # what is beside it is named after it
+    check_new_lang(args.out, args.lang)
     lang = read_lang(args.lang)
     known = lang.lexicon()
     more: Mapping[str, Sequence[Pronunciation]] = {}

@@ -1,5 +1,6 @@
 """Files: reading them, outputs that appear whole or not at all, folders, and checks before any work is done."""
 
+from mdi.files.folders import check_replaced as check_replaced
 from mdi.files.folders import exchange_folder as exchange_folder
 from mdi.files.folders import make_folder as make_folder
 from mdi.files.folders import scratch_folder as scratch_folder
