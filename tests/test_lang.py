@@ -93,6 +93,23 @@ def test_a_list_of_words_is_said_by_letters(golden: Path, capfd: pytest.CaptureF
     assert given["dab"]
 
 
+def test_a_word_without_pronunciation_is_left_out(golden: Path, capfd: pytest.CaptureFixture) -> None:
+    """As mdi vosk adapt leaves it out: new_words.tsv is edited and given back."""
+    (golden / "list").write_text("dab\nbeb\n")
+    call = ["lang", "extend", "--words", str(golden / "list"), str(golden / "lang")]
+    assert main([*call, str(golden / "ours")]) == 0
+    table = golden / "ours.new_words.tsv"
+    rows = [line.split("\t") for line in table.read_text().splitlines()]
+    edited = golden / "edited.tsv"
+    edited.write_text(
+        "".join("\t".join([*row[:2], "" if row[0] == "dab" else row[2], *row[3:]]) + "\n" for row in rows)
+    )
+    assert main([*call, str(edited), str(golden / "ours")]) == 0
+    assert "1 words are left out: 'dab: left out" in capfd.readouterr().err
+    assert {"dab", "beb"} & read_lang(str(golden / "ours")).words.ids.keys() == {"beb"}
+    assert {line.split("\t")[0]: line.split("\t")[2] for line in table.read_text().splitlines()}["dab"] == ""
+
+
 def test_the_step_adds_the_words_of_a_text(golden: Path) -> None:
     """What run.sh --new-words add does before anything else in a recipe."""
     (golden / "text").write_text("utt1 bad dab be\nutt2 dab <noise> beb\nbade\n")

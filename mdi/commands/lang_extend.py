@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
     if args.words:
         more = _with_guesses(args, known, more)
     new = extend_lang(lang, more, args.out)
-    say(f"{len(new):,} new words, {len(more) - len(new):,} said in another way -> {args.out}")
+    say(f"{len(new):,} new words, {sum(map(bool, more.values())) - len(new):,} said in another way -> {args.out}")
 
 
 def _lexicon(path: str, known: "Lexicon", phones: set[str]) -> "Mapping[str, Sequence[Pronunciation]]":
@@ -55,7 +55,7 @@ def _lexicon(path: str, known: "Lexicon", phones: set[str]) -> "Mapping[str, Seq
     if not mine:
         return read_lexicon(path)
     given = read_given(path, known, {POSITION.sub("", name) for name in phones})
-    return {word: [one.phones for one in ways] for word, ways in given.items() if ways}
+    return {word: [one.phones for one in ways] for word, ways in given.items()}
 
 
 def _with_guesses(
@@ -63,20 +63,20 @@ def _with_guesses(
 ) -> "Mapping[str, Sequence[Pronunciation]]":
     """The lexicon, and the words of the list that nobody has said yet."""
     from mdi.speech.g2p import train_g2p
-    from mdi.speech.given import write_new_words
+    from mdi.speech.given import Given, write_new_words
     from mdi.speech.lexicon import listed_words
-    from mdi.speech.pronounce import UNCERTAIN, Pronounced, pronounce
+    from mdi.speech.pronounce import UNCERTAIN, pronounce
 
     counts = {word: n for word, n in listed_words(args.words).items() if word not in known}
-    lacking = [word for word in counts if word not in more]
-    said = pronounce(lacking, known, train_g2p(known)) if lacking else []
-    given = [Pronounced(word, tuple(more[word]), "given", 1.0) for word in counts if word in more]
+    given = {word: [Given(phones) for phones in more[word]] for word in counts if word in more}
+    said = pronounce(counts, known, train_g2p(known), given) if counts else []
     Path(args.out).parent.mkdir(parents=True, exist_ok=True)
-    write_new_words(f"{args.out}.new_words.tsv", [*said, *given], counts)
-    unsure = [one.word for one in said if one.pronunciations and one.certainty < UNCERTAIN]
+    write_new_words(f"{args.out}.new_words.tsv", said, counts)
+    guessed = [one for one in said if one.pronunciations and one.word not in given]
+    unsure = [one.word for one in guessed if one.certainty < UNCERTAIN]
     silent = [one for one in said if not one.pronunciations]
     say(
-        f"{len(said) - len(silent):,} words said by rule or by letters, {len(unsure):,} of them uncertain: "
+        f"{len(guessed):,} words said by rule or by letters, {len(unsure):,} of them uncertain: "
         f"see {args.out}.new_words.tsv"
     )
     if silent:

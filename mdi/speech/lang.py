@@ -88,13 +88,14 @@ def check_new_lang(out: str, lang: str) -> None:
 
 
 def extend_lang(lang: Lang, lexicon: Mapping[str, Sequence[Pronunciation]], out: str) -> list[str]:
-    """Writes a lang directory in which the words of the lexicon are said as it says, and the others as they were.
-    Returns the new words."""
+    """Writes a lang directory in which the words of the lexicon are said as it says, and the others as they were; new
+    ones without pronunciations are left out. Returns the new words."""
     started = time.monotonic()
     check_new_lang(out, str(lang.path))
-    new = [word for word in lexicon if word not in lang.words.ids]
+    said = [word for word, ways in lexicon.items() if ways]
+    new = [word for word in said if word not in lang.words.ids]
     words = lang.words.extended(new).ids
-    given = {words[word] for word in lexicon}
+    given = {words[word] for word in said}
     entries = [entry for entry in lang.entries if entry.word not in given] + _entries(lang, lexicon, words)
     numbers, largest = disambiguated(entries)
     phones = dict(lang.phones.ids)
