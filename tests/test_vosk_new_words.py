@@ -109,6 +109,24 @@ def test_which_words(folder, text, tmp_path, capsys):
     assert "--new-words nothing; expected" in capsys.readouterr().err
 
 
+def test_wrong_options_and_missing_files_are_found_before_any_work(folder, text, tmp_path, capsys):
+    for verb, options, message in (
+        ("adapt", ["--new-words", "map"], "--new-words map; expected add, none, a number, or a file"),
+        ("adapt", ["--new-words", "drop"], "--new-words drop; expected add, none, a number, or a file"),
+        ("adapt", ["--lexicon", "nowhere"], "nowhere: No such file"),
+        ("adapt", ["--large", "nowhere"], "nowhere: No such file"),
+        ("adapt", ["--dev", "nowhere"], "nowhere: No such file"),
+        ("add-words", ["--lexicon", "nowhere"], "nowhere: No such file"),
+        ("add-words", ["--large", str(tmp_path)], f"{tmp_path}: is a directory"),
+        ("replace-lm", ["--delta", "nowhere"], "nowhere: No such file"),
+    ):
+        arguments = [str(folder), *([str(text)] if verb != "replace-lm" else []), str(tmp_path / "x")]
+        assert main(["vosk", verb, *options, *arguments]) == 1
+        said = capsys.readouterr().err.splitlines()
+        assert len(said) == 1
+        assert message in said[0]
+
+
 def test_pronunciations_that_are_given_and_corrected(folder, text, tmp_path, capsys):
     lexicon, out = tmp_path / "lexicon", tmp_path / "out"
     lexicon.write_text("dabba d d d d\ndabba = dab a\n")

@@ -80,9 +80,6 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
     args.min_counts = args.min_counts or ("0.5" if args.recordings else "1")
     exchange = folders.begin(args)
-    for path in [*args.texts, *args.ppl, *filter(None, [args.dev])]:
-        if path != "-" and not Path(path).is_file():
-            raise MdiError(f"{path}: no such file; expected text, one sentence per line")
     chosen = {name: getattr(args, name) for name in CHOICES.split()}
     content = {"in_domain": args.texts, "development": args.dev, "recordings": args.recordings, "options": chosen}
     if args.recordings:

@@ -133,7 +133,7 @@ def count_with_new_words(text: TextLike | Counts, vocab: Vocabulary, order: int,
     return over_new_words(counts, vocab, new_words)
 
 
-def as_new_words(new_words: NewWordsLike) -> str | int | list[str]:
+def as_new_words(new_words: NewWordsLike, choices: Sequence[str] = CHOICES) -> str | int | list[str]:
     """One of the choices, a least count, or a list of words."""
     if isinstance(new_words, str) and new_words.isdecimal() and len(new_words) < 10:
         new_words = int(new_words)
@@ -141,11 +141,11 @@ def as_new_words(new_words: NewWordsLike) -> str | int | list[str]:
         if new_words < 1:
             raise OptionError("new_words", new_words, "1 or more: how often a word must be seen to be added")
         return new_words
-    if isinstance(new_words, str) and new_words in CHOICES:
+    if isinstance(new_words, str) and new_words in choices:
         return new_words
     if isinstance(new_words, str | os.PathLike):
         if not os.path.exists(new_words):
-            raise OptionError("new_words", new_words, f"{', '.join(CHOICES)}, a number, or a file with words to add")
+            raise OptionError("new_words", new_words, f"{', '.join(choices)}, a number, or a file with words to add")
         return read_words(os.fspath(new_words))
     return list(new_words)
 

@@ -21,6 +21,8 @@ from mdi.speech.vosk.results import Recognised, word_graphs
 from mdi.speech.word_graph import Labels
 from mdi.spoken import sayable
 
+# What --new-words may be beside a number and a list: a graph has no <unk> that words could be mapped to.
+NEW_WORDS = ("add", "none")
 Texts = list[Path | Sentences]
 
 
@@ -64,7 +66,7 @@ def words_of_texts(
         say(f"{len(unknown):,} words of the text, {tokens:,} of {counts.total:,}, are unknown to the model")
     if how == "none":
         return not_added(source, unknown, "not added: --new-words none")
-    choice = as_new_words(how)
+    choice = as_new_words(how, NEW_WORDS)
     if isinstance(choice, list):
         wanted = {w: unknown.get(w, 0) for w in dict.fromkeys(choice) if w not in known and may_be_added(w)}
         if there := [w for w in choice if w in known]:
