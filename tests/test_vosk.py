@@ -716,6 +716,13 @@ def test_it_goes_on_with_the_second_decoding(dynamic, tmp_path, capfd):
     text.write_bytes(2 * read_bytes(TEXT))
     assert main([*command, str(text), str(out)]) == 1
     assert (out / CERTIFICATE).stat().st_mtime_ns > when
+    # and so is a list of words
+    listed = tmp_path / "list"
+    for n in (1, 2):
+        listed.write_text("\n".join(text.read_text().split()[:n]))
+        when = (out / CERTIFICATE).stat().st_mtime_ns
+        assert main([*command, "--new-words", str(listed), str(text), str(out)]) == 1
+        assert (out / CERTIFICATE).stat().st_mtime_ns > when
     assert main([*command, "--dev", DEV, str(out)]) == 1
     assert "--recordings and --dev; expected either" in capfd.readouterr().err
 
