@@ -1,6 +1,7 @@
 """mdi vosk adapt and add-words with words that the model does not know: on a small folder, and on a real one, where
 MDI_VOSK_MODEL names it, through libvosk."""
 
+import io
 import itertools
 import json
 import os
@@ -109,6 +110,17 @@ def test_which_words(folder, text, tmp_path, capsys):
     assert "--new-words nothing; expected" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("how", ["auto", "none"])
+def test_text_from_standard_input(folder, text, tmp_path, monkeypatch, how):
+    """It can be read but once, and is needed several times."""
+    options = ["vosk", "adapt", "--normalise", how, str(folder)]
+    assert main([*options, str(text), str(tmp_path / "file")]) == 0
+    with open(text, "rb") as stream:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
+        assert main([*options, "-", str(tmp_path / "stdin")]) == 0
+    assert same_files(tmp_path / "file", tmp_path / "stdin", ["graph/Gr.fst", "graph/HCLr.fst", "new_words.tsv"])
+
+
 def test_wrong_options_and_missing_files_are_found_before_any_work(folder, text, tmp_path, capsys):
     for verb, options, message in (
         ("adapt", ["--new-words", "map"], "--new-words map; expected add, none, a number, or a file"),
@@ -165,11 +177,12 @@ def test_words_without_text(folder, tmp_path, capsys):
     assert read_graph(VoskFolder(tmp_path / "again")).lexicon()["dabba"] == [("b", "b", "b", "b")]
 
 
-def test_no_new_word_changes_nothing(folder, tmp_path):
+def test_no_new_word_changes_nothing(folder, tmp_path, capsys):
     out, listed = tmp_path / "out", tmp_path / "list"
     listed.write_text("ab\nba\n")
     assert main(["vosk", "add-words", str(folder), str(listed), str(out)]) == 0
     assert same_files(folder, out, ["graph/HCLr.fst", "graph/Gr.fst", "am/final.mdl"])
+    assert f"{out}: the same Vosk model as {folder}" in capsys.readouterr().err
 
 
 def test_forms_of_new_words_are_said_as_these(folder, tmp_path):

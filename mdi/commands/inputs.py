@@ -30,11 +30,13 @@ def read_history(args: argparse.Namespace) -> "NgramModel | None":
 
 def spoken_texts(args: argparse.Namespace, texts: list[str], model: "NgramModel") -> "dict[str, Path | Sentences]":
     """Each text, with --normalise auto in the words of the model; and lines about what was changed."""
-    if args.normalise == "none":
-        return {text: Path(text) for text in texts}
+    from mdi.files import read_bytes
     from mdi.lm.new_words import as_new_words
+    from mdi.lm.text import Sentences
     from mdi.spoken import Speller, spoken_text
 
+    if args.normalise == "none":  # what can be read but once is kept
+        return {text: Sentences(read_bytes("-"), "-") if text == "-" else Path(text) for text in dict.fromkeys(texts)}
     how = getattr(args, "new_words", "none")
     new = "none" if how == "none" else as_new_words(how)
     speller, found = Speller(model, args.language, new if isinstance(new, list) else ()), {}

@@ -158,4 +158,5 @@ def write_folder(
     if weight:
         say(f"{out}: {weight} are in the graph's costs, which are to decode with and no probabilities")
     exchanged = ", ".join(content["exchanged"])
-    say(f"{out}: a Vosk model with another {exchanged}; load it as any other: vosk.Model('{out}')")
+    what = f"a Vosk model with another {exchanged}" if exchanged else f"the same Vosk model as {args.model}"
+    say(f"{out}: {what}; load it as any other: vosk.Model('{out}')")
