@@ -121,6 +121,20 @@ def test_text_from_standard_input(folder, text, tmp_path, monkeypatch, how):
     assert same_files(tmp_path / "file", tmp_path / "stdin", ["graph/Gr.fst", "graph/HCLr.fst", "new_words.tsv"])
 
 
+def test_a_damaged_graph_is_an_error_and_one_of_another_kind_is_not(folder, text, tmp_path, capsys):
+    """libvosk could not load what is damaged; a graph of another kind may be as good as any."""
+    out, path = tmp_path / "out", folder / "graph" / "HCLr.fst"
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"\0" * len(whole), whole + b"more"):
+        path.write_bytes(damaged)
+        assert main(["vosk", "adapt", str(folder), str(text), str(out)]) == 1
+        assert "HCLr.fst: " in capsys.readouterr().err
+        assert not out.exists()
+    path.write_bytes(whole.replace(b"olabel_lookahead", b"ilabel_lookahead"))
+    assert main(["vosk", "adapt", str(folder), str(text), str(out)]) == 0
+    assert "New words are left out" in capsys.readouterr().err
+
+
 def test_wrong_options_and_missing_files_are_found_before_any_work(folder, text, tmp_path, capsys):
     for verb, options, message in (
         ("adapt", ["--new-words", "map"], "--new-words map; expected add, none, a number, or a file"),

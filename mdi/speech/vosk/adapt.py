@@ -4,7 +4,7 @@ whether it decodes better than before."""
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from mdi.errors import MdiError, examples
+from mdi.errors import MdiError, OtherKindError, examples
 from mdi.fst.symbols import words_of
 from mdi.lm.counts import Counts, add_counts, count_text, scaled_counts
 from mdi.lm.model import NgramModel
@@ -96,14 +96,15 @@ def learned(
     required: bool,
     own: NgramModel,
 ) -> NewWordsOfFolder:
-    """How the words are said, and the graph with them. A graph to which none can be added is an error only where they
-    are `required`. `own`: the folder's model, which tells frequent words from rare ones."""
+    """How the words are said, and the graph with them. A graph of a kind to which none can be added is an error only
+    where they are `required`, a damaged one always. `own`: the folder's model, which tells frequent
+    words from rare ones."""
     if not count:
         return not_added(source, {}, "")
     try:
         probability = dict(zip(own.vocab.words, own.p[1].tolist(), strict=True))
         found = learn_words(source, own_words(), count, lexicon, probability)
-    except MdiError as error:
+    except OtherKindError as error:
         if required:
             raise
         say(f"{error}. New words are left out")
