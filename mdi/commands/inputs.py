@@ -57,6 +57,7 @@ def read_in_domain(
     from mdi.lm.new_words import as_new_words, may_be_added, over_new_words
     from mdi.lm.text import OOV
     from mdi.lm.vocabulary import GrowingVocabulary
+    from mdi.spoken import sayable
 
     new_words, weight = as_new_words(args.new_words), getattr(args, "count_weight", 1.0)
     oov = new_words if new_words in OOV else None
@@ -73,8 +74,9 @@ def read_in_domain(
         every = vocab.extended(dict.fromkeys(more))
         parts = [over_words(part, every) for part in parts]
     counts = add_counts(parts[0], parts[1]) if len(parts) > 1 else parts[0]
-    if not oov:
-        counts = over_new_words(counts, vocab, new_words)
+    if not oov:  # what normalisation could not make words of is none
+        may = sayable if getattr(args, "normalise", "none") == "auto" else may_be_added
+        counts = over_new_words(counts, vocab, new_words, may)
     _report_in_domain(counts, vocab, oov, listed=isinstance(new_words, list))
     return counts
 

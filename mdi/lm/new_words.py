@@ -19,7 +19,7 @@ The prior on lambda is centred there: no word is held back for being new.
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -150,8 +150,11 @@ def as_new_words(new_words: NewWordsLike, choices: Sequence[str] = CHOICES) -> s
     return list(new_words)
 
 
-def over_new_words(counts: Counts, vocab: Vocabulary, new_words: NewWordsLike) -> Counts:
-    """The counts over the words of `vocab` and those of their own, or of the list, that `new_words` adds to them."""
+def over_new_words(
+    counts: Counts, vocab: Vocabulary, new_words: NewWordsLike, may: Callable[[str], bool] = may_be_added
+) -> Counts:
+    """The counts over the words of `vocab` and those of their own that `may` be added, or of the list, that `new_words`
+    adds to them."""
     new_words = as_new_words(new_words)
     if counts.vocab.same_words(vocab) and isinstance(new_words, str | int):
         return counts
@@ -160,7 +163,7 @@ def over_new_words(counts: Counts, vocab: Vocabulary, new_words: NewWordsLike) -
     wanted = new_words
     if not isinstance(wanted, list):
         seen = counts.count[1] >= (wanted if isinstance(wanted, int) else SEEN)
-        wanted = [word for word, enough in zip(counts.vocab.words, seen.tolist(), strict=True) if enough]
+        wanted = [word for word, enough in zip(counts.vocab.words, seen.tolist(), strict=True) if enough and may(word)]
     chosen = [word for word in dict.fromkeys(wanted) if may_be_added(word) and vocab.id(word) < 0]
     return over_words(counts, vocab.extended(chosen) if chosen else vocab, "map")
 
