@@ -46,13 +46,11 @@ def run(args: argparse.Namespace) -> None:
 
 def _lexicon(path: str, known: "Lexicon", phones: set[str]) -> "Mapping[str, Sequence[Pronunciation]]":
     """Kaldi's lexicons with their probabilities, or what a user has written."""
-    from mdi.speech.given import COLUMNS, read_given
-    from mdi.speech.lexicon import POSITION, read_lexicon, text_lines
+    from mdi.speech.given import given_lines, read_given
+    from mdi.speech.lexicon import POSITION, read_lexicon
 
-    mine = [
-        text for _, text in text_lines(path) if text.split()[1:2] == ["="] or text.startswith("\t".join(COLUMNS[:3]))
-    ]
-    if not mine:
+    is_table, lines = given_lines(path)
+    if not is_table and not any(text.split()[1:2] == ["="] for _, text in lines):
         return read_lexicon(path)
     given = read_given(path, known, {POSITION.sub("", name) for name in phones})
     return {word: [one.phones for one in ways] for word, ways in given.items()}
