@@ -139,6 +139,7 @@ def test_wrong_options_and_missing_files_are_found_before_any_work(folder, text,
     for verb, options, message in (
         ("adapt", ["--new-words", "map"], "--new-words map; expected add, none, a number, or a file"),
         ("adapt", ["--new-words", "drop"], "--new-words drop; expected add, none, a number, or a file"),
+        ("adapt", ["--language", "xx"], "--language xx; expected one of"),
         ("adapt", ["--lexicon", "nowhere"], "nowhere: No such file"),
         ("adapt", ["--large", "nowhere"], "nowhere: No such file"),
         ("adapt", ["--dev", "nowhere"], "nowhere: No such file"),

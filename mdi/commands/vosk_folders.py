@@ -61,6 +61,7 @@ def begin(args: argparse.Namespace) -> "Exchange":
     from mdi.speech.vosk.adapt import NEW_WORDS
     from mdi.speech.vosk.folder import check_new_folder, find_vosk_folder
     from mdi.speech.vosk.models import exchange_of
+    from mdi.spoken.numbers import code_of
 
     check_options(args)
     for given in (getattr(args, name, None) for name in _INPUTS):
@@ -69,6 +70,8 @@ def begin(args: argparse.Namespace) -> "Exchange":
                 check_regular(path)
     if getattr(args, "new_words", None) is not None:
         as_new_words(args.new_words, NEW_WORDS)
+    if getattr(args, "language", None):
+        code_of(args.language)
     source = find_vosk_folder(args.model, args.lattice_beam)
     weight_for(args, source)
     if getattr(args, "dev_recordings", None) is not None:
