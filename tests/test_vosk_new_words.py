@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import os
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,13 @@ import pytest
 from toy_graph import FULL, Toy
 
 from mdi.cli import main
+from mdi.errors import MdiError
 from mdi.fst.formats import load, write_lm
 from mdi.fst.lookahead import read_lookahead
 from mdi.fst.symbols import read_symbols
 from mdi.lm.normalise import worst_sum
 from mdi.lm.train import train
-from mdi.speech.vosk.folder import CERTIFICATE, VoskFolder
+from mdi.speech.vosk.folder import CERTIFICATE, VoskFolder, new_folder
 from mdi.speech.vosk.recogniser_graph import read_graph
 
 REAL = os.environ.get("MDI_VOSK_MODEL", "")
@@ -133,6 +135,19 @@ def test_a_damaged_graph_is_an_error_and_one_of_another_kind_is_not(folder, text
     path.write_bytes(whole.replace(b"olabel_lookahead", b"ilabel_lookahead"))
     assert main(["vosk", "adapt", str(folder), str(text), str(out)]) == 0
     assert "New words are left out" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_that_of_the_new_folder(folder, tmp_path):
+    """What could not be written is named, not what was read."""
+    limits, out = resource.getrlimit(resource.RLIMIT_FSIZE), tmp_path / "out"
+    wanted = pytest.raises(MdiError, match=f"^{out}/[a-z./]+: cannot write: File too large")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
+    try:
+        with wanted, new_folder(VoskFolder(folder), out, ["graph/Gr.fst"]):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not out.exists()
 
 
 def test_wrong_options_and_missing_files_are_found_before_any_work(folder, text, tmp_path, capsys):

@@ -18,6 +18,7 @@ from mdi.files.reading import read_lines as read_lines
 from mdi.files.reading import read_plain as read_plain
 from mdi.files.writing import GZIP_LEVEL as GZIP_LEVEL
 from mdi.files.writing import check_output as check_output
+from mdi.files.writing import copy_file as copy_file
 from mdi.files.writing import discard as discard
 from mdi.files.writing import is_stream as is_stream
 from mdi.files.writing import replacing as replacing

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from mdi.certificate import write_certificate
 from mdi.errors import MdiError, examples
-from mdi.files import check_replaced, exchange_folder, read_bytes, read_lines, scratch_folder, write_file
+from mdi.files import check_replaced, copy_file, exchange_folder, read_bytes, read_lines, scratch_folder, write_file
 from mdi.fst.lexicon_fst import Entry, Silence, disambiguated, lexicon_fst, read_entries
 from mdi.fst.openfst import from_bytes, to_bytes
 from mdi.fst.symbols import SymbolTable, read_symbols
+from mdi.progress import shown_as
 from mdi.speech.lexicon import POSITION, Lexicon, Pronunciation
 
 CERTIFICATE = "mdi_lang.json"  # no Vosk folder's: each verb replaces what it has made itself
@@ -103,11 +104,11 @@ def extend_lang(lang: Lang, lexicon: Mapping[str, Sequence[Pronunciation]], out:
         phones.setdefault(f"#{n}", max(phones.values()) + 1)
     target = Path(out)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with scratch_folder(f".{target.name}.", str(target.parent)) as scratch:
+    with scratch_folder(f".{target.name}.", str(target.parent)) as scratch, shown_as(f"{scratch}/lang", out):
         made = Path(scratch) / "lang"
-        shutil.copytree(lang.path / "phones", made / "phones")
+        shutil.copytree(lang.path / "phones", made / "phones", copy_function=copy_file)
         for name in COPIED:
-            shutil.copyfile(lang.path / name, made / name)
+            copy_file(lang.path / name, made / name)
         _extend_table(lang.path / "words.txt", made / "words.txt", words, lang.words)
         _extend_table(lang.path / "phones.txt", made / "phones.txt", phones, lang.phones)
         symbols = [name for name in lang._list("phones/disambig.txt") if name]
