@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 OPTIONS = """
 lang LANG  lang directory of Kaldi's utils/prepare_lang.sh
 lexicon LEXICON?  the new words; with --words it may be left out
-out OUT  the new lang directory; with --words OUT.new_words.tsv lists pronunciations
+out OUT  the new lang directory, which may replace one that this has made; with --words
+  OUT.new_words.tsv lists pronunciations
 --words FILE  words to add if they are new, one per line, which a count may follow
 """
 

@@ -128,7 +128,7 @@ def extend_lang(lang: Lang, lexicon: Mapping[str, Sequence[Pronunciation]], out:
         )
         write_file(made / "L_disambig.fst", to_bytes(lexicon_fst(told_apart, silence, loops)))
         about = {"command": "lang extend", "lang": str(lang.path), "new_words": new}
-        write_certificate(str(made / CERTIFICATE.removesuffix(".json")), about, time.monotonic() - started)
+        write_certificate(str(made / "mdi_lang"), about, time.monotonic() - started)
         exchange_folder(str(made), str(target))
     return new
 

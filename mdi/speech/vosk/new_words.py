@@ -106,9 +106,7 @@ def learn_words(
     says of them; `probability`: of known words."""
     graph, lexicon = own.graph, own.lexicon
     given = read_given(lexicon_file, lexicon) if lexicon_file else {}
-    spelt = {
-        folded(word): word for word in reversed(list(count))
-    }  # as the text may have been, before it was normalised
+    spelt = {folded(word): word for word in reversed(list(count))}  # before a text is normalised it may differ
     given = {spelt.get(folded(w), w): ways for w, ways in given.items()} | {w: given[w] for w in count if w in given}
     if known := [word for word in given if word in lexicon]:
         logger.warning(
