@@ -28,7 +28,7 @@ nj=2  # jobs at a time
 game=""  # the game's queen.1c, or Debian's package flight-of-the-amazon-queen (downloaded with apt-get)
 utterances=400  # of the evaluation set, to be recognised, and half as many of the development set (0: all)
 full=false  # all utterances, and every model in the first pass too
-# Your texts, one sentence per line, plain or gzipped:
+# Your texts, one sentence per line, plain or gzipped; prose, too, where speech is recognised (--normalise):
 in_text=""  # in-domain training text
 background_text=""  # general text; with --case also a directory of texts
 background_lm=""  # or a ready model of it, an ARPA file, which is adapted as it is
@@ -74,6 +74,7 @@ fi
   || fail "--corpus $corpus has its own texts and speech; for those on the command line give another --corpus" 2
 [[ $language == en || $recorded == prompts ]] || fail "--language $language; only --corpus prompts speaks it" 2
 [[ $new_words == map || $new_words == add ]] || fail "--new-words $new_words; expected map or add" 2
+[[ $normalise == auto || $normalise == none ]] || fail "--normalise $normalise; expected auto or none" 2
 [[ $stage =~ ^[0-7]$ && $stop_stage =~ ^[0-7]$ ]] \
   || fail "--stage $stage --stop-stage $stop_stage; expected numbers from 0 to 7" 2
 if [[ $full == true ]]; then utterances=0; fi

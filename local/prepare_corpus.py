@@ -22,12 +22,13 @@ from mdi.errors import MdiError, examples, exit_code
 from mdi.files import GZIP_LEVEL, not_utf8, read_ahead, read_chunks, read_lines, replacing, write_file
 from mdi.fst.symbols import read_symbols
 from mdi.lm.new_words import may_be_added
-from mdi.lm.text import SPECIAL, Text
+from mdi.lm.text import SPECIAL, Sentences, Text
 from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, read_words
 from mdi.progress import Progress, say
 from mdi.speech.data import DataFolder, fields
 from mdi.speech.given import write_new_words
 from mdi.speech.pronounce import Pronounced
+from mdi.spoken import Speller, spoken_text
 from mdi.threads import in_threads
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
@@ -105,6 +106,16 @@ def copy_text(source: str, target: Path, named: bool = False) -> None:
             progress.update(number)
         if not some:
             raise MdiError(f"{source}: no words in it; expected one sentence per line")
+
+
+def spell_as(path: Path, speller: Speller | None) -> None:
+    """A text in the words of the recogniser, in place of what it was. One that is so already stays as it is."""
+    if speller is not None:
+        spoken = spoken_text(str(path), speller)
+        for line in spoken.report():
+            say(line)
+        if isinstance(spoken.text, Sentences):
+            write_file(path, spoken.text.data)
 
 
 def count_words(path: Path) -> WordCounts:
@@ -277,20 +288,29 @@ def prepare(args: argparse.Namespace) -> None:
             "lattices need --words, their symbol table, and --default-lm, the model that they were made with"
         )
     folder.mkdir(parents=True, exist_ok=True)
+    speller: Speller | None = None  # of the recogniser; a recipe's texts are as it has prepared them
+    if args.vosk:
+        import vosk_model
+
+        model = vosk_model.find_model(args.vosk_model, Path(args.downloads))
+    if args.in_text and args.normalise == "auto":
+        if args.vosk:
+            speller = Speller(vosk_model.own_lm(model))
+        elif args.words:
+            speller = Speller(read_words(args.words))
     in_text = args.in_text or f"{args.in_data}/text"
     copy_text(in_text, folder / "train.txt.gz", named=bool(args.in_data))
+    spell_as(folder / "train.txt.gz", speller)
     in_domain = count_words(folder / "train.txt.gz")
     say(f"in-domain: {in_domain.total:,} words, {len(in_domain.words):,} different ones")
     for name in sets:
         copy_text(texts.get(name) or f"{speech[name]}/text", folder / f"{name}.txt.gz", named=name not in texts)
+        spell_as(folder / f"{name}.txt.gz", speller)
     shutil.rmtree(folder / "lattices", ignore_errors=True)  # of an earlier call: only links
     for name in ("vosk-model", "new_words.tsv"):
         (folder / name).unlink(missing_ok=True)
     recognised = None
     if args.vosk:
-        import vosk_model
-
-        model = vosk_model.find_model(args.vosk_model, Path(args.downloads))
         if args.new_words == "add":
             model = vosk_model.with_new_words(model, folder, in_domain.by_word(), in_domain.total, args.lexicon)
         recognised = vosk_model.use_model(model, folder)
@@ -328,6 +348,12 @@ def main(argv: list[str] | None = None) -> int:
         "--case",
         choices=("upper", "lower"),
         help="normalise the background text: numbers in words, no punctuation, this case",
+    )
+    add(
+        "--normalise",
+        choices=("auto", "none"),
+        default="auto",
+        help="auto: in-text and test sets in the words of the recogniser, where there is one; none: as they are (auto)",
     )
     add("--text", metavar="SET=TEXT", action="append", default=[], help="a test set; the development set first")
     add("--speech", metavar="SET=DIR", action="append", default=[], help="Kaldi data directory of a test set")

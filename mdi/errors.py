@@ -10,6 +10,10 @@ class MdiError(Exception):
     """Something is wrong with the user's data: where, what was found, what was expected, what to do."""
 
 
+class OtherKindError(MdiError):
+    """Data that are in order, but of a kind that something cannot be done with: who can do without it goes on."""
+
+
 class OptionError(MdiError):
     """An argument that makes no sense. The command line shows it under its option's name, Python as a parameter."""
 

@@ -8,6 +8,7 @@ import prepare_corpus
 import pytest
 from goldens import DATA
 
+import mdi
 from mdi.cli import main
 from mdi.lm.arpa import read_arpa
 
@@ -61,6 +62,43 @@ def test_the_recognisers_own_model_is_the_background_where_none_is_given(speech,
     os.rename("model/graph/HCLr.fst", "model/graph/HCLG.fst")
     assert prepare() == 1
     assert "a static graph; expected one with HCLr.fst and Gr.fst" in capsys.readouterr().err
+
+
+def read(name: str) -> list[str]:
+    return gzip.decompress(Path("out", name).read_bytes()).decode().splitlines()
+
+
+@pytest.mark.parametrize("given", ["model", "words"])
+def test_texts_are_put_into_the_words_of_the_recogniser(speech, capsys, given):
+    """As mdi.as_spoken puts them; those that are, and recipes' own, stay as they are."""
+    prose = speech / "prose"
+    prose.write_text('W001 w002. W003!\n(w001) "w004," <s> w005 </s>\n')
+    known = mdi.load("model/graph/Gr.fst") if given == "model" else ["<eps>", *(f"w{n:03}" for n in range(300)), "#0"]
+    background = ["--background-lm", str(DATA / "kaldi" / "bg.kn.arpa.gz")]
+    if given == "words":
+        Path("words.txt").write_text("".join(f"{word} {i}\n" for i, word in enumerate(known)))
+        options = ["--words", "words.txt"]
+    else:
+        options = ["--vosk", "true", "--vosk-model", "model"]
+    texts = ["--in-text", str(prose), "--text", f"dev={prose}"]
+    assert prepare_corpus.main([*options, *background, *texts, "out"]) == 0
+    wanted = ["w001 w002", "w003", "w001 w004 w005"]
+    assert read("train.txt.gz") == read("dev.txt.gz") == wanted
+    assert mdi.as_spoken(prose.read_text().replace("<s>", "").replace("</s>", "").splitlines(), known) == wanted
+    assert "were changed" in capsys.readouterr().err
+    assert prepare_corpus.main([*options, *background, *texts, "--normalise", "none", "out"]) == 1
+    assert "most of the in-domain words are not in the vocabulary" in capsys.readouterr().err
+    fine = speech / "fine"
+    fine.write_text("w001  w002\nw003 nobody\n")
+    texts = ["--in-text", str(fine), "--text", f"dev={prose}"]
+    assert prepare_corpus.main([*options, *background, *texts, "out"]) == 0
+    assert read("train.txt.gz") == fine.read_text().splitlines()
+    (speech / "data" / "text").write_text("u1 W001 w002.\nu2 w003\nu3 w001\n")
+    assert prepare_corpus.main([*options, *background, "--in-text", str(fine), "--speech", "dev=data", "out"]) == 0
+    assert read("dev.txt.gz") == ["w001 w002", "w003", "w001"]
+    recipe = ["--in-data", "data", "--speech", "dev=data", "--decodes", "true"]
+    assert prepare_corpus.main([*options, *background, *recipe, "out"]) == 0
+    assert read("train.txt.gz") == read("dev.txt.gz") == ["W001 w002.", "w003", "w001"]
 
 
 def test_without_a_recogniser_a_background_is_asked_for(tmp_path, capsys):

@@ -10,7 +10,7 @@ from mdi.speech.g2p import LONGEST_WORD, train_g2p
 from mdi.speech.given import Given
 from mdi.speech.homophones import homophones
 from mdi.speech.lexicon import Lexicon
-from mdi.speech.pronounce import Pronounced, Speaker, pronounce
+from mdi.speech.pronounce import UNCERTAIN, Pronounced, Speaker, pronounce
 
 LEXICON = lexicon()
 
@@ -149,6 +149,25 @@ def test_numbers_are_read_in_the_language_of_the_lexicon(speaker: Speaker, langu
         found = one(reading, number)
         assert found.how == f"number: {said}"
         assert found.pronunciations == (tuple(f"P{word}" for word in said.split()),)
+
+
+def test_signs_are_said_in_english_and_uncertain_elsewhere(speaker: Speaker) -> None:
+    numerals = pytest.importorskip("mdi.spoken.numbers")
+    if not numerals.available():
+        pytest.skip("no num2words")
+    a, b = words(2)
+    own = {word for n in range(100) for word in numerals.in_words(str(n), "en")} | {"and", "plus", "at"}
+    english = Speaker(Lexicon({**LEXICON, **{word: [(f"P{word}",)] for word in own}}), speaker.g2p, {})
+    for word, said in ((f"{a}&{b}", [a, "and", b]), (f"{a}++", [a, "plus", "plus"]), (f"{a}@{b}", [a, "at", b])):
+        found = one(english, word)
+        assert found.how == f"parts: {' '.join(said)}"
+        assert found.pronunciations[0] == sum((english.lexicon[part][0] for part in said), ())
+        assert found.certainty >= UNCERTAIN
+        assert one(speaker, word).certainty < UNCERTAIN
+    assert one(english, "BT&T").how == "parts: B T and T"
+    for word in (f"{a}#", f"{a}*{b}"):  # nobody knows how
+        assert one(english, word).certainty < UNCERTAIN
+    assert one(speaker, f"{a}-{b}").certainty >= UNCERTAIN
 
 
 @pytest.mark.parametrize(

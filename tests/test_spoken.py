@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import mdi
 from mdi.cli import main
-from mdi.errors import MdiError
+from mdi.errors import MdiError, OptionError
 from mdi.lm.text import Sentences
 from mdi.lm.vocabulary import vocabulary
 from mdi.spoken import Speller, sayable, spoken_text
@@ -146,7 +146,7 @@ def prose(draw) -> str:
 
 
 SPELLERS = [Speller(words) for words in (ENGLISH, FRENCH, CHINESE, [word.upper() for word in ENGLISH])]
-UNREAD = Speller(ENGLISH, "xx")  # a language that no numbers are known of
+UNREAD = Speller(ENGLISH, "zh")  # a language that no numbers are known of
 
 
 @settings(max_examples=300, deadline=None)
@@ -286,7 +286,17 @@ def test_tokens_that_cannot_be_said_are_named(tmp_path):
     assert made.text.data == b"a 31\xc2\xb0 b http://x.org a\n"
     assert not any(sayable(word) for word in ("31°", "http://x.org"))
     assert "'31°' 1, 'http://x.org' 1" in made.report()[1]
-    assert "--language" in made.report()[1]
+    assert "--language" not in made.report()[1]  # it has the words of no language's numbers
+    assert "--language" in spoken_text(str(path), Speller(["a", "b", "trente", "et", "un"])).report()[1]
+
+
+def test_codes_of_languages():
+    for code in ("en", "EN", "en-us", "en_GB"):
+        assert list(Speller(["a", "thirty"], code).line("A 30.")) == [["a", "thirty"]]
+    assert list(Speller(["北京", "天气"], "zh-CN").line("北京天气。")) == [["北京", "天气"]]
+    for code in ("xx", "english", "-"):
+        with pytest.raises(OptionError, match=f"language='{code}'; expected one of .*, de, en, "):
+            Speller(["a"], code)
 
 
 def test_verbs_take_prose(tmp_path, capsys):

@@ -179,7 +179,7 @@ def test_only_own_folders_are_replaced(dynamic, tmp_path, capsys):
     assert main(["vosk", "adapt", str(dynamic), TEXT, str(out)]) == 1
     assert "was not made by mdi vosk" in capsys.readouterr().err
     assert main(["vosk", "adapt", str(dynamic), TEXT, str(dynamic)]) == 1
-    assert "is also the model that is adapted" in capsys.readouterr().err
+    assert "is also what it is made from" in capsys.readouterr().err
     (out / CERTIFICATE).write_text("{}")
     assert main(["vosk", "adapt", str(dynamic), TEXT, str(out)]) == 0
     assert not (out / "precious").exists()
@@ -716,6 +716,13 @@ def test_it_goes_on_with_the_second_decoding(dynamic, tmp_path, capfd):
     text.write_bytes(2 * read_bytes(TEXT))
     assert main([*command, str(text), str(out)]) == 1
     assert (out / CERTIFICATE).stat().st_mtime_ns > when
+    # and so is a list of words
+    listed = tmp_path / "list"
+    for n in (1, 2):
+        listed.write_text("\n".join(text.read_text().split()[:n]))
+        when = (out / CERTIFICATE).stat().st_mtime_ns
+        assert main([*command, "--new-words", str(listed), str(text), str(out)]) == 1
+        assert (out / CERTIFICATE).stat().st_mtime_ns > when
     assert main([*command, "--dev", DEV, str(out)]) == 1
     assert "--recordings and --dev; expected either" in capfd.readouterr().err
 

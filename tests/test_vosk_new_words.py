@@ -1,9 +1,11 @@
 """mdi vosk adapt and add-words with words that the model does not know: on a small folder, and on a real one, where
 MDI_VOSK_MODEL names it, through libvosk."""
 
+import io
 import itertools
 import json
 import os
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +13,13 @@ import pytest
 from toy_graph import FULL, Toy
 
 from mdi.cli import main
+from mdi.errors import MdiError
 from mdi.fst.formats import load, write_lm
 from mdi.fst.lookahead import read_lookahead
 from mdi.fst.symbols import read_symbols
 from mdi.lm.normalise import worst_sum
 from mdi.lm.train import train
-from mdi.speech.vosk.folder import CERTIFICATE, VoskFolder
+from mdi.speech.vosk.folder import CERTIFICATE, VoskFolder, new_folder
 from mdi.speech.vosk.recogniser_graph import read_graph
 
 REAL = os.environ.get("MDI_VOSK_MODEL", "")
@@ -109,6 +112,63 @@ def test_which_words(folder, text, tmp_path, capsys):
     assert "--new-words nothing; expected" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("how", ["auto", "none"])
+def test_text_from_standard_input(folder, text, tmp_path, monkeypatch, how):
+    """It can be read but once, and is needed several times."""
+    options = ["vosk", "adapt", "--normalise", how, str(folder)]
+    assert main([*options, str(text), str(tmp_path / "file")]) == 0
+    with open(text, "rb") as stream:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
+        assert main([*options, "-", str(tmp_path / "stdin")]) == 0
+    assert same_files(tmp_path / "file", tmp_path / "stdin", ["graph/Gr.fst", "graph/HCLr.fst", "new_words.tsv"])
+
+
+def test_a_damaged_graph_is_an_error_and_one_of_another_kind_is_not(folder, text, tmp_path, capsys):
+    """libvosk could not load what is damaged; a graph of another kind may be as good as any."""
+    out, path = tmp_path / "out", folder / "graph" / "HCLr.fst"
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"\0" * len(whole), whole + b"more"):
+        path.write_bytes(damaged)
+        assert main(["vosk", "adapt", str(folder), str(text), str(out)]) == 1
+        assert "HCLr.fst: " in capsys.readouterr().err
+        assert not out.exists()
+    path.write_bytes(whole.replace(b"olabel_lookahead", b"ilabel_lookahead"))
+    assert main(["vosk", "adapt", str(folder), str(text), str(out)]) == 0
+    assert "New words are left out" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_that_of_the_new_folder(folder, tmp_path):
+    """What could not be written is named, not what was read."""
+    limits, out = resource.getrlimit(resource.RLIMIT_FSIZE), tmp_path / "out"
+    wanted = pytest.raises(MdiError, match=f"^{out}/[a-z./]+: cannot write: File too large")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
+    try:
+        with wanted, new_folder(VoskFolder(folder), out, ["graph/Gr.fst"]):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not out.exists()
+
+
+def test_wrong_options_and_missing_files_are_found_before_any_work(folder, text, tmp_path, capsys):
+    for verb, options, message in (
+        ("adapt", ["--new-words", "map"], "--new-words map; expected add, none, a number, or a file"),
+        ("adapt", ["--new-words", "drop"], "--new-words drop; expected add, none, a number, or a file"),
+        ("adapt", ["--language", "xx"], "--language xx; expected one of"),
+        ("adapt", ["--lexicon", "nowhere"], "nowhere: No such file"),
+        ("adapt", ["--large", "nowhere"], "nowhere: No such file"),
+        ("adapt", ["--dev", "nowhere"], "nowhere: No such file"),
+        ("add-words", ["--lexicon", "nowhere"], "nowhere: No such file"),
+        ("add-words", ["--large", str(tmp_path)], f"{tmp_path}: is a directory"),
+        ("replace-lm", ["--delta", "nowhere"], "nowhere: No such file"),
+    ):
+        arguments = [str(folder), *([str(text)] if verb != "replace-lm" else []), str(tmp_path / "x")]
+        assert main(["vosk", verb, *options, *arguments]) == 1
+        said = capsys.readouterr().err.splitlines()
+        assert len(said) == 1
+        assert message in said[0]
+
+
 def test_pronunciations_that_are_given_and_corrected(folder, text, tmp_path, capsys):
     lexicon, out = tmp_path / "lexicon", tmp_path / "out"
     lexicon.write_text("dabba d d d d\ndabba = dab a\n")
@@ -130,6 +190,34 @@ def test_pronunciations_that_are_given_and_corrected(folder, text, tmp_path, cap
         assert (out / CERTIFICATE).read_bytes() == before
 
 
+def test_a_lexicon_says_how_words_are_said_and_not_what_a_word_is(folder, text, tmp_path, capsys):
+    """Addresses stay out whatever it has of other words; a number that it has goes in."""
+    lexicon, out = tmp_path / "lexicon", tmp_path / "out"
+    for lines, more in (("dabba d d d d\n", set()), ("31 = dab a\nhttp://x = ab\n", {"31", "http://x"})):
+        lexicon.write_text(lines)
+        command = ["vosk", "adapt", "--normalise", "none", "--lexicon", str(lexicon), str(folder), str(text), str(out)]
+        assert main(command) == 0
+        assert set(json.loads((out / CERTIFICATE).read_text())["new_words"]["added"]) == {"dabba", "acdc"} | more
+    assert main(["vosk", "adapt", "--normalise", "none", str(folder), str(text), str(out)]) == 0
+    assert "2 words are left out, as they cannot be said: '31', 'http://x'" in capsys.readouterr().err
+
+
+def test_a_lexicon_in_the_spelling_of_the_text(folder, text, tmp_path, capsys):
+    """The text is normalised, the lexicon as the user reads the text; what it has beside new words is told."""
+    lexicon, out = tmp_path / "lexicon", tmp_path / "out"
+    text.write_text(text.read_text().replace("dabba", "Dabba"))
+    lexicon.write_text("Dabba d d d d\nnobody d d\n")
+    assert main(["vosk", "adapt", "--lexicon", str(lexicon), str(folder), str(text), str(out)]) == 0
+    assert rows(out)["dabba"][2] == "d d d d"
+    assert f"{lexicon}: 1 words are not among the new words, such as 'nobody'" in capsys.readouterr().err
+    lexicon.write_text("Dabba d d d d\ndabba a a a\n")  # what is spelt as the new word is comes first
+    assert main(["vosk", "adapt", "--lexicon", str(lexicon), str(folder), str(text), str(out)]) == 0
+    assert rows(out)["dabba"][2] == "a a a"
+    text.write_text("ab ba\n" * 9)
+    assert main(["vosk", "adapt", "--lexicon", str(lexicon), str(folder), str(text), str(out)]) == 0
+    assert "2 words are not among the new words" in capsys.readouterr().err
+
+
 def test_words_without_text(folder, tmp_path, capsys):
     out, listed = tmp_path / "out", tmp_path / "list"
     listed.write_text("dabba\nacdc\nab\n")
@@ -147,11 +235,12 @@ def test_words_without_text(folder, tmp_path, capsys):
     assert read_graph(VoskFolder(tmp_path / "again")).lexicon()["dabba"] == [("b", "b", "b", "b")]
 
 
-def test_no_new_word_changes_nothing(folder, tmp_path):
+def test_no_new_word_changes_nothing(folder, tmp_path, capsys):
     out, listed = tmp_path / "out", tmp_path / "list"
     listed.write_text("ab\nba\n")
     assert main(["vosk", "add-words", str(folder), str(listed), str(out)]) == 0
     assert same_files(folder, out, ["graph/HCLr.fst", "graph/Gr.fst", "am/final.mdl"])
+    assert f"{out}: the same Vosk model as {folder}" in capsys.readouterr().err
 
 
 def test_forms_of_new_words_are_said_as_these(folder, tmp_path):
@@ -220,9 +309,11 @@ def _listed(folder: Path) -> Path:
 
 def test_deltas_bring_their_words(folder, text, tmp_path, capsys):
     delta, out = tmp_path / "a.delta", tmp_path / "out"
-    text.write_text("\n".join(line for line in text.read_text().splitlines() if "http" not in line) + "\n")
-    assert main(["adapt", "--delta", str(delta), str(folder / "graph/Gr.fst"), str(text)]) == 0
-    assert main(["vosk", "replace-lm", "--delta", str(delta), str(folder), str(out)]) == 0
+    for how in ("none", "auto"):  # addresses come with the first one, and are left out as by mdi vosk adapt
+        assert main(["adapt", "--normalise", how, "--delta", str(delta), str(folder / "graph/Gr.fst"), str(text)]) == 0
+        assert main(["vosk", "replace-lm", "--delta", str(delta), str(folder), str(out)]) == 0
+        assert set(json.loads((out / CERTIFICATE).read_text())["new_words"]["added"]) == {"dabba", "acdc"}
+        assert ("'http://x'" in capsys.readouterr().err.split("left out")[-1]) == (how == "none")
     assert {"dabba", "acdc"} < read_graph(VoskFolder(out)).lexicon().keys()
     assert main(["vosk", "adapt", str(folder), str(text), str(tmp_path / "direct")]) == 0
     one, two = (load(str(path / "graph/Gr.fst")) for path in (out, tmp_path / "direct"))

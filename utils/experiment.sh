@@ -55,7 +55,7 @@ data_inputs() {
 # data_options: what local/prepare_data.sh is told, one per line
 data_options() {
   local name names=(nj backend demo recorded vosk_model game prompts language utterances tiny in_text background_text
-    background_lm dev_text eval_text vocab vocab_size case data_dir lattice_dir words default_lm new_words lexicon)
+    background_lm dev_text eval_text normalise vocab vocab_size case data_dir lattice_dir words default_lm new_words lexicon)
   [[ -z $recipe ]] || names+=(egs_dir train_data set_data lang decode_dirs lang_from data_from model_from)
   for name in "${names[@]}"; do printf '%s\n' "--${name//_/-}" "${!name}"; done
   if [[ -n $recipe ]] && decodes_here; then printf '%s\n' --decodes true; fi

@@ -30,6 +30,7 @@ demo=false  # the texts of the demo
 recorded=""  # recorded speech: dialogue or prompts
 prompts=""  # directory with Debian's packages asterisk-core-sounds-LANGUAGE and -g722 (downloaded with apt-get)
 language=en  # of the prompts: en, fr or ru
+normalise=auto  # auto: your texts in the words of the recogniser, where there is one; none: as they are
 vocab_size=100000  # most words to take from the background text
 order=3  # length of the longest n-grams
 in_min_counts=1  # N-N-N: n-grams of the in-domain model seen so often, by order

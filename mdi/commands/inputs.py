@@ -41,11 +41,13 @@ def read_history(args: argparse.Namespace) -> "NgramModel | None":
 
 def spoken_texts(args: argparse.Namespace, texts: list[str], model: "NgramModel") -> "dict[str, Path | Sentences]":
     """Each text, with --normalise auto in the words of the model; and lines about what was changed."""
-    if args.normalise == "none":
-        return {text: Path(text) for text in texts}
+    from mdi.files import read_bytes
     from mdi.lm.new_words import as_new_words
+    from mdi.lm.text import Sentences
     from mdi.spoken import Speller, spoken_text
 
+    if args.normalise == "none":  # what can be read but once is kept
+        return {text: Sentences(read_bytes("-"), "-") if text == "-" else Path(text) for text in dict.fromkeys(texts)}
     how = getattr(args, "new_words", "none")
     new = "none" if how == "none" else as_new_words(how)
     speller, found = Speller(model, args.language, new if isinstance(new, list) else ()), {}
@@ -66,6 +68,7 @@ def read_in_domain(
     from mdi.lm.new_words import as_new_words, may_be_added, over_new_words
     from mdi.lm.text import OOV
     from mdi.lm.vocabulary import GrowingVocabulary
+    from mdi.spoken import sayable
 
     new_words, weight = as_new_words(args.new_words), getattr(args, "count_weight", 1.0)
     oov = new_words if new_words in OOV else None
@@ -82,8 +85,9 @@ def read_in_domain(
         every = vocab.extended(dict.fromkeys(more))
         parts = [over_words(part, every) for part in parts]
     counts = add_counts(parts[0], parts[1]) if len(parts) > 1 else parts[0]
-    if not oov:
-        counts = over_new_words(counts, vocab, new_words)
+    if not oov:  # what normalisation could not make words of is none
+        may = sayable if getattr(args, "normalise", "none") == "auto" else may_be_added
+        counts = over_new_words(counts, vocab, new_words, may)
     _report_in_domain(counts, vocab, oov, listed=isinstance(new_words, list))
     return counts
 

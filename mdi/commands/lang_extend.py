@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.errors import MdiError, examples
-from mdi.files import same_file
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -22,18 +21,19 @@ if TYPE_CHECKING:
 OPTIONS = """
 lang LANG  lang directory of Kaldi's utils/prepare_lang.sh
 lexicon LEXICON?  the new words; with --words it may be left out
-out OUT  the new lang directory; with --words OUT.new_words.tsv lists pronunciations
+out OUT  the new lang directory, which may replace one that this has made; with --words
+  OUT.new_words.tsv lists pronunciations
 --words FILE  words to add if they are new, one per line, which a count may follow
 """
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.speech.lang import extend_lang, read_lang
+    from mdi.speech.lang import check_new_lang, extend_lang, read_lang
 
     if args.lexicon is None and args.words is None:
         raise MdiError("expected LANG LEXICON OUT, or --words FILE LANG OUT")
-    if same_file(args.lang, args.out):
-        raise MdiError(f"{args.out}: is the old lang directory; name another one")
+    args.out = args.out.rstrip("/") or "/"  # what is beside it is named after it
+    check_new_lang(args.out, args.lang)
     lang = read_lang(args.lang)
     known = lang.lexicon()
     more: Mapping[str, Sequence[Pronunciation]] = {}
@@ -42,21 +42,19 @@ def run(args: argparse.Namespace) -> None:
     if args.words:
         more = _with_guesses(args, known, more)
     new = extend_lang(lang, more, args.out)
-    say(f"{len(new):,} new words, {len(more) - len(new):,} said in another way -> {args.out}")
+    say(f"{len(new):,} new words, {sum(map(bool, more.values())) - len(new):,} said in another way -> {args.out}")
 
 
 def _lexicon(path: str, known: "Lexicon", phones: set[str]) -> "Mapping[str, Sequence[Pronunciation]]":
     """Kaldi's lexicons with their probabilities, or what a user has written."""
-    from mdi.speech.given import COLUMNS, read_given
-    from mdi.speech.lexicon import POSITION, read_lexicon, text_lines
+    from mdi.speech.given import given_lines, read_given
+    from mdi.speech.lexicon import POSITION, read_lexicon
 
-    mine = [
-        text for _, text in text_lines(path) if text.split()[1:2] == ["="] or text.startswith("\t".join(COLUMNS[:3]))
-    ]
-    if not mine:
+    is_table, lines = given_lines(path)
+    if not is_table and not any(text.split()[1:2] == ["="] for _, text in lines):
         return read_lexicon(path)
     given = read_given(path, known, {POSITION.sub("", name) for name in phones})
-    return {word: [one.phones for one in ways] for word, ways in given.items() if ways}
+    return {word: [one.phones for one in ways] for word, ways in given.items()}
 
 
 def _with_guesses(
@@ -64,20 +62,20 @@ def _with_guesses(
 ) -> "Mapping[str, Sequence[Pronunciation]]":
     """The lexicon, and the words of the list that nobody has said yet."""
     from mdi.speech.g2p import train_g2p
-    from mdi.speech.given import write_new_words
+    from mdi.speech.given import Given, write_new_words
     from mdi.speech.lexicon import listed_words
-    from mdi.speech.pronounce import UNCERTAIN, Pronounced, pronounce
+    from mdi.speech.pronounce import UNCERTAIN, pronounce
 
     counts = {word: n for word, n in listed_words(args.words).items() if word not in known}
-    lacking = [word for word in counts if word not in more]
-    said = pronounce(lacking, known, train_g2p(known)) if lacking else []
-    given = [Pronounced(word, tuple(more[word]), "given", 1.0) for word in counts if word in more]
+    given = {word: [Given(phones) for phones in more[word]] for word in counts if word in more}
+    said = pronounce(counts, known, train_g2p(known), given) if counts else []
     Path(args.out).parent.mkdir(parents=True, exist_ok=True)
-    write_new_words(f"{args.out}.new_words.tsv", [*said, *given], counts)
-    unsure = [one.word for one in said if one.pronunciations and one.certainty < UNCERTAIN]
+    write_new_words(f"{args.out}.new_words.tsv", said, counts)
+    guessed = [one for one in said if one.pronunciations and one.word not in given]
+    unsure = [one.word for one in guessed if one.certainty < UNCERTAIN]
     silent = [one for one in said if not one.pronunciations]
     say(
-        f"{len(said) - len(silent):,} words said by rule or by letters, {len(unsure):,} of them uncertain: "
+        f"{len(guessed):,} words said by rule or by letters, {len(unsure):,} of them uncertain: "
         f"see {args.out}.new_words.tsv"
     )
     if silent:

@@ -80,9 +80,6 @@ def run(args: argparse.Namespace) -> int:
         raise MdiError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
     args.min_counts = args.min_counts or ("0.5" if args.recordings else "1")
     exchange = folders.begin(args)
-    for path in [*args.texts, *args.ppl, *filter(None, [args.dev])]:
-        if path != "-" and not Path(path).is_file():
-            raise MdiError(f"{path}: no such file; expected text, one sentence per line")
     chosen = {name: getattr(args, name) for name in CHOICES.split()}
     content = {"in_domain": args.texts, "development": args.dev, "recordings": args.recordings, "options": chosen}
     if args.recordings:
@@ -97,15 +94,17 @@ def _adapt_to_itself(args: argparse.Namespace, exchange: "Exchange", content: di
     """Decodes, adapts to that, unless it was done before, and decodes again."""
     from mdi.certificate import plain
     from mdi.files import read_json
+    from mdi.lm.new_words import as_new_words
     from mdi.speech.data import DataFolder
-    from mdi.speech.vosk.adapt import compare_decodings
+    from mdi.speech.vosk.adapt import NEW_WORDS, compare_decodings
     from mdi.speech.vosk.folder import CERTIFICATE
     from mdi.speech.vosk.results import read_results
 
     out, folder = Path(args.out), Path(f"{args.out.rstrip('/')}.decoded")
     how = args.n_best, folders.RESCORING_BEAM if args.n_best else None
     before = vosk_decode.decoded(args, args.model, args.recordings, folder / "before", *how, restart=False)
-    read = [*args.texts, *filter(None, [args.lexicon, args.large, args.first_pass])]
+    listed = args.new_words if isinstance(as_new_words(args.new_words, NEW_WORDS), list) else None
+    read = [*args.texts, *filter(None, [args.lexicon, args.large, args.first_pass, listed])]
     content |= {"decoded": read_json(before / vosk_decode.RECORD).get("model"), "ppl": args.ppl}
     content |= {"sources": [source_of(path) for path in read], "asked": [args.lm_weight, args.word_penalty]}
     known = read_json(out / CERTIFICATE) if (out / CERTIFICATE).exists() else {}

@@ -32,8 +32,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.lm.new_words import may_be_added, with_words
     from mdi.lm.normalise import scaled_to_one
     from mdi.lm.vocabulary import read_words
-    from mdi.speech.given import COLUMNS
-    from mdi.speech.lexicon import text_lines
+    from mdi.speech.given import given_lines, given_words
     from mdi.speech.vosk.adapt import learned
     from mdi.speech.vosk.new_words import read_own_words
     from mdi.threads import meanwhile
@@ -42,9 +41,8 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError("probability", args.probability, "a probability, between 0 and 1")
     exchange = folders.begin(args)
     source = exchange.source
-    lines = [text for _, text in text_lines(args.list)]
-    if lines and tuple(lines[0].split("\t")[:2]) == COLUMNS[:2]:  # new_words.tsv: it also says how they are said
-        words, args.lexicon = [line.split("\t")[0] for line in lines[1:]], args.lexicon or args.list
+    if given_lines(args.list)[0]:  # new_words.tsv: it also says how they are said
+        words, args.lexicon = given_words(args.list), args.lexicon or args.list
     else:
         words = read_words(args.list)
     known = source.symbols.ids

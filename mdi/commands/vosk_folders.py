@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 # Lattices of a smaller beam hold too few sequences for rescoring to choose from.
 RESCORING_BEAM = 6.0
 
+# Files that may be among the arguments.
+_INPUTS = ("texts", "dev", "ppl", "list", "lm", "large", "first_pass", "lexicon", "delta")
+
 # Options of actions that write a folder.
 MODELS = """
 --large LM  rescore with this model, as it is, whatever its form
@@ -50,12 +53,25 @@ DECODING = """
 
 
 def begin(args: argparse.Namespace) -> "Exchange":
-    """Which models of MODEL_DIR are exchanged, and whether OUT_DIR can be made, before any work is done."""
+    """Which models of MODEL_DIR are exchanged; whether inputs are there and OUT_DIR can be made, before any work is
+    done."""
+    from mdi.files import check_regular
+    from mdi.lm.new_words import as_new_words
     from mdi.speech.data import DataFolder
+    from mdi.speech.vosk.adapt import NEW_WORDS
     from mdi.speech.vosk.folder import check_new_folder, find_vosk_folder
     from mdi.speech.vosk.models import exchange_of
+    from mdi.spoken.numbers import code_of
 
     check_options(args)
+    for given in (getattr(args, name, None) for name in _INPUTS):
+        for path in given if isinstance(given, list) else filter(None, [given]):
+            if path != "-":
+                check_regular(path)
+    if getattr(args, "new_words", None) is not None:
+        as_new_words(args.new_words, NEW_WORDS)
+    if getattr(args, "language", None):
+        code_of(args.language)
     source = find_vosk_folder(args.model, args.lattice_beam)
     weight_for(args, source)
     if getattr(args, "dev_recordings", None) is not None:
@@ -145,4 +161,5 @@ def write_folder(
     if weight:
         say(f"{out}: {weight} are in the graph's costs, which are to decode with and no probabilities")
     exchanged = ", ".join(content["exchanged"])
-    say(f"{out}: a Vosk model with another {exchanged}; load it as any other: vosk.Model('{out}')")
+    what = f"a Vosk model with another {exchanged}" if exchanged else f"the same Vosk model as {args.model}"
+    say(f"{out}: {what}; load it as any other: vosk.Model('{out}')")

@@ -33,7 +33,7 @@ out OUT_DIR  the new directory
 def run(args: argparse.Namespace) -> None:
     from mdi.adaptation.delta import apply_delta
     from mdi.fst.formats import load
-    from mdi.speech.vosk.adapt import learned
+    from mdi.speech.vosk.adapt import learned, worth_adding
     from mdi.speech.vosk.models import lacking_words, refuse_new_words
     from mdi.speech.vosk.new_words import read_own_words
 
@@ -54,11 +54,12 @@ def run(args: argparse.Namespace) -> None:
     lacking = lacking_words(source, models)
     new_words = None
     if args.new_words == "add" or (args.new_words is None and args.delta):
+        count = dict.fromkeys(lacking, 0)
+        if args.delta:
+            count = worth_adding(count, args.lexicon)
         if lacking:
             own = next(iter(models.values()))
-            new_words = learned(
-                source, partial(read_own_words, source), dict.fromkeys(lacking, 0), args.lexicon, True, own
-            )
+            new_words = learned(source, partial(read_own_words, source), count, args.lexicon, True, own)
             for place, path in adapted.items():  # a model that rescores must know them too
                 models.setdefault(place, source.read(path))
     elif args.delta:

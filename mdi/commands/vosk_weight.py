@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mdi.certificate import write_certificate
 from mdi.commands import vosk_decode
 from mdi.commands import vosk_folders as folders
-from mdi.files import read_json
+from mdi.files import copy_file, read_json
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _write(folder: "VoskFolder", out: Path, weight: "GraphWeight", more: dict[st
         for place, model in models.items():
             exchange_lm(symbols, made.path / place, model, weight)
         if (words := folder.path / "new_words.tsv").exists():
-            shutil.copyfile(words, made.path / words.name)
+            copy_file(words, made.path / words.name)
         known = read_json(folder.path / CERTIFICATE)
         known |= {"lm_weight": weight.lm_weight, "word_penalty": weight.word_penalty, **more}
         write_certificate(str(made.path / "mdi"), known, known.get("seconds", 0.0) + time.monotonic() - started)

@@ -1,5 +1,6 @@
 """Files: reading them, outputs that appear whole or not at all, folders, and checks before any work is done."""
 
+from mdi.files.folders import check_replaced as check_replaced
 from mdi.files.folders import exchange_folder as exchange_folder
 from mdi.files.folders import locked as locked
 from mdi.files.folders import make_folder as make_folder
@@ -18,6 +19,7 @@ from mdi.files.reading import read_lines as read_lines
 from mdi.files.reading import read_plain as read_plain
 from mdi.files.writing import GZIP_LEVEL as GZIP_LEVEL
 from mdi.files.writing import check_output as check_output
+from mdi.files.writing import copy_file as copy_file
 from mdi.files.writing import discard as discard
 from mdi.files.writing import is_stream as is_stream
 from mdi.files.writing import replacing as replacing

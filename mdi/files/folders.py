@@ -71,6 +71,20 @@ def exchange_folder(made: str, path: str) -> None:
         os.rename(made, path)
 
 
+def check_replaced(out: Path, source: Path, made_here: bool, maker: str) -> None:
+    """Refuses, before any work is done, a folder to be made from another one that is somebody else's, or would take
+    that one with it. `made_here`: what is there was made by `maker` before, and is replaced."""
+    if out.is_symlink():
+        raise MdiError(f"{out}: is a link; name the directory itself, which will be replaced")
+    if out.resolve() == source.resolve():
+        raise MdiError(f"{out}: is also what it is made from; name another directory")
+    for inner, outer in ((out, source), (source, out)):
+        if outer.resolve() in inner.resolve().parents:
+            raise MdiError(f"{out}: {inner} lies within {outer}; name a directory beside it")
+    if out.exists() and not made_here:
+        raise MdiError(f"{out}: exists, and was not made by {maker}; remove it, or name another directory")
+
+
 def make_folder(path: str) -> Path:
     """The folder, made with those above it where it is not there yet."""
     folder = Path(path)

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shutil
 import stat
 import sys
 import threading
@@ -252,3 +253,9 @@ def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with writing(os.fspath(path)) as stream:
         stream.write(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
+
+
+def copy_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    """A copy with the modes of new files. What cannot be written is named by its own name, not the source's."""
+    with open(source, "rb") as stream, replacing(os.fspath(target), sync=False) as copy:
+        shutil.copyfileobj(stream, copy)

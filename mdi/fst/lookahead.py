@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mdi.errors import MdiError
+from mdi.errors import OtherKindError
 from mdi.files import read_bytes, writing
 from mdi.fst.openfst import Arcs, Header, damaged, parse_arcs, parse_header
 from mdi.kernels import lookahead as kernels
@@ -108,7 +108,7 @@ def parse_lookahead(data: bytes, where: str) -> LookaheadFst:
 def _parse(data: bytes, where: str) -> LookaheadFst:
     outer = parse_header(data, where)
     if outer.kind != KIND or outer.arc_type != "standard":
-        raise MdiError(
+        raise OtherKindError(
             f"{where}: an FST of type {outer.kind} with arcs of type {outer.arc_type}; expected {KIND} and standard, "
             f"which Kaldi's utils/mkgraph_lookahead.sh makes"
         )

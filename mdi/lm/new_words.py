@@ -19,7 +19,7 @@ The prior on lambda is centred there: no word is held back for being new.
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -133,7 +133,7 @@ def count_with_new_words(text: TextLike | Counts, vocab: Vocabulary, order: int,
     return over_new_words(counts, vocab, new_words)
 
 
-def as_new_words(new_words: NewWordsLike) -> str | int | list[str]:
+def as_new_words(new_words: NewWordsLike, choices: Sequence[str] = CHOICES) -> str | int | list[str]:
     """One of the choices, a least count, or a list of words."""
     if isinstance(new_words, str) and new_words.isdecimal() and len(new_words) < 10:
         new_words = int(new_words)
@@ -141,17 +141,20 @@ def as_new_words(new_words: NewWordsLike) -> str | int | list[str]:
         if new_words < 1:
             raise OptionError("new_words", new_words, "1 or more: how often a word must be seen to be added")
         return new_words
-    if isinstance(new_words, str) and new_words in CHOICES:
+    if isinstance(new_words, str) and new_words in choices:
         return new_words
     if isinstance(new_words, str | os.PathLike):
         if not os.path.exists(new_words):
-            raise OptionError("new_words", new_words, f"{', '.join(CHOICES)}, a number, or a file with words to add")
+            raise OptionError("new_words", new_words, f"{', '.join(choices)}, a number, or a file with words to add")
         return read_words(os.fspath(new_words))
     return list(new_words)
 
 
-def over_new_words(counts: Counts, vocab: Vocabulary, new_words: NewWordsLike) -> Counts:
-    """The counts over the words of `vocab` and those of their own, or of the list, that `new_words` adds to them."""
+def over_new_words(
+    counts: Counts, vocab: Vocabulary, new_words: NewWordsLike, may: Callable[[str], bool] = may_be_added
+) -> Counts:
+    """The counts over the words of `vocab` and those of their own that `may` be added, or of the list, that `new_words`
+    adds to them."""
     new_words = as_new_words(new_words)
     if counts.vocab.same_words(vocab) and isinstance(new_words, str | int):
         return counts
@@ -160,7 +163,7 @@ def over_new_words(counts: Counts, vocab: Vocabulary, new_words: NewWordsLike) -
     wanted = new_words
     if not isinstance(wanted, list):
         seen = counts.count[1] >= (wanted if isinstance(wanted, int) else SEEN)
-        wanted = [word for word, enough in zip(counts.vocab.words, seen.tolist(), strict=True) if enough]
+        wanted = [word for word, enough in zip(counts.vocab.words, seen.tolist(), strict=True) if enough and may(word)]
     chosen = [word for word in dict.fromkeys(wanted) if may_be_added(word) and vocab.id(word) < 0]
     return over_words(counts, vocab.extended(chosen) if chosen else vocab, "map")
 

@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mdi.errors import MdiError, examples
+from mdi.errors import MdiError, OtherKindError, examples
 from mdi.files import read_lines, writing
 from mdi.kernels import g2p as kernels
 from mdi.kernels.g2p import Found, Pairs, Spelt, Table, Units
@@ -95,7 +95,7 @@ def _likely_units(pairs: Pairs, n_letters: int, n_phones: int) -> Table:
     """Log weights of all units by expectation-maximisation. Units that are hardly ever used get none: words that need
     them are abbreviations and the like, which say nothing about letters."""
     if (n_letters + 1) * (n_phones + 1) ** 2 >= 2**62:
-        raise MdiError(f"{n_letters:,} letters and {n_phones:,} phones; expected those of one language")
+        raise OtherKindError(f"{n_letters:,} letters and {n_phones:,} phones; expected those of one language")
     sample = _sample(pairs)
     bits, done = 14, False
     while not done:
@@ -229,7 +229,7 @@ def train_g2p(lexicon: Mapping[str, Sequence[Pronunciation]]) -> G2p:
         if word and said and not word.startswith(NO_WORDS)
     ]
     if not entries:
-        raise MdiError("no words to learn pronunciations from; expected a lexicon with words of the language")
+        raise OtherKindError("no words to learn pronunciations from; expected a lexicon with words of the language")
     letters, letter, letter_begin = _numbered([_letters(word) for word, _ in entries])
     phones, phone, phone_begin = _numbered([said for _, said in entries])
     pairs = Pairs(letter, letter_begin, phone, phone_begin)
@@ -238,7 +238,9 @@ def train_g2p(lexicon: Mapping[str, Sequence[Pronunciation]]) -> G2p:
     cut = cut[: kernels.align(pairs, table, cut, begin)]
     if not len(cut):
         some = examples([" ".join((word, *said)) for word, said in entries])
-        raise MdiError(f"none of the pronunciations fits its word: {some}; expected up to two phones for a letter")
+        raise OtherKindError(
+            f"none of the pronunciations fits its word: {some}; expected up to two phones for a letter"
+        )
     keys, number = np.unique(cut, return_inverse=True)
     units = []
     for key in keys.tolist():

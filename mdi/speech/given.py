@@ -30,6 +30,18 @@ class Given:
     like: str = ""
 
 
+def given_lines(path: str) -> tuple[bool, list[tuple[int, str]]]:
+    """(whether it is new_words.tsv, its numbered lines without the names of the columns)"""
+    lines = list(text_lines(path))
+    is_table = bool(lines) and tuple(lines[0][1].split("\t")[:3]) == COLUMNS[:3]
+    return is_table, lines[is_table:]
+
+
+def given_words(path: str | None) -> list[str]:
+    """The words that a user says something of, as they are spelt there."""
+    return list(dict.fromkeys(text.split()[0] for _, text in given_lines(path)[1])) if path else []
+
+
 def read_given(
     path: str, lexicon: Mapping[str, Sequence[Pronunciation]], phones: set[str] | None = None
 ) -> dict[str, list[Given]]:
@@ -39,12 +51,9 @@ def read_given(
     known = lexicon if isinstance(lexicon, Lexicon) else Lexicon({word: list(said) for word, said in lexicon.items()})
     phones = phones or known.phones
     given: dict[str, list[Given]] = {}
-    is_table = False
-    for number, text in text_lines(path):
+    is_table, lines = given_lines(path)
+    for number, text in lines:
         where = f"{path}:{number}"
-        if not given and tuple(text.split("\t")[:3]) == COLUMNS[:3]:
-            is_table = True
-            continue
         word, ways = _row(text, where) if is_table else _line(text, phones, where)
         given.setdefault(word, [])
         for fields in ways:

@@ -3,17 +3,21 @@ their numbers, new words and disambiguation symbols come after the largest."""
 
 import os
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mdi.certificate import write_certificate
 from mdi.errors import MdiError, examples
-from mdi.files import exchange_folder, read_bytes, read_lines, scratch_folder, write_file
+from mdi.files import check_replaced, copy_file, exchange_folder, read_bytes, read_lines, scratch_folder, write_file
 from mdi.fst.lexicon_fst import Entry, Silence, disambiguated, lexicon_fst, read_entries
 from mdi.fst.openfst import from_bytes, to_bytes
 from mdi.fst.symbols import SymbolTable, read_symbols
+from mdi.progress import shown_as
 from mdi.speech.lexicon import POSITION, Lexicon, Pronunciation
 
+CERTIFICATE = "mdi_lang.json"  # no Vosk folder's: each verb replaces what it has made itself
 COPIED = ("oov.int", "oov.txt", "topo")
 NEEDED = (
     *COPIED,
@@ -77,12 +81,22 @@ def read_lang(path: str) -> Lang:
     return Lang(folder, words, phones, entries, silence)
 
 
+def check_new_lang(out: str, lang: str) -> None:
+    """Refuses a directory that cannot be made, or is somebody else's. Versions before 0.6 left no certificate in one,
+    but beside it, where they had found pronunciations, the list of these."""
+    before = os.path.exists(f"{out}.new_words.tsv") and os.path.exists(f"{out}/L_disambig.fst")
+    check_replaced(Path(out), Path(lang), before or os.path.exists(f"{out}/{CERTIFICATE}"), "mdi lang extend")
+
+
 def extend_lang(lang: Lang, lexicon: Mapping[str, Sequence[Pronunciation]], out: str) -> list[str]:
-    """Writes a lang directory in which the words of the lexicon are said as it says, and the others as they were.
-    Returns the new words."""
-    new = [word for word in lexicon if word not in lang.words.ids]
+    """Writes a lang directory in which the words of the lexicon are said as it says, and the others as they were; new
+    ones without pronunciations are left out. Returns the new words."""
+    started = time.monotonic()
+    check_new_lang(out, str(lang.path))
+    said = [word for word, ways in lexicon.items() if ways]
+    new = [word for word in said if word not in lang.words.ids]
     words = lang.words.extended(new).ids
-    given = {words[word] for word in lexicon}
+    given = {words[word] for word in said}
     entries = [entry for entry in lang.entries if entry.word not in given] + _entries(lang, lexicon, words)
     numbers, largest = disambiguated(entries)
     phones = dict(lang.phones.ids)
@@ -90,11 +104,11 @@ def extend_lang(lang: Lang, lexicon: Mapping[str, Sequence[Pronunciation]], out:
         phones.setdefault(f"#{n}", max(phones.values()) + 1)
     target = Path(out)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with scratch_folder(f".{target.name}.", str(target.parent)) as scratch:
+    with scratch_folder(f".{target.name}.", str(target.parent)) as scratch, shown_as(f"{scratch}/lang", out):
         made = Path(scratch) / "lang"
-        shutil.copytree(lang.path / "phones", made / "phones")
+        shutil.copytree(lang.path / "phones", made / "phones", copy_function=copy_file)
         for name in COPIED:
-            shutil.copyfile(lang.path / name, made / name)
+            copy_file(lang.path / name, made / name)
         _extend_table(lang.path / "words.txt", made / "words.txt", words, lang.words)
         _extend_table(lang.path / "phones.txt", made / "phones.txt", phones, lang.phones)
         symbols = [name for name in lang._list("phones/disambig.txt") if name]
@@ -113,6 +127,8 @@ def extend_lang(lang: Lang, lexicon: Mapping[str, Sequence[Pronunciation]], out:
             zip(lang.numbers("phones/wdisambig_phones.int"), lang.numbers("phones/wdisambig_words.int"), strict=True)
         )
         write_file(made / "L_disambig.fst", to_bytes(lexicon_fst(told_apart, silence, loops)))
+        about = {"command": "lang extend", "lang": str(lang.path), "new_words": new}
+        write_certificate(str(made / "mdi_lang"), about, time.monotonic() - started)
         exchange_folder(str(made), str(target))
     return new
 

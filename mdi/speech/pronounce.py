@@ -38,8 +38,12 @@ SHORT_CAPITALS, LONGEST_LETTERS = 3, 6
 READABLE = 3.0
 # Vowels are the letters, few of them, of which nearly every word has one; so many words tell.
 MOST_VOWELS, HAVE_VOWELS, SOME_WORDS = 10, 0.99, 20_000
-# Below it a pronunciation should be looked at.
-UNCERTAIN = 0.5
+# Signs that are said, in English as these words; and all that mean something, but for what joins or ends words.
+_SIGNS = str.maketrans(english.SIGNS)
+_SIGN = re.compile(f"[{re.escape(''.join(english.SIGNS))}]")
+_UNSAID = re.compile(r"[^\w\s'’\"._‐‑–/·-]")
+# Below it a pronunciation should be looked at, as one should that has passed over a sign.
+UNCERTAIN, PASSED_OVER = 0.5, 0.4
 
 
 @dataclass(frozen=True)
@@ -98,12 +102,21 @@ class Speaker:
         said = self._said(words)
         ways = [way for one in said for way in one.pronunciations]
         alike = dict(zip(ways, homophones(ways, self.known, self.probability), strict=True))
-        return [replace(one, sounds_like=tuple(alike[way] for way in one.pronunciations)) for one in said]
+        return [
+            replace(one, certainty=self._sure(one), sounds_like=tuple(alike[way] for way in one.pronunciations))
+            for one in said
+        ]
+
+    def _sure(self, one: Pronounced) -> float:
+        """Its certainty; not much where signs were passed over."""
+        whole = one.how.startswith(("given", "sounds like", "known", "number"))
+        passed_over = not whole and _UNSAID.search(self._with_signs(one.word))
+        return min(one.certainty, PASSED_OVER) if passed_over else one.certainty
 
     def _said(self, words: list[str]) -> list[Pronounced]:
         found = [self._without_g2p(word) for word in words]
         left = [i for i, one in enumerate(found) if one is None]
-        in_pieces = {i: pieces for i in left if len(pieces := _pieces(words[i])) > 1}
+        in_pieces = {i: pieces for i in left if len(pieces := self._pieces(words[i])) > 1}
         for i, pieces in in_pieces.items():
             found[i] = _chained(words[i], self._said(pieces))
         left = [i for i in left if i not in in_pieces]
@@ -124,7 +137,7 @@ class Speaker:
             return Pronounced(word, (), problem, 0.0)
         if made := self._parts(word):
             return made
-        return self._letters(word)
+        return None if _SIGN.search(word) and len(self._pieces(word)) > 1 else self._letters(word)
 
     def _as_given(self, word: str, given: Sequence[Given]) -> Pronounced:
         if not given:
@@ -173,8 +186,20 @@ class Speaker:
             return english.words(word)
         return in_words(word, self._language) if self._language and word.isdecimal() else ()
 
+    def _with_signs(self, word: str) -> str:
+        """With signs such as & in words, where somebody knows these."""
+        return word.translate(_SIGNS) if _SIGN.search(word) and self._language == "en" else word
+
+    def _pieces(self, word: str) -> list[str]:
+        """Words that are joined by a dash or its like; the letters of capitals on both sides of a sign: AT&T."""
+        pieces = re.split(r"[-_‐‑–/+&@\s]+", self._with_signs(word).strip("-_‐‑–/+&@ "))
+        if _SIGN.search(word) and word.isupper():
+            spelt = {piece for piece in pieces if piece.isupper() and len(piece) <= SHORT_CAPITALS}
+            return [part for piece in pieces for part in (piece if piece in spelt else [piece])]
+        return pieces
+
     def _parts(self, word: str) -> Pronounced | None:
-        pieces = _pieces(word)
+        pieces = self._pieces(word)
         if len(pieces) > 1:
             known = [known_form(piece, self.lexicon) for piece in pieces]
             if not all(known):
@@ -239,11 +264,6 @@ class Speaker:
 def _sayable(word: str) -> str:
     """The word without what is not said: dots and dashes, quotes around it."""
     return re.sub(r"[^\w'’]|_", "", word.strip("'’\"")).replace("’", "'")
-
-
-def _pieces(word: str) -> list[str]:
-    """Words that are joined by a dash or its like."""
-    return [piece for piece in re.split(r"[-_‐‑–/+&]+", word) if piece]
 
 
 def _chained(word: str, pieces: list[Pronounced]) -> Pronounced:

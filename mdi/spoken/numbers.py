@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from importlib.util import find_spec
 
+from mdi.errors import OptionError
+
 # 31, 1.000, 1,000.5: signs between digits belong to the number
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _THOUSANDS = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
 # Languages that write 1,000.5; all others 1.000,5.
 _DECIMAL_POINT = {"en", "he", "ja", "ko", "th"}
+# Languages that num2words does not know, but whose text can be cut into words.
+_UNREAD = ("km", "lo", "my", "yue", "zh")
 # Numbers whose words tell languages apart.
 _TOLD_BY = (*range(2, 21), 30, 40, 50, 100)
 # A vocabulary of a language has at least this share of these words.
@@ -29,6 +33,22 @@ def languages() -> list[str]:
     from num2words import CONVERTER_CLASSES
 
     return sorted({name.split("_")[0] for name in CONVERTER_CLASSES} & set(CONVERTER_CLASSES))
+
+
+def possible(known: Mapping[str, float]) -> list[str]:
+    """Languages that a vocabulary may be of. Japanese numbers look Chinese; it is told by its kana."""
+    if not available():
+        return []
+    kana = any("ぁ" <= word[0] <= "ヿ" for word in known)
+    return [language for language in languages() if language != "ja" or kana]
+
+
+def code_of(language: str) -> str:
+    """The code that num2words has, of one such as en-US or EN."""
+    code = re.split("[-_]", language.lower())[0]
+    if available() and code not in (known := sorted([*languages(), *_UNREAD])):
+        raise OptionError("language", language, f"one of {', '.join(known)}")
+    return code
 
 
 @lru_cache(1 << 14)
@@ -52,14 +72,11 @@ def in_words(number: str, language: str) -> tuple[str, ...]:
 
 def language_of(known: Mapping[str, float], spell: Callable[[str], str]) -> str | None:
     """The language whose numbers a vocabulary has, by the probabilities of their words; None where it has none's."""
-    if not available():
-        return None
     scores: dict[str, float] = {}
-    kana = any("ぁ" <= word[0] <= "ヿ" for word in known)  # Japanese numbers look Chinese
-    for language in languages():
+    for language in possible(known):
         words = [spell(word) for number in _TOLD_BY for word in in_words(str(number), language)]
         here = [known.get(word, 0.0) for word in words]
-        if not words or (language == "ja" and not kana) or sum(value > 0.0 for value in here) < _MOST * len(words):
+        if not words or sum(value > 0.0 for value in here) < _MOST * len(words):
             continue
         scores[language] = math.prod(max(value, _RARE) ** (1.0 / len(here)) for value in here)
     return max(scores, key=lambda language: scores[language], default=None)

@@ -81,7 +81,7 @@ class Speller:
         more = [word for word in dict.fromkeys(new) if vocab.id(word) < 0]
         self.vocab, self.p = vocab.extended(more), np.append(p, np.full(len(more), _NEW))
         self.known = {word: value for word, value in zip(self.vocab.words, self.p.tolist(), strict=True) if word}
-        self._asked = language
+        self._asked = numbers.code_of(language) if language else None
         self._words: dict[str, tuple[str, ...]] = {}
 
     def uncut(self) -> "Speller":
@@ -225,12 +225,15 @@ class Speller:
     def _number(self, token: str, held: list[str]) -> str:
         """A token with digits in the words of the language, where all of them are known; or as it is."""
         core = token.strip("\"'()[]{}<>.,;:!?*_/-。，、；：！？（）《》")
-        said: list[str | None] = []
-        if self.language and numbers.available() and numbers.NUMBER.fullmatch(core):
-            said = [self.find(word) for word in numbers.in_words(core, self.language)]
-        begin = token.find(core)
-        read = self._hold(" ".join(filter(None, said)) if said and all(said) else core, held)
-        return f"{token[:begin]} {read} {token[begin + len(core) :]}"
+        begin, read = token.find(core), self.number(core, self.language) if self.language else ""
+        return f"{token[:begin]} {self._hold(read or core, held)} {token[begin + len(core) :]}"
+
+    def number(self, token: str, language: str) -> str:
+        """A number in the words of a language, where all of them are known."""
+        if not (numbers.available() and numbers.NUMBER.fullmatch(token)):
+            return ""
+        said = [self.find(word) for word in numbers.in_words(token, language)]
+        return " ".join(filter(None, said)) if all(said) else ""
 
 
 def sayable_shape(word: str) -> bool:

@@ -9,6 +9,7 @@ from mdi.files import UTF16, first_bytes, read_bytes
 from mdi.lm.text import Sentences
 from mdi.lm.vocabulary import to_bytes, to_str
 from mdi.lm.word_counts import count_words
+from mdi.spoken import numbers
 from mdi.spoken.sayable import sayable
 from mdi.spoken.segment import unspaced
 from mdi.spoken.sentences import unwrapped
@@ -48,7 +49,10 @@ class Spoken:
         ]
         unsaid = Counter({word: k for word, k in self.after.items() if word not in known and not sayable(word)})
         if unsaid:
-            why = "" if self.known.language else "; --language says in which language numbers are read out"
+            could = [] if self.known.language else numbers.possible(known)
+            digits = [found[0] for word in unsaid if (found := numbers.NUMBER.search(word))]
+            helps = any(self.known.number(number, language) for number in digits for language in could)
+            why = "; --language says in which language numbers are read out" if helps else ""
             more = f" and {len(unsaid) - 5:,} more" if len(unsaid) > 5 else ""
             listed = ", ".join(f"'{word}' {k}" for word, k in unsaid.most_common(5))
             lines.append(f"{self.text}: tokens that cannot be read out, and are no words: {listed}{more}{why}")

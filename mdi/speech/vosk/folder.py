@@ -13,7 +13,6 @@ regular file, or a link to one, which for a new folder must lie in the same fold
 import contextlib
 import os
 import re
-import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,16 @@ from functools import cached_property
 from pathlib import Path
 
 from mdi.errors import MdiError
-from mdi.files import check_regular, check_sum, exchange_folder, read_plain, scratch_folder, write_file
+from mdi.files import (
+    check_regular,
+    check_replaced,
+    check_sum,
+    copy_file,
+    exchange_folder,
+    read_plain,
+    scratch_folder,
+    write_file,
+)
 from mdi.fst.formats import load, weight_of, words_for, write_lm
 from mdi.fst.graph_weight import UNWEIGHTED, GraphWeight
 from mdi.fst.symbols import DISAMBIGUATION, EPSILON, SymbolTable, read_symbols
@@ -219,8 +227,9 @@ def new_folder(
         check_new_folder(out, source)
     with scratch_folder(f".{out.name}.", str(out.parent)) as scratch:
         made = VoskFolder(Path(scratch) / "model")
-        _take_over(VoskFolder(source.path.resolve()), made, places, _beam_settings(source, lattice_beam), _link_or_copy)
+        settings = _beam_settings(source, lattice_beam)
         with shown_as(str(made.path), str(out)):
+            _take_over(VoskFolder(source.path.resolve()), made, places, settings, _link_or_copy)
             yield made
         exchange_folder(str(made.path), str(out))
 
@@ -229,13 +238,7 @@ def check_new_folder(out: Path, source: VoskFolder) -> None:
     """Refuses, before any work is done, a folder that cannot be made or is somebody else's."""
     if not out.parent.is_dir():
         raise MdiError(f"{out}: the directory {out.parent} does not exist; make it first")
-    if out.is_symlink():
-        raise MdiError(f"{out}: is a link; name the directory itself, which will be replaced")
-    if out.exists() and out.resolve() == source.path.resolve():
-        raise MdiError(f"{out}: is also the model that is adapted; name another directory")
-    for inner, outer in ((out, source.path), (source.path, out)):
-        if outer.resolve() in inner.resolve().parents:
-            raise MdiError(f"{out}: {inner} lies within {outer}; name a directory beside the model")
+    check_replaced(out, source.path, (out / CERTIFICATE).exists(), "mdi vosk")
     inside = source.path.resolve()
     for name in source.files:
         if inside not in (found := (source.path / name).resolve()).parents:
@@ -243,8 +246,6 @@ def check_new_folder(out: Path, source: VoskFolder) -> None:
                 f"{source.path / name}: is a link out of the directory, to {found}; expected files. "
                 f"If you trust whoever made it: cp -rL {source.path} COPY, and use the copy"
             )
-    if out.exists() and not (out / CERTIFICATE).exists():
-        raise MdiError(f"{out}: exists, and was not made by mdi vosk; remove it, or name another directory")
 
 
 def _take_over(
@@ -272,7 +273,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
         with contextlib.suppress(OSError):  # another file system, one without links, another's file
             os.link(source, target)
             return
-    shutil.copyfile(source, target)
+    copy_file(source, target)
 
 
 def exchange_lm(symbols: SymbolTable, path: Path, model: NgramModel, weight: GraphWeight = UNWEIGHTED) -> None:

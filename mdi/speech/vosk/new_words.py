@@ -17,6 +17,7 @@ from mdi.speech.pronounce import UNCERTAIN, Pronounced, Speaker
 from mdi.speech.vosk.folder import VoskFolder
 from mdi.speech.vosk.graft import Grafted, add_words, by_sound
 from mdi.speech.vosk.recogniser_graph import RecogniserGraph, read_graph
+from mdi.spoken.speller import folded
 
 logger = get_logger(__name__)
 
@@ -105,6 +106,8 @@ def learn_words(
     says of them; `probability`: of known words."""
     graph, lexicon = own.graph, own.lexicon
     given = read_given(lexicon_file, lexicon) if lexicon_file else {}
+    spelt = {folded(word): word for word in reversed(list(count))}  # before a text is normalised it may differ
+    given = {spelt.get(folded(w), w): ways for w, ways in given.items()} | {w: given[w] for w in count if w in given}
     if known := [word for word in given if word in lexicon]:
         logger.warning(
             f"{lexicon_file}: {len(known):,} words are in the model, such as {examples(known)}; they are "

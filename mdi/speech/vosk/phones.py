@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mdi.errors import MdiError, examples
+from mdi.errors import MdiError, OtherKindError, examples
 from mdi.files import read_lines
 from mdi.lm.trie import Array
 from mdi.lm.vocabulary import to_str
@@ -72,7 +72,7 @@ def read_phones(graph: Path, word_boundary: Path, numbers: Array) -> Phones:
             forms.append([left.pop(0)] * 4)
             continue
         if [position.get(k) for k in four] != list(POSITIONS):
-            raise MdiError(
+            raise OtherKindError(
                 f"{word_boundary}: phone {number} is '{position[number]}', and the next ones are "
                 f"{', '.join(position.get(k, 'nothing') for k in four[1:])}; expected Kaldi's four forms of a phone, "
                 f"one after the other: {', '.join(POSITIONS)}"

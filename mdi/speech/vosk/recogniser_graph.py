@@ -22,7 +22,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from mdi.errors import MdiError
+from mdi.errors import MdiError, OtherKindError
 from mdi.files import read_lines
 from mdi.fst.lookahead import LookaheadFst, read_lookahead
 from mdi.kernels import recogniser_graph as kernels
@@ -266,7 +266,7 @@ class RecogniserGraph:
                     ways.append(way)
         return found
 
-    def _refused(self, found: str, expected: str) -> MdiError:
+    def _refused(self, found: str, expected: str) -> OtherKindError:
         return _refused(self.path, found, expected)
 
 
@@ -282,8 +282,8 @@ def _spread(begin: Array, end: Array) -> tuple[Array, Array]:
     return np.repeat(begin - np.cumsum(size) + size, size) + np.arange(size.sum()), size
 
 
-def _refused(path: str, found: str, expected: str) -> MdiError:
-    return MdiError(
+def _refused(path: str, found: str, expected: str) -> OtherKindError:
+    return OtherKindError(
         f"{path}: {found}; expected {expected}, as graphs of chain models with left biphones have it "
         f"(utils/mkgraph_lookahead.sh). Words cannot be added to this model"
     )
@@ -291,7 +291,7 @@ def _refused(path: str, found: str, expected: str) -> MdiError:
 
 def read_graph(folder: VoskFolder) -> RecogniserGraph:
     if not folder.dynamic:
-        raise MdiError(
+        raise OtherKindError(
             f"{folder.path}: a static graph (HCLG.fst), in which graph and language model are one; expected HCLr.fst "
             f"and Gr.fst. Words can be added to models with a dynamic graph only, such as Vosk's small ones"
         )

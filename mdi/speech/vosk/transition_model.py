@@ -18,7 +18,7 @@ from itertools import islice
 
 import numpy as np
 
-from mdi.errors import MdiError
+from mdi.errors import MdiError, OtherKindError
 from mdi.files import read_chunks
 from mdi.fst.kaldi_binary import KaldiReader
 from mdi.lm.trie import Array
@@ -47,7 +47,7 @@ class TransitionModel:
 def read_transition_model(path: str) -> TransitionModel:
     data = b"".join(islice(read_chunks(path, _HEAD), 2))  # the first has a few bytes
     if data[:2] != b"\0B":
-        raise MdiError(
+        raise OtherKindError(
             f"{path}: not in Kaldi's binary form; expected an acoustic model, final.mdl. If it is text, "
             f"nnet3-am-copy writes it in binary form"
         )
