@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,8 @@ def check_inputs(*paths: str | None) -> None:
     if named.count("-") > 1:
         raise MdiError(f"'-' stands for {named.count('-')} inputs; expected standard input once: give files for others")
     for path in named:
-        if path != "-":
-            os.stat(path)
+        if path != "-" and stat.S_ISDIR(os.stat(path).st_mode):
+            raise MdiError(f"{path}: is a directory; expected a file")
 
 
 def read_model(path: str, args: argparse.Namespace, closed: bool = True) -> "NgramModel":

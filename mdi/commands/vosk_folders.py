@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mdi.commands.inputs import check_inputs
 from mdi.errors import MdiError, OptionError, check_positive
 from mdi.progress import say
 
@@ -55,7 +56,6 @@ DECODING = """
 def begin(args: argparse.Namespace) -> "Exchange":
     """Which models of MODEL_DIR are exchanged; whether inputs are there and OUT_DIR can be made, before any work is
     done."""
-    from mdi.files import check_regular
     from mdi.lm.new_words import as_new_words
     from mdi.speech.data import DataFolder
     from mdi.speech.vosk.adapt import NEW_WORDS
@@ -64,10 +64,8 @@ def begin(args: argparse.Namespace) -> "Exchange":
     from mdi.spoken.numbers import code_of
 
     check_options(args)
-    for given in (getattr(args, name, None) for name in _INPUTS):
-        for path in given if isinstance(given, list) else filter(None, [given]):
-            if path != "-":
-                check_regular(path)
+    given = (getattr(args, name, None) for name in _INPUTS)
+    check_inputs(*(path for one in given for path in (one if isinstance(one, list) else [one])))
     if getattr(args, "new_words", None) is not None:
         as_new_words(args.new_words, NEW_WORDS)
     if getattr(args, "language", None):
