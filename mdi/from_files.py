@@ -1,7 +1,7 @@
 """Functions of the Python API that take a model or the file of one, where the package below them knows models alone."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mdi.errors import MdiError
@@ -10,7 +10,7 @@ from mdi.fst.formats import load
 from mdi.lm import perplexity as of_models
 from mdi.lm.model import NgramModel
 from mdi.lm.perplexity import Perplexity, Sentence
-from mdi.lm.text import Sentences, TextLike, text_sources
+from mdi.lm.text import Sentences, TextLike, rereadable, text_sources
 from mdi.lm.vocabulary import UNKNOWN, to_str
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def word_table(
         return of_models.word_table(_loaded(model), text, oov=oov)
     if not model:
         raise MdiError("no models; expected some by name: {'own': a, 'adapted': b}")
-    text = list(text) if isinstance(text, Iterator) else text  # a generator's sentences, kept for several models
+    text = rereadable(text)
     tables = {name: of_models.word_table(_loaded(one), text, oov=oov) for name, one in model.items()}
     first, *_, last = [*tables, *tables]
     side_by_side = tables[first][["sentence", "position", "word"]].copy()

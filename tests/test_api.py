@@ -1,6 +1,7 @@
 """The Python API: what `import mdi` offers, what it accepts, and what it refuses."""
 
 import doctest
+import gzip
 import importlib
 import inspect
 import math
@@ -242,6 +243,18 @@ def test_a_sweep_as_a_table(background: mdi.NgramModel) -> None:
     assert table["min_counts"].tolist() == ["5-3-2", "2-2-2"]
     single = mdi.perplexity(adapter.adapt("2-2-2", sigma2=None).model, DEVELOPMENT).ppl
     assert table["dev"].iloc[1] == pytest.approx(single, rel=1e-3)
+
+
+def test_a_generator_is_read_as_often_as_a_list(background: mdi.NgramModel) -> None:
+    """A search counts the text twice, and a table scores it under every model."""
+    text = gzip.decompress(IN_DOMAIN.read_bytes()).decode().splitlines()
+    one, other = (
+        mdi.tune(background, given, DEVELOPMENT, max_settings=1).model for given in (text, (line for line in text))
+    )
+    assert one == other
+    adapted = mdi.adapt(background, text)
+    table = mdi.sweep_table([adapted, adapted], {"text": (line for line in text)})
+    assert table["text"].tolist() == [mdi.perplexity(adapted.model, text).ppl] * 2
 
 
 def test_a_solver_that_runs_out_of_iterations_warns(background: mdi.NgramModel) -> None:

@@ -30,7 +30,7 @@ from mdi.lm.model import NgramModel
 from mdi.lm.n_best import Choice, NBestLists
 from mdi.lm.new_words import NewWordsLike
 from mdi.lm.perplexity import Perplexity, perplexity_of
-from mdi.lm.text import Text, TextLike, TextStats
+from mdi.lm.text import Text, TextLike, TextStats, rereadable
 from mdi.lm.thresholds import Thresholds
 from mdi.lm.trie import MAX_ORDER, Array
 
@@ -161,6 +161,7 @@ def tune(
         The best model (`.model`) and how it was found (`.table()`). `mdi.save` writes it.
     """
     check_positive("max_settings", max_settings)
+    text = text if isinstance(text, Counts) else rereadable(text)
     adapter = Adapter(background, text, new_words=new_words, targets=targets, history=history, threads=threads)
     background = adapter.background
     max_order = adapter.order + 1 if max_order is None else max_order

@@ -89,6 +89,11 @@ def text_sources(text: TextLike) -> list[str | Sentences]:
     return files
 
 
+def rereadable(text: TextLike) -> TextLike:
+    """The same for those who read it more than once: what a generator gives is kept."""
+    return list(text) if isinstance(text, Iterator) else text
+
+
 def _sentence(item: object) -> str:
     """A sentence as a line of text, from itself or from its words."""
     if isinstance(item, str):
