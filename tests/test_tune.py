@@ -8,7 +8,7 @@ import numpy as np
 import pandas
 import pytest
 
-from mdi import adapt, charts, train, tune
+from mdi import MdiError, adapt, charts, train, tune
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.solver import SolverSettings
 from mdi.adaptation.tuner import Judge
@@ -162,6 +162,34 @@ def test_a_grid(tmp_path: Path) -> None:
     assert main(["tune", *arguments]) == 0
     rows = [line.split("\t")[:2] for line in (tmp_path / "best.arpa.search.tsv").read_text().splitlines()[1:]]
     assert sorted(map(tuple, rows)) == [("2", "1"), ("2", "none"), ("6-4-3", "1"), ("6-4-3", "none")]
+
+
+def test_one_setting_needs_no_list() -> None:
+    """A string is one set of thresholds, or one variance; without a prior it is "none"."""
+    text, dev = ["a b c", "b c a", "c a b b"] * 5, ["a b c a"]
+    background = train(text, 3)
+
+    def tried(**choices: object) -> list[str]:
+        return [str(trial.setting) for trial in tune(background, text, dev, **choices).trials]
+
+    assert tried(sets="5-3-2", max_settings=3)[1:] == ["5-3-2, no prior", "5-3-2, sigma2 1"]
+    assert tried(min_counts="2-2-1") == ["2-2-1, sigma2 1"]
+    assert tried(min_counts=2, sigma2=2.0) == ["2, sigma2 2"]
+    assert tried(min_counts=np.array([3, 2]), sigma2="none") == ["3, no prior", "2, no prior"]
+    # thresholds of our own that a shorter model has no orders for are left out; those that were asked for are not
+    background = train(text, 2)
+    assert tried(sigma2=[1]) == ["10, sigma2 1", "2, sigma2 1", "1, sigma2 1"]
+    assert tried(max_settings=2) == ["1, sigma2 1", "1, sigma2 0.5"]
+    with pytest.raises(MdiError, match="sets='5-3-2'; expected at most 2 numbers"):
+        tried(sets=["2-2", "5-3-2"])
+
+
+@pytest.mark.parametrize("name", ["--sets", "--min-counts", "--sigma2"])
+def test_choices_are_checked_before_anything_is_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", name, "2,x", "nowhere.arpa", "nowhere", "nowhere", "out.arpa"])
+    assert f"{name} x; expected" in capsys.readouterr().err
+    with pytest.raises(MdiError, match="x'; expected"):
+        tune("nowhere.arpa", IN_DOMAIN, DEVELOPMENT, **{name[2:].replace("-", "_"): ["2", "x"]})
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from mdi.lm.model import NgramModel, copied, without
 from mdi.lm.new_words import NewWordsLike, count_with_new_words, estimated
 from mdi.lm.shards import Job, at_work
 from mdi.lm.text import TextLike
-from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
+from mdi.lm.thresholds import Thresholds, listed, parse_thresholds, spell_thresholds
 from mdi.lm.trie import NONE, Trie, locate
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Adapter:
     ) -> Iterator[Adapted]:
         """Adapts with several sets of thresholds, from the fewest constraints to the most, each from the last one's
         solution and all on one ground. `mdi.adaptation.table.sweep_table` shows them side by side."""
-        names = {spell_thresholds(one): parse_thresholds(one, self.order) for one in sets}
+        names = {spell_thresholds(one): parse_thresholds(one, self.order) for one in listed(sets)}
         size = {name: selecting.select(self.counts, values).total for name, values in names.items()}
         lowest = [min(values) for values in zip(*names.values(), strict=True)]
         ground = self.ground(selecting.select(self.counts, lowest)) if len(size) > 1 else None

@@ -29,7 +29,7 @@ LEAST_VARIANCE = 1e-100
 
 def variances(sigma2: Variances, order: int = MAX_ORDER) -> list[float] | None:
     """Those of lambda by order, or no prior."""
-    if sigma2 is None or sigma2 == "none":
+    if sigma2 is None or (isinstance(sigma2, str) and sigma2 == "none"):
         return None
     values = numbers_by_order("sigma2", sigma2, order, "a positive number, one per order such as 2-1-0.5, or none")
     if min(values) < LEAST_VARIANCE:

@@ -21,7 +21,7 @@ from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.problem import Variances, onto
 from mdi.adaptation.solver import USUAL, SolverSettings
-from mdi.adaptation.tuner import PAPER_SETS, Setting, Trial, Tuner, mixture_ppl
+from mdi.adaptation.tuner import GRID_SETS, PAPER_SETS, Setting, Trial, Tuner, check_choices, fitting, mixture_ppl
 from mdi.errors import MdiError, OptionError, check_positive
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.estimate import estimate
@@ -31,7 +31,7 @@ from mdi.lm.n_best import Choice, NBestLists
 from mdi.lm.new_words import NewWordsLike
 from mdi.lm.perplexity import Perplexity, perplexity_of
 from mdi.lm.text import Text, TextLike, TextStats, rereadable
-from mdi.lm.thresholds import Thresholds
+from mdi.lm.thresholds import Thresholds, listed
 from mdi.lm.trie import MAX_ORDER, Array
 
 if TYPE_CHECKING:
@@ -116,9 +116,9 @@ def tune(
     *,
     mix_with: dict[str, NgramModel] | None = None,
     max_order: int | None = None,
-    min_counts: Sequence[Thresholds] | None = None,
-    sigma2: Sequence[Variances] | None = None,
-    sets: Sequence[Thresholds] | None = None,
+    min_counts: Thresholds | Sequence[Thresholds] | None = None,
+    sigma2: Variances | Sequence[Variances] = None,
+    sets: Thresholds | Sequence[Thresholds] | None = None,
     max_settings: int = 32,
     targets: str | NgramModel = "ml",
     history: NgramModel | None = None,
@@ -145,7 +145,7 @@ def tune(
     max_order
         Limits the order of that model.
     min_counts, sigma2
-        Try just these thresholds and variances (None: no prior) instead of searching.
+        Try just these thresholds and variances ("none": no prior) instead of searching. A tuple or list is several.
     sets
         Thresholds that are tried in any case, with and without a prior (the paper's).
     max_settings
@@ -161,9 +161,11 @@ def tune(
         The best model (`.model`) and how it was found (`.table()`). `mdi.save` writes it.
     """
     check_positive("max_settings", max_settings)
+    check_choices(min_counts, sigma2, sets)
     text = text if isinstance(text, Counts) else rereadable(text)
     adapter = Adapter(background, text, new_words=new_words, targets=targets, history=history, threads=threads)
     background = adapter.background
+    check_choices(min_counts, sigma2, sets, adapter.order)
     max_order = adapter.order + 1 if max_order is None else max_order
     if not adapter.order <= max_order <= MAX_ORDER:
         raise OptionError("max_order", max_order, f"{adapter.order} (the background's order) to {MAX_ORDER}")
@@ -178,10 +180,11 @@ def tune(
         models = in_domain_models(adapter.counts, again, max_order, ids, "drop" if new_words == "drop" else "map")
     components = {**models, "background": background}
     tuner = Tuner(adapter, ids, list(components.values()), settings=settings, report=report, lists=lists)
-    if min_counts or sigma2:
-        tuner.grid(min_counts or ("1", "2", "5-3-2", "10"), sigma2 or (1.0,))
+    least, priors = ([] if given is None else listed(given) for given in (min_counts, sigma2))
+    if least or priors:
+        tuner.grid(least or fitting(GRID_SETS, adapter.order), priors or [1.0])
     else:
-        tuner.search(max_settings, PAPER_SETS if sets is None else sets)
+        tuner.search(max_settings, fitting(PAPER_SETS, adapter.order) if sets is None else listed(sets))
     return _finished(tuner, components, source.stats)
 
 

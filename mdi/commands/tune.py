@@ -50,11 +50,14 @@ files FILE+  background, in-domain text, development text, output
 
 
 def run(args: argparse.Namespace) -> int:
+    from mdi.adaptation.tuner import check_choices
+
     set_verbose(args.verbose)
     if len(args.files) != (3 if args.counts else 4):
         raise MdiError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")
     background_path, *_, out = args.files
     options.check_options(args)
+    check_choices(**_choices(args))
     if bool(args.dev_lattices) != bool(args.dev_recordings):
         raise MdiError("--dev-lattices and --dev-recordings; expected both, or neither")
     if out == "-":
@@ -64,6 +67,15 @@ def run(args: argparse.Namespace) -> int:
     check_outputs(args, out, beside=searched)
     with options.sharding(args, out, [*args.files[:-1], *args.mix_with, *filter(None, [args.counts])], args.memory):
         return _tune(args)
+
+
+def _choices(args: argparse.Namespace) -> dict[str, Any]:
+    """What is searched, as `tune` takes it: the usual sets are those of them that fit the background."""
+    from mdi.adaptation.tuner import PAPER_SETS
+
+    given = {name: value.split(",") if (value := getattr(args, name)) else None for name in ("min_counts", "sigma2")}
+    sets = args.sets.split(",") if args.sets else []
+    return {**given, "sets": None if tuple(sets) == PAPER_SETS else sets}
 
 
 def _tune(args: argparse.Namespace) -> int:
@@ -92,9 +104,7 @@ def _tune(args: argparse.Namespace) -> int:
         said[development_path],
         mix_with={path: read_model(path, args) for path in args.mix_with},
         max_order=args.max_order,
-        min_counts=args.min_counts.split(",") if args.min_counts else None,
-        sigma2=args.sigma2.split(",") if args.sigma2 else None,
-        sets=args.sets.split(",") if args.sets else [],
+        **_choices(args),
         max_settings=args.max_settings,
         targets=args.targets,
         history=read_history(args),
