@@ -11,7 +11,7 @@ from mdi.lm import perplexity as of_models
 from mdi.lm.model import NgramModel
 from mdi.lm.perplexity import Perplexity, Sentence
 from mdi.lm.text import Sentences, TextLike, rereadable, text_sources
-from mdi.lm.vocabulary import UNKNOWN, to_str
+from mdi.lm.vocabulary import UNKNOWN, WordsLike, to_str
 
 if TYPE_CHECKING:
     import pandas
@@ -22,7 +22,7 @@ def perplexity(
     text: TextLike,
     *,
     oov: str = "map",
-    words: Iterable[str] | None = None,
+    words: WordsLike | None = None,
     each: Callable[[Sentence], None] | None = None,
 ) -> Perplexity:
     """Perplexity of a text under a model.
@@ -37,7 +37,7 @@ def perplexity(
         Words outside the vocabulary are scored as <unk> where the model has one ("map"), skipped ("drop"), or an error
         ("error").
     words
-        Words whose perplexity is wanted by itself, too: `.ppl_listed` of `.listed` tokens.
+        Words, or the file of a list, whose perplexity is wanted by itself, too: `.ppl_listed` of `.listed` tokens.
     each
         Called with every sentence.
 

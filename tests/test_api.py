@@ -91,6 +91,20 @@ def test_importing_is_instant_and_pandas_waits() -> None:
         (lambda bg: mdi.adapt(bg, pandas.DataFrame({"text": ["w001"]})), "a table as text; expected"),
         (lambda bg: mdi.adapt(bg, [["w001", "w 2"]]), "'w 2' in the sentence"),
         (lambda bg: mdi.adapt(bg, []), "no text; expected a file"),
+        *(
+            (
+                lambda bg, word=word: mdi.train(IN_DOMAIN, vocab=["the", word]),
+                f"vocab={word!r}; expected words, without",
+            )
+            for word in ("a b", "a\tb", "x\ny", "x\r", "", "\0", 5, b"the")
+        ),
+        (lambda bg: mdi.train(IN_DOMAIN, vocab=5), "vocab=5; expected a list of words, or the file of one"),
+        (lambda bg: mdi.perplexity(bg, IN_DOMAIN, words="w001"), "w001: No such file"),
+        (lambda bg: mdi.perplexity(bg, IN_DOMAIN, words=["w001 w002"]), "words='w001 w002'; expected words"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, new_words=["a b"]), "new_words='a b'; expected words, without blanks"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, new_words=None), "new_words=None; expected a list of words"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, new_words=2.5), "new_words=2.5; expected a list of words"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, new_words=[5]), "new_words=5; expected words"),
         (lambda bg: mdi.train(IN_DOMAIN, smoothing="witten"), "smoothing='witten'; expected kn, kn-interpolated or wb"),
         (lambda bg: mdi.train(IN_DOMAIN, order=0), "order=0; expected 1 to 8"),
         (lambda bg: mdi.perplexity(bg, "nowhere.txt"), "nowhere.txt: No such file"),
@@ -162,6 +176,20 @@ def test_sentences_do_instead_of_files(background: mdi.NgramModel, tmp_path: Pat
     by_file_ppl = mdi.perplexity(background, tmp_path / "text").ppl
     assert mdi.perplexity(background, sentences).ppl == pytest.approx(by_file_ppl, rel=1e-12)
     assert repr(by_file).startswith("<Counts of 3 sentences, 8 words")
+
+
+def test_words_are_a_list_or_its_file(background: mdi.NgramModel, tmp_path: Path) -> None:
+    words = ["w001", "w003"]
+    path = tmp_path / "words.txt"
+    path.write_text("<eps> 0\nw001 1\nw003 2\n#0 3\n")
+    listed = mdi.perplexity(background, DEVELOPMENT, words=words)
+    assert listed.listed
+    for given in (path, str(path), tuple(words), (word for word in words)):
+        assert mdi.perplexity(background, DEVELOPMENT, words=given).ppl_listed == listed.ppl_listed
+        again = (word for word in words) if inspect.isgenerator(given) else given
+        assert mdi.train(IN_DOMAIN, vocab=again).vocab.words == ["<s>", "</s>", "<unk>", *words]
+    for vocab in (background, mdi.adapt(background, IN_DOMAIN)):  # the words of a model
+        assert mdi.train(IN_DOMAIN, vocab=vocab).vocab.same_words(background.vocab)
 
 
 def test_probabilities_of_single_words(background: mdi.NgramModel) -> None:

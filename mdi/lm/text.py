@@ -12,7 +12,7 @@ from mdi.errors import MdiError, check_choice, examples
 from mdi.files import UTF16, not_utf8, read_chunks
 from mdi.kernels import text as kernels
 from mdi.kernels.types import Array
-from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, GrowingVocabulary, Vocabulary, to_str
+from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, GrowingVocabulary, Vocabulary, is_word, to_str
 from mdi.progress import Progress, get_logger
 
 logger = get_logger(__name__)
@@ -103,7 +103,7 @@ def _sentence(item: object) -> str:
     if isinstance(item, bytes) or not isinstance(item, Iterable):
         raise MdiError(f"{item!r} as a sentence; expected a string, or a list of words")
     words: list[Any] = list(item)
-    if odd := [word for word in words if not isinstance(word, str) or not word or re.search(r"[ \t\r\n]", word)]:
+    if odd := [word for word in words if not is_word(word)]:
         raise MdiError(f"{odd[0]!r} in the sentence {item!r}; expected a list of words, without blanks in them")
     return " ".join(words)
 

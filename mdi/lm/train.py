@@ -1,22 +1,18 @@
 """Text to a back-off model: counting and estimation in one call."""
 
-import os
-from collections.abc import Iterable
-
 from mdi.errors import OptionError
-from mdi.lm.counts import MEMORY, Counts, as_vocabulary, stream_text
+from mdi.lm.counts import MEMORY, Counts, VocabularyLike, as_vocabulary, stream_text
 from mdi.lm.estimate import estimate
 from mdi.lm.model import NgramModel
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds
-from mdi.lm.vocabulary import Vocabulary
 
 
 def train(
     text: TextLike | Counts,
     order: int = 3,
     *,
-    vocab: Vocabulary | str | os.PathLike[str] | Iterable[str] | None = None,
+    vocab: VocabularyLike = None,
     smoothing: str = "kn",
     min_counts: Thresholds | None = None,
     oov: str = "map",
@@ -31,7 +27,7 @@ def train(
     order
         Of the model; counts have their own.
     vocab
-        A vocabulary such as `model.vocab`, a word list or its file; None takes every word.
+        A model, whose words are taken, or its `.vocab`; a word list or its file; None takes every word.
     smoothing
         "kn" (modified Kneser-Ney, back-off form), "kn-interpolated" or "wb" (Witten-Bell).
     min_counts
