@@ -178,6 +178,43 @@ def test_sentences_do_instead_of_files(background: mdi.NgramModel, tmp_path: Pat
     assert repr(by_file).startswith("<Counts of 3 sentences, 8 words")
 
 
+def test_a_model_is_given_by_itself_its_file_or_a_result(background: mdi.NgramModel, tmp_path: Path) -> None:
+    text = ["w001 w002 w003", "w002 w004"]
+    adapted, path = mdi.adapt(background, text), tmp_path / "adapted.arpa"
+    tuned = mdi.tune(background, text, text, max_settings=1, mix_with={"own": mdi.train(text, vocab=background.vocab)})
+    mdi.write_arpa(adapted, path)
+    read = mdi.load(path)
+    delta = mdi.Adapter(background, text).delta()
+    functions = {
+        "adapt": lambda one: mdi.adapt(one, text, 2).model,
+        "Adapter": lambda one: mdi.Adapter(one, text).adapt(2).model,
+        "history": lambda one: mdi.adapt(background, text, 2, history=one).model,
+        "targets": lambda one: mdi.adapt(background, text, 2, targets=one).model,
+        "tune": lambda one: mdi.tune(one, text, text, mix_with={"same": one}, max_settings=1).model,
+        "mix": lambda one: mdi.mix([one, background], [0.5, 0.5]),
+        "best_weights": lambda one: mdi.best_weights([one, background], text).tolist(),
+        "prune": lambda one: mdi.prune(one, 1e-4),
+        "perplexity": lambda one: mdi.perplexity(one, text).log_prob,
+        "word_table": lambda one: mdi.word_table({"one": one, "other": background}, text)["gain"].tolist(),
+        "check": lambda one: [finding.text for finding in mdi.check(one)],
+        "as_spoken": lambda one: mdi.as_spoken(["W001 w002"], one),
+    }
+    for name, function in functions.items():
+        assert function(path) == function(read), name
+        for result in (adapted, tuned):
+            assert function(result) == function(result.model), name
+        for nonsense in (5, delta) if name == "history" else (None, 5, delta):
+            with pytest.raises(mdi.MdiError, match="expected"):
+                function(nonsense)
+    mdi.write_delta(delta, tmp_path / "a.delta")
+    assert mdi.apply_delta(BACKGROUND, tmp_path / "a.delta") == mdi.apply_delta(background, delta)
+    with pytest.raises(mdi.MdiError, match="background=None; expected a model"):
+        mdi.apply_delta(None, delta)
+    for call in (lambda: mdi.write_delta(adapted, tmp_path / "b.delta"), lambda: mdi.apply_delta(background, adapted)):
+        with pytest.raises(mdi.MdiError, match="expected a delta, as"):
+            call()
+
+
 def test_words_are_a_list_or_its_file(background: mdi.NgramModel, tmp_path: Path) -> None:
     words = ["w001", "w003"]
     path = tmp_path / "words.txt"

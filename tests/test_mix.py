@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from oracle import prob
 from random_models import random_model, write_model
 
+from mdi import best_weights
 from mdi.cli import main
 from mdi.errors import MdiError
 from mdi.lm.arpa import read_arpa, write_arpa
-from mdi.lm.mix import best_weights, em_steps, em_weights, mix, over_one_vocabulary
+from mdi.lm.mix import em_steps, em_weights, mix, over_one_vocabulary
 from mdi.lm.model import with_suffixes
 from mdi.lm.normalise import worst_sum
 from mdi.lm.perplexity import perplexity, token_probs

@@ -19,7 +19,8 @@ from mdi.adaptation.table import certificate
 from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import make_folder
-from mdi.fst.formats import load
+from mdi.fst.given import ModelLike
+from mdi.fst.given import as_model as as_model
 from mdi.kernels.trie import map_histories
 from mdi.lm.counts import Counts
 from mdi.lm.identity import identity
@@ -58,21 +59,22 @@ class Adapter:
 
     def __init__(
         self,
-        background: NgramModel | str | os.PathLike[str],
+        background: ModelLike,
         text: TextLike | Counts,
         *,
         new_words: NewWordsLike = "add",
-        targets: str | NgramModel = "ml",
-        history: NgramModel | None = None,
+        targets: ModelLike = "ml",
+        history: ModelLike | None = None,
         threads: int = 2,
     ) -> None:
         background = as_model(background, "background")
         check_positive("threads", threads)
         self.order = order = background.order
-        if isinstance(targets, NgramModel):
-            order = max(order, targets.order)
-        else:
+        if isinstance(targets, str):
             check_choice("targets", targets, TARGETS)
+        else:
+            targets = as_model(targets, "targets")
+            order = max(order, targets.order)
         counts = self.counts = count_with_new_words(text, background.vocab, order, new_words)
         self.new_words = estimated(counts, background)
         self.given = background
@@ -220,13 +222,13 @@ class OneAdaptation(Adapter):
 
 
 def adapt(
-    background: NgramModel | str | os.PathLike[str],
+    background: ModelLike,
     text: TextLike | Counts,
     min_counts: Thresholds = MIN_COUNTS,
     *,
     sigma2: Variances = SIGMA2,
-    targets: str | NgramModel = "ml",
-    history: NgramModel | None = None,
+    targets: ModelLike = "ml",
+    history: ModelLike | None = None,
     new_words: NewWordsLike = "add",
     settings: SolverSettings = USUAL,
     start: Adapted | Delta | None = None,
@@ -242,7 +244,7 @@ def adapt(
     Parameters
     ----------
     background
-        A model, or the file of one in any form that `load` reads.
+        A model, what `adapt`, `match` or `tune` gives, or the file of one in any form that `load` reads.
     text
         A file, sentences (a list or column of strings), a list of paths, or counts.
     min_counts
@@ -250,9 +252,9 @@ def adapt(
     sigma2
         Variance of a Gaussian prior on lambda, one for all or one per order; None for no prior.
     targets
-        "ml" (relative frequencies), "smoothed" (those of a Kneser-Ney model of the text), or a model.
+        "ml" (relative frequencies), "smoothed" (those of a Kneser-Ney model of the text), or a model or its Path.
     history
-        A model that gives p~(h) instead of the text.
+        A model, or its file, that gives p~(h) instead of the text.
     new_words
         Words that the background lacks: "add" them to it; a number: add those seen so often; words or their file: add
         these; "map" to <unk>, "drop" with the n-grams around them, "error".
@@ -278,19 +280,10 @@ def adapt(
             raise MdiError("cluster without shards; expected a directory that all workers see: shards='/shared/job'")
         job = Job(str(make_folder(os.fspath(shards)).resolve()), OnDask(cluster))
     with at_work(job):
-        kept = isinstance(background, NgramModel) or isinstance(start, Adapted)
+        kept = not isinstance(background, str | os.PathLike) or isinstance(start, Adapted)
         kind = Adapter if kept else OneAdaptation
         adapter = kind(background, text, new_words=new_words, targets=targets, history=history, threads=threads)
         return adapter.adapt(min_counts, sigma2=sigma2, settings=settings, start=start)
-
-
-def as_model(model: NgramModel | str | os.PathLike[str], role: str) -> NgramModel:
-    """A model, read from its file if it is given by that."""
-    if isinstance(model, NgramModel):
-        return model
-    if isinstance(model, str | os.PathLike):
-        return load(model)
-    raise MdiError(f"{role}={model!r}; expected a model, or the file of one")
 
 
 def active_part(model: NgramModel, counts: Trie) -> NgramModel:

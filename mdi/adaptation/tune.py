@@ -10,8 +10,7 @@ EM's for each choice. The in-domain model may be one order longer than the backg
 recordings the expected word errors decide in place of the perplexity, and in the end on the weights w too.
 """
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from mdi.adaptation.problem import Variances, onto
 from mdi.adaptation.solver import USUAL, SolverSettings
 from mdi.adaptation.tuner import GRID_SETS, PAPER_SETS, Setting, Trial, Tuner, check_choices, fitting, mixture_ppl
 from mdi.errors import MdiError, OptionError, check_positive
+from mdi.fst.given import ModelLike, as_model
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.estimate import estimate
 from mdi.lm.mix import em_weights, mix, predicted_probs
@@ -110,18 +110,18 @@ def in_domain_models(
 
 
 def tune(
-    background: NgramModel | str | os.PathLike[str],
+    background: ModelLike,
     text: TextLike | Counts,
     development: TextLike,
     *,
-    mix_with: dict[str, NgramModel] | None = None,
+    mix_with: Mapping[str, ModelLike] | None = None,
     max_order: int | None = None,
     min_counts: Thresholds | Sequence[Thresholds] | None = None,
     sigma2: Variances | Sequence[Variances] = None,
     sets: Thresholds | Sequence[Thresholds] | None = None,
     max_settings: int = 32,
-    targets: str | NgramModel = "ml",
-    history: NgramModel | None = None,
+    targets: ModelLike = "ml",
+    history: ModelLike | None = None,
     new_words: NewWordsLike = "add",
     settings: SolverSettings = USUAL,
     threads: int = 2,
@@ -140,8 +140,8 @@ def tune(
     development
         Text to choose by, none of which is in `text`.
     mix_with
-        In-domain models by name (an interpolated Kneser-Ney model of the text, which may be one order longer than the
-        background where that helps).
+        In-domain models, or their files, by name (an interpolated Kneser-Ney model of the text, which may be one order
+        longer than the background where that helps).
     max_order
         Limits the order of that model.
     min_counts, sigma2
@@ -174,7 +174,7 @@ def tune(
     if source.stats.oov == source.stats.words:
         raise MdiError(f"{source.sources[0]}: none of its words is in the background; check its case and normalisation")
     if mix_with:
-        models = {name: onto(model, background.vocab, name) for name, model in mix_with.items()}
+        models = {name: onto(as_model(model, name), background.vocab, name) for name, model in mix_with.items()}
     else:
         again = None if isinstance(text, Counts) else text
         models = in_domain_models(adapter.counts, again, max_order, ids, "drop" if new_words == "drop" else "map")

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -176,7 +176,7 @@ def as_vocabulary(vocab: VocabularyLike, oov: str) -> Vocabulary | GrowingVocabu
     """What may be given as a vocabulary, as one; without <unk> where words outside it are dropped."""
     if vocab is None:
         return GrowingVocabulary(SPECIAL)
-    own: Any = getattr(getattr(vocab, "model", vocab), "vocab", vocab)
+    own = getattr(getattr(vocab, "model", vocab), "vocab", vocab)
     if isinstance(own, Vocabulary | GrowingVocabulary):
         return own
     return model_vocabulary(given_words("vocab", own), oov != "drop")

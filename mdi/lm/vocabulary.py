@@ -234,7 +234,7 @@ def is_word(word: object) -> bool:
     return isinstance(word, str) and bool(word) and not re.search(r"[ \t\r\n\0]", word)
 
 
-def given_words(name: str, words: WordsLike) -> list[str]:
+def given_words(name: str, words: Any) -> list[str]:
     """The words of an argument of this name. A string or path by itself is the file of a list."""
     if isinstance(words, str | os.PathLike):
         return read_words(os.fspath(words))
