@@ -113,7 +113,7 @@ def test_words_that_the_background_forbids_are_reported(tmp_path: Path) -> None:
     model["w1",] = (0.0, 1.0)
     model["w0",] = (model["w0",][0] + lost, model["w0",][1])
     text = write_text([["w0", "w1"], ["w0", "w1", "w2"], ["w0"]], tmp_path / "t")
-    adapted = paper_adapt(read_arpa(write_model(model, tmp_path / "bg.arpa")), text, "2-9")
+    adapted = paper_adapt(read_arpa(write_model(model, tmp_path / "bg.arpa")), text, "2-9", allow_unnormalized=True)
     assert adapted.problem.dropped.reasons[IMPOSSIBLE] == 1
     assert "w1" not in adapted.problem.ngrams()
 

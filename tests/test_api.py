@@ -215,6 +215,26 @@ def test_a_model_is_given_by_itself_its_file_or_a_result(background: mdi.NgramMo
             call()
 
 
+def test_a_background_that_does_not_sum_to_one_is_refused(background: mdi.NgramModel, tmp_path: Path) -> None:
+    """As the verbs do, unless it is allowed. A pruned model, which lacks suffixes, is none of these."""
+    mdi.write_arpa(background, tmp_path / "good.arpa")
+    text, dev = ["w001 w002 w003", "w002 w004"], ["w001 w002"]
+    bad = re.sub(r"-[0-9.]+(?=\tw001\t)", "-0.5", (tmp_path / "good.arpa").read_text(), count=1)
+    (tmp_path / "bad.arpa").write_text(bad)
+    model, allow = mdi.load(tmp_path / "bad.arpa"), {"allow_unnormalized": True}
+    calls = [
+        lambda one, **how: mdi.adapt(one, text, **how),
+        lambda one, **how: mdi.Adapter(one, text, **how).delta(),
+        lambda one, **how: mdi.tune(one, text, dev, max_settings=1, **how),
+    ]
+    for call in calls:
+        for given, name in ((tmp_path / "bad.arpa", str(tmp_path)), (model, "the background")):
+            with pytest.raises(mdi.MdiError, match=f"{name}.*sums to one only within .*allow_unnormalized=True"):
+                call(given)
+        assert call(model, **allow)
+        assert call(mdi.prune(background, 1e-5))
+
+
 def test_words_are_a_list_or_its_file(background: mdi.NgramModel, tmp_path: Path) -> None:
     words = ["w001", "w003"]
     path = tmp_path / "words.txt"

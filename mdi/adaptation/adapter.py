@@ -24,8 +24,9 @@ from mdi.fst.given import as_model as as_model
 from mdi.kernels.trie import map_histories
 from mdi.lm.counts import Counts
 from mdi.lm.identity import identity
-from mdi.lm.model import NgramModel, copied, without
+from mdi.lm.model import NgramModel, copied, with_suffixes, without
 from mdi.lm.new_words import NewWordsLike, count_with_new_words, estimated
+from mdi.lm.normalise import check_normalised
 from mdi.lm.shards import Job, at_work
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, listed, parse_thresholds, spell_thresholds
@@ -46,7 +47,7 @@ class Adapter:
 
     Parameters
     ----------
-    background, text, new_words, targets, history, threads
+    background, text, new_words, targets, history, threads, allow_unnormalized
         As of `adapt`. Words that are not added are mapped to <unk>, or dropped where there is none.
 
     Attributes
@@ -66,9 +67,13 @@ class Adapter:
         targets: ModelLike = "ml",
         history: ModelLike | None = None,
         threads: int = 2,
+        allow_unnormalized: bool = False,
     ) -> None:
-        background = as_model(background, "background")
         check_positive("threads", threads)
+        name = str(background) if isinstance(background, str | os.PathLike) else "the background"
+        background = as_model(background, "background")
+        if not allow_unnormalized:
+            check_normalised(name, with_suffixes(background))
         self.order = order = background.order
         if isinstance(targets, str):
             check_choice("targets", targets, TARGETS)
@@ -233,6 +238,7 @@ def adapt(
     settings: SolverSettings = USUAL,
     start: Adapted | Delta | None = None,
     threads: int = 2,
+    allow_unnormalized: bool = False,
     cluster: "Client | None" = None,
     shards: str | os.PathLike[str] | None = None,
 ) -> Adapted:
@@ -264,6 +270,8 @@ def adapt(
         An earlier result on the same text, or a delta of any text.
     threads
         Results do not depend on it.
+    allow_unnormalized
+        Take a background as it is whose probabilities do not sum to one after every history; otherwise it is refused.
     cluster
         A Dask client whose workers do the work, each on some shards of the background.
     shards
@@ -282,7 +290,8 @@ def adapt(
     with at_work(job):
         kept = not isinstance(background, str | os.PathLike) or isinstance(start, Adapted)
         kind = Adapter if kept else OneAdaptation
-        adapter = kind(background, text, new_words=new_words, targets=targets, history=history, threads=threads)
+        how: dict[str, Any] = {"targets": targets, "history": history, "new_words": new_words, "threads": threads}
+        adapter = kind(background, text, allow_unnormalized=allow_unnormalized, **how)
         return adapter.adapt(min_counts, sigma2=sigma2, settings=settings, start=start)
 
 

@@ -12,7 +12,7 @@ recordings the expected word errors decide in place of the perplexity, and in th
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -125,6 +125,7 @@ def tune(
     new_words: NewWordsLike = "add",
     settings: SolverSettings = USUAL,
     threads: int = 2,
+    allow_unnormalized: bool = False,
     report: Callable[[Trial], None] | None = None,
     lists: NBestLists | None = None,
 ) -> Tuned:
@@ -135,7 +136,7 @@ def tune(
 
     Parameters
     ----------
-    background, text, targets, history, new_words, settings, threads
+    background, text, targets, history, new_words, settings, threads, allow_unnormalized
         As of `adapt`.
     development
         Text to choose by, none of which is in `text`.
@@ -163,7 +164,8 @@ def tune(
     check_positive("max_settings", max_settings)
     check_choices(min_counts, sigma2, sets)
     text = text if isinstance(text, Counts) else rereadable(text)
-    adapter = Adapter(background, text, new_words=new_words, targets=targets, history=history, threads=threads)
+    how: dict[str, Any] = {"targets": targets, "history": history, "new_words": new_words, "threads": threads}
+    adapter = Adapter(background, text, allow_unnormalized=allow_unnormalized, **how)
     background = adapter.background
     check_choices(min_counts, sigma2, sets, adapter.order)
     max_order = adapter.order + 1 if max_order is None else max_order

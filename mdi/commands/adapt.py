@@ -105,7 +105,9 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
     said = spoken_texts(args, [*texts, *args.ppl], background)
     counts = read_in_domain(args, [said[text] for text in texts], background.vocab, max(background.order, longest))
     kind = OneAdaptation if len(sets) == 1 and not args.delta else Adapter
-    adapter = kind(background, counts, targets=targets, history=read_history(args), threads=args.threads)
+    adapter = kind(
+        background, counts, targets=targets, history=read_history(args), threads=args.threads, allow_unnormalized=True
+    )  # checked below
     background = background if args.delta or args.start else adapter.background
     if adapter.new_words is not None and not args.delta:  # known before it is solved
         out, words = args.files[-1], words_for(args.words, background_path)

@@ -111,6 +111,7 @@ def _tune(args: argparse.Namespace) -> int:
         new_words=args.new_words,
         settings=SolverSettings(args.tolerance, args.max_iters),
         threads=args.threads,
+        allow_unnormalized=True,  # it has been checked
         report=watch,
         lists=_lists(args, background) if args.dev_lattices else None,
     )
