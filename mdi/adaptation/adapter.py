@@ -11,7 +11,7 @@ import numpy as np
 from mdi.adaptation import constraints as selecting
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.constraints import Constraints, Dropped
-from mdi.adaptation.delta import Delta, delta_of, rounded
+from mdi.adaptation.delta import Delta, DeltaLike, as_delta, delta_of, rounded
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto, variances
 from mdi.adaptation.solver import USUAL, SolverSettings
@@ -147,12 +147,13 @@ class Adapter:
         min_counts: Thresholds = MIN_COUNTS,
         *,
         sigma2: Variances = SIGMA2,
-        settings: SolverSettings = USUAL,
-        start: Adapted | Delta | None = None,
+        settings: SolverSettings | None = USUAL,
+        start: Adapted | DeltaLike | None = None,
         ground: ExtendedBackground | None = None,
     ) -> Adapted:
         """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
         rounded to the precision of deltas, so that both ways to a model give the same one."""
+        start = as_start(start)
         problem = self.pose(min_counts, variances(sigma2) is not None, ground)
         mu = None
         if isinstance(start, Adapted):  # every event keeps the scale that the old solution gives it
@@ -179,8 +180,8 @@ class Adapter:
         min_counts: Thresholds = MIN_COUNTS,
         *,
         sigma2: Variances = SIGMA2,
-        settings: SolverSettings = USUAL,
-        start: Delta | None = None,
+        settings: SolverSettings | None = USUAL,
+        start: Adapted | DeltaLike | None = None,
     ) -> Delta:
         """The adaptation without its model, as a delta to this background: `delta.apply(background)` gives what
         `adapt` would, `mdi.write_delta` keeps it."""
@@ -189,7 +190,7 @@ class Adapter:
         return delta_of(adapted, identity(self.given), about)
 
     def sweep(
-        self, sets: Sequence[Thresholds], *, sigma2: Variances = SIGMA2, settings: SolverSettings = USUAL
+        self, sets: Sequence[Thresholds], *, sigma2: Variances = SIGMA2, settings: SolverSettings | None = USUAL
     ) -> Iterator[Adapted]:
         """Adapts with several sets of thresholds, from the fewest constraints to the most, each from the last one's
         solution and all on one ground. `mdi.adaptation.table.sweep_table` shows them side by side."""
@@ -235,8 +236,8 @@ def adapt(
     targets: ModelLike = "ml",
     history: ModelLike | None = None,
     new_words: NewWordsLike = "add",
-    settings: SolverSettings = USUAL,
-    start: Adapted | Delta | None = None,
+    settings: SolverSettings | None = USUAL,
+    start: Adapted | DeltaLike | None = None,
     threads: int = 2,
     allow_unnormalized: bool = False,
     cluster: "Client | None" = None,
@@ -267,7 +268,7 @@ def adapt(
     settings
         Of the solver: when to stop, after how many iterations in any case, whom to tell.
     start
-        An earlier result on the same text, or a delta of any text.
+        An earlier result on the same text, or a delta, or the file of one, of any text.
     threads
         Results do not depend on it.
     allow_unnormalized
@@ -282,7 +283,7 @@ def adapt(
     Adapted
         The model (`.model`), its constraints as tables, and how the solver came there. `mdi.save` writes it.
     """
-    job = None
+    job, start = None, as_start(start)
     if cluster is not None:
         if shards is None:
             raise MdiError("cluster without shards; expected a directory that all workers see: shards='/shared/job'")
@@ -293,6 +294,11 @@ def adapt(
         how: dict[str, Any] = {"targets": targets, "history": history, "new_words": new_words, "threads": threads}
         adapter = kind(background, text, allow_unnormalized=allow_unnormalized, **how)
         return adapter.adapt(min_counts, sigma2=sigma2, settings=settings, start=start)
+
+
+def as_start(start: Any) -> Adapted | Delta | None:
+    """What may be given as a start."""
+    return start if start is None or isinstance(start, Adapted) else as_delta("start", start)
 
 
 def active_part(model: NgramModel, counts: Trie) -> NgramModel:

@@ -26,7 +26,7 @@ import math
 import os
 import zlib
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -362,6 +362,10 @@ def read_delta(path: str | os.PathLike[str]) -> Delta:
     return decode(read_plain(os.fspath(path)), os.fspath(path))
 
 
+# A delta, or the file of one.
+DeltaLike: TypeAlias = Delta | str | os.PathLike[str]
+
+
 def as_delta(name: str, delta: Any) -> Delta:
     """What is given as one, or by its file. `name`: of the argument, for errors."""
     if isinstance(delta, str | os.PathLike):
@@ -371,9 +375,7 @@ def as_delta(name: str, delta: Any) -> Delta:
     return delta
 
 
-def apply_delta(
-    background: ModelLike, delta: Delta | str | os.PathLike[str], background_name: str = "the background"
-) -> NgramModel:
+def apply_delta(background: ModelLike, delta: DeltaLike, background_name: str = "the background") -> NgramModel:
     """The model that the delta's adaptation gives.
 
     Parameters

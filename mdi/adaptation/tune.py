@@ -21,7 +21,7 @@ from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.problem import Variances, onto
 from mdi.adaptation.solver import USUAL, SolverSettings
 from mdi.adaptation.tuner import GRID_SETS, PAPER_SETS, Setting, Trial, Tuner, check_choices, fitting, mixture_ppl
-from mdi.errors import MdiError, OptionError, check_positive
+from mdi.errors import MdiError, check_positive, check_whole
 from mdi.fst.given import ModelLike, as_model
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.estimate import estimate
@@ -123,7 +123,7 @@ def tune(
     targets: ModelLike = "ml",
     history: ModelLike | None = None,
     new_words: NewWordsLike = "add",
-    settings: SolverSettings = USUAL,
+    settings: SolverSettings | None = USUAL,
     threads: int = 2,
     allow_unnormalized: bool = False,
     report: Callable[[Trial], None] | None = None,
@@ -169,8 +169,7 @@ def tune(
     background = adapter.background
     check_choices(min_counts, sigma2, sets, adapter.order)
     max_order = adapter.order + 1 if max_order is None else max_order
-    if not adapter.order <= max_order <= MAX_ORDER:
-        raise OptionError("max_order", max_order, f"{adapter.order} (the background's order) to {MAX_ORDER}")
+    check_whole("max_order", max_order, adapter.order, MAX_ORDER, " (the background's order)")
     source = Text(development, background.vocab)
     ids = np.concatenate(list(source))
     if source.stats.oov == source.stats.words:

@@ -16,7 +16,7 @@ from mdi.adaptation import constraints as selecting
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.problem import ExtendedBackground, Variances, variances
-from mdi.adaptation.solver import USUAL, SolverSettings
+from mdi.adaptation.solver import USUAL, SolverSettings, as_settings
 from mdi.errors import ConvergenceWarning, MdiError
 from mdi.lm.mix import em_weights, predicted_probs
 from mdi.lm.model import NgramModel, with_suffixes
@@ -148,7 +148,7 @@ class Tuner:
         development: Array,
         others: list[NgramModel],
         *,
-        settings: SolverSettings = USUAL,
+        settings: SolverSettings | None = USUAL,
         report: Callable[[Trial], None] | None = None,
         lists: NBestLists | None = None,
     ) -> None:
@@ -156,7 +156,7 @@ class Tuner:
         if lists is not None:
             tokens = lists.tokens(adapter.background.vocab)
             self.judge = Judge(lists, tokens, [token_probs(with_suffixes(model), tokens)[0] for model in others])
-        self.adapter, self.settings, self.report = adapter, settings, report
+        self.adapter, self.settings, self.report = adapter, as_settings(settings), report
         self.ids = development
         self.others = predicted_probs(others, development)
         self.trials: dict[Setting, Trial] = {}

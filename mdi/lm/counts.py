@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from mdi.errors import MdiError, OptionError, check_choice, examples
+from mdi.errors import MdiError, check_choice, check_positive, check_whole, examples
 from mdi.files import replacing, writing
 from mdi.kernels import counts as kernels
 from mdi.kernels.counts import CountedRows
@@ -99,8 +99,8 @@ def stream_text(
 ) -> Iterator[CountStream]:
     """Counts the n-grams of text files in about so many bytes of memory; what does not fit goes to `folder` for the
     while."""
-    if not 1 <= order <= MAX_ORDER:
-        raise OptionError("order", order, f"1 to {MAX_ORDER}")
+    check_whole("order", order, 1, MAX_ORDER)
+    check_positive("memory", memory, "a number of bytes")
     with ExternalCounter(order, vocab.bos, memory, folder) as runs:
         source = Text(text, vocab, oov, runs.block)
         waiting: list[Array] = []

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from mdi.errors import MdiError
+from mdi.errors import MdiError, OptionError
 from mdi.kernels import mix as kernels
 from mdi.kernels.mix import KnownRows
 from mdi.lm.model import NgramModel, copied, extend, over_vocabulary, with_suffixes, without
@@ -74,7 +74,10 @@ def em_weights(probs: list[Array]) -> Array:
 
 def check_weights(weights: Sequence[float] | Array, models: int) -> Array:
     """The weights as an array that sums to one exactly, or an error."""
-    array: Array = np.array(weights, float)
+    try:
+        array = np.array([float(weight) for weight in weights])
+    except (TypeError, ValueError):
+        raise OptionError("weights", weights, "a number for each model, such as [0.7, 0.3]") from None
     shown = ",".join(f"{w:g}" for w in array)
     if len(array) != models:
         raise MdiError(f"{len(array)} weights ({shown}) for {models} models; expected one for each, in their order")
@@ -94,6 +97,7 @@ def over_one_vocabulary(models: list[NgramModel]) -> list[NgramModel]:
 
 def mix(models: Sequence[NgramModel], weights: Sequence[float] | Array) -> NgramModel:
     """The interpolated model: see `mdi.mix`, which takes files too."""
+    check_weights(weights, len(models))
     models = over_one_vocabulary(list(models))
     largest = _larger(models)
     models[largest] = copied(models[largest])

@@ -19,7 +19,7 @@ The prior on lambda is centred there: no word is held back for being new.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -143,7 +143,7 @@ def as_new_words(new_words: NewWordsLike) -> str | int | list[str]:
         return new_words
     if isinstance(new_words, str) and new_words in CHOICES:
         return new_words
-    if isinstance(new_words, str | os.PathLike) and not os.path.exists(new_words):
+    if not (os.path.exists(new_words) if isinstance(new_words, str | os.PathLike) else isinstance(new_words, Iterable)):
         raise OptionError("new_words", new_words, f"{', '.join(CHOICES)}, a number, or a file with words to add")
     return given_words("new_words", new_words)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mdi.errors import MdiError, OptionError
+from mdi.errors import MdiError, check_positive
 from mdi.kernels import normalise as kernels
 from mdi.lm.model import NgramModel, first_orders, with_suffixes
 from mdi.lm.normalise import weighted
@@ -104,8 +104,7 @@ def mark_pruned(
 ) -> tuple[NgramModel, list[Array]]:
     """The pruned model with all rows on which it is closed, and flags of those that are its own. It takes the arrays of
     the model, which has no weights any more."""
-    if not 0.0 <= threshold < np.inf:
-        raise OptionError("threshold", threshold, "a number of 0 or more, such as 1e-8")
+    check_positive("threshold", threshold, "a number of 0 or more, such as 1e-8", zero=True)
     if threshold == 0.0:
         keep = [NONE, *(np.ones(model.trie.rows(k), bool) for k in range(1, model.order + 1))]
     else:

@@ -68,7 +68,8 @@ def text_sources(text: TextLike) -> list[str | Sentences]:
         raise MdiError(f"{text[:80]}: no such file; expected a file, or a list of sentences: [{text[:80]!r}]")
     if isinstance(text, str | os.PathLike):
         return [os.fspath(text)]
-    if isinstance(text, bytes) or not isinstance(text, Iterable) or hasattr(text, "columns"):
+    no_list = isinstance(text, bytes) or not isinstance(text, Iterable) or getattr(text, "ndim", 1) == 0
+    if no_list or hasattr(text, "columns"):
         what = "a table" if hasattr(text, "columns") else repr(text)
         raise MdiError(f"{what} as text; expected a file, a list of paths, or a list or column of sentences")
     items: list[object] = list(text)

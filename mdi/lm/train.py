@@ -1,11 +1,12 @@
 """Text to a back-off model: counting and estimation in one call."""
 
-from mdi.errors import OptionError
+from mdi.errors import OptionError, check_whole
 from mdi.lm.counts import MEMORY, Counts, VocabularyLike, as_vocabulary, stream_text
 from mdi.lm.estimate import estimate
 from mdi.lm.model import NgramModel
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds
+from mdi.lm.trie import MAX_ORDER
 
 
 def train(
@@ -46,6 +47,7 @@ def train(
         if vocab is not None:
             raise OptionError("vocab", vocab, "none, as counts have their vocabulary")
         order = text.order
+    check_whole("order", order, 1, MAX_ORDER)
     least = None if min_counts is None else parse_thresholds(min_counts, order)
     if isinstance(text, Counts):
         return estimate(text, smoothing, least).model

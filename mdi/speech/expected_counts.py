@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mdi.errors import MdiError, OptionError, check_choice, check_positive
+from mdi.errors import MdiError, check_choice, check_positive, check_whole
 from mdi.fst.symbols import SymbolTable, read_symbols, words_of
 from mdi.kernels.expected_counts import SILENT, UNKNOWN, Events, GraphArrays, backward, expected_events
 from mdi.lm.counts import Counts, VocabularyLike, add_counts, as_vocabulary, count_text, counts_of
@@ -138,8 +138,7 @@ def expected_counts(
     check_choice("oov", oov, OOV)
     if kind is not None:
         check_choice("kind", kind, FORMATS)
-    if not 1 <= order <= PADDED:
-        raise OptionError("order", order, f"1 to {PADDED}")
+    check_whole("order", order, 1, PADDED)
     for name, value in (("acoustic_scale", acoustic_scale), ("lm_scale", lm_scale)):
         check_positive(name, value)
     kinds = [kind or guess_format(path) for path in paths]
