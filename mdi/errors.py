@@ -11,7 +11,11 @@ class MdiError(Exception):
     """Something is wrong with the user's data: where, what was found, what was expected, what to do."""
 
 
-class OptionError(MdiError):
+class UsageError(MdiError):
+    """The command is wrong, whatever the data: exit code 2, as of an option that does not exist."""
+
+
+class OptionError(UsageError):
     """An argument that makes no sense. The command line shows it under its option's name, Python as a parameter."""
 
     def __init__(self, name: str, value: object, expected: str) -> None:

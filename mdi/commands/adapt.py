@@ -29,7 +29,7 @@ from mdi.certificate import certificate_of
 from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields
 from mdi.commands.outputs import check_outputs, report_result, save_model, watched
-from mdi.errors import MdiError, check_positive
+from mdi.errors import MdiError, UsageError, check_positive
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
@@ -63,7 +63,9 @@ def run(args: argparse.Namespace) -> int:
     files = [*args.files, *filter(None, [args.delta])]
     background_path, *texts, out = files if len(files) > 1 else (*files, "")
     if not out or not (texts or args.counts or args.lattices) or (args.counts and args.lattices):
-        raise MdiError("expected BACKGROUND TEXT OUT, or --counts COUNTS or --lattices IN before BACKGROUND [TEXT] OUT")
+        raise UsageError(
+            "expected BACKGROUND TEXT OUT, or --counts COUNTS or --lattices IN before BACKGROUND [TEXT] OUT"
+        )
     options.check_options(args)
     check_positive("count_weight", args.count_weight)
     args.sigma2 = None if variances(args.sigma2) is None else args.sigma2

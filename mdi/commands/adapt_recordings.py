@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from mdi.commands import options
 from mdi.commands.inputs import read_model
 from mdi.commands.outputs import check_outputs
-from mdi.errors import MdiError, check_positive
+from mdi.errors import UsageError, check_positive
 from mdi.progress import Progress, say
 from mdi.record import go_on, source_of
 from mdi.threads import in_threads
@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
     from mdi.speech.rescore import lattice_model
 
     if args.words is None:
-        raise MdiError("words of lattices are numbers; give their words.txt (--words)")
+        raise UsageError("words of lattices are numbers; give their words.txt (--words)")
     for name in ("count_weight", "acoustic_scale", "lm_scale", "nj"):
         check_positive(name, getattr(args, name))
     variances(args.sigma2)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields, warn_of_unknown
 from mdi.commands.outputs import check_model_output, check_outputs, report_result, save_model
-from mdi.errors import MdiError
+from mdi.errors import UsageError
 from mdi.files import together, write_file
 from mdi.progress import Progress, detail, say, set_verbose
 
@@ -54,14 +54,14 @@ def run(args: argparse.Namespace) -> int:
 
     set_verbose(args.verbose)
     if len(args.files) != (3 if args.counts else 4):
-        raise MdiError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")
+        raise UsageError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")
     background_path, *_, out = args.files
     options.check_options(args)
     check_choices(**_choices(args))
     if bool(args.dev_lattices) != bool(args.dev_recordings):
-        raise MdiError("--dev-lattices and --dev-recordings; expected both, or neither")
+        raise UsageError("--dev-lattices and --dev-recordings; expected both, or neither")
     if out == "-":
-        raise MdiError("expected a file as output")
+        raise UsageError("expected a file as output")
     searched = (f"{out}.search.tsv", f"{out}.search.svg")
     check_model_output(out, args, [background_path, *args.mix_with])
     check_outputs(args, out, beside=searched)
