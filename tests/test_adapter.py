@@ -233,6 +233,7 @@ def test_an_unnormalised_background_can_be_taken_as_it_is(tmp_path: Path) -> Non
     options = ["--allow-unnormalized", "true", "--min-counts", "2", "--sigma2", "none"]
     assert main(["adapt", *options, source, str(DATA / "bad" / "tiny.txt"), out]) == 0
     assert worst_sum(read_arpa(out))[0] < 1e-6
+    assert json.loads(Path(f"{out}.json").read_text())["options"]["allow_unnormalized"] is True
 
 
 def test_oov_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,8 +95,7 @@ def check_options(args: argparse.Namespace) -> None:
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """The options for the certificate; the number of threads changes nothing."""
     free = ("started", "files", "threads", "verbose", "cluster", "memory", "shards", "shards_dir")
-    old = {"allow_unnormalized": "renormalize"}
-    return {old.get(name, name): value for name, value in vars(args).items() if name not in free}
+    return {name: value for name, value in vars(args).items() if name not in free}
 
 
 @contextmanager
