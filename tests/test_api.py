@@ -50,6 +50,14 @@ def test_tables_and_formulas_of_the_documentation_are_whole() -> None:
         assert not re.findall(r"^    .* [-+*/=]$", doc, re.MULTILINE), found.name  # a formula that goes on elsewhere
 
 
+def test_every_parameter_is_explained() -> None:
+    for name in set(mdi.__all__) - {"__version__"}:
+        if inspect.isfunction(function := getattr(mdi, name)):
+            section = (inspect.getdoc(function) or "").partition("\nParameters\n")[2].partition("\n\n")[0]
+            explained = {one for line in re.findall(r"^[a-z].*$", section, re.MULTILINE) for one in line.split(", ")}
+            assert explained == set(inspect.signature(function).parameters), name
+
+
 def test_names_and_signatures() -> None:
     assert "__version__" in dir(mdi)
     assert set(dir(mdi)) == set(mdi.__all__)

@@ -200,7 +200,15 @@ def encode(delta: Delta) -> bytes:
 
 
 def write_delta(delta: Delta, path: str | os.PathLike[str]) -> None:
-    """Writes a delta, such as `Adapter.delta` gives, to a file of a few kilobytes and more."""
+    """Writes a delta to a file of a few kilobytes and more.
+
+    Parameters
+    ----------
+    delta
+        What `Adapter.delta` gives.
+    path
+        The file.
+    """
     delta = as_delta("delta", delta)
     if not (np.isfinite(delta.mu) & (delta.mu < _MOST)).all():
         raise MdiError(
@@ -358,7 +366,22 @@ def _next_order(trie: Trie, body: _Body, words: Array, k: int, rows: int) -> Tri
 
 
 def read_delta(path: str | os.PathLike[str]) -> Delta:
-    """Reads what `write_delta` or `mdi adapt --delta` has written. A damaged file is an error."""
+    """Reads what `write_delta` or `mdi adapt --delta` has written.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Returns
+    -------
+    Delta
+
+    Raises
+    ------
+    MdiError
+        Where the file is damaged, or no delta.
+    """
     return decode(read_plain(os.fspath(path)), os.fspath(path))
 
 
