@@ -136,7 +136,7 @@ def _read_development(texts: list[str], vocab: "Vocabulary") -> "tuple[Array, Te
             f"development text: {stats.oov:,} of {stats.words:,} words are in no model, {how}: "
             f"{examples(stats.oov_examples)}"
         )
-    warn_of_unknown("development", stats.oov, stats.words)
+    warn_of_unknown("development", stats.oov, stats.words, vocab.unk >= 0)
     return ids, stats
 
 

@@ -74,7 +74,7 @@ def _score(args: argparse.Namespace, model: "NgramModel") -> None:
         print(f"{unknown}; ppl without them= {result.ppl_without_oov:.7g}")
         if result.listed is not None:
             print(f"{result.listed} words of {args.of_words}; ppl of these= {result.ppl_listed:.7g}")
-        warn_of_unknown(path, result.oov, result.words)
+        warn_of_unknown(path, result.oov, result.words, result.unk_scored)
 
 
 def _printer(model: "NgramModel", text: bytes, debug: int) -> "Callable[[Sentence], None]":

@@ -143,7 +143,8 @@ def _tune(args: argparse.Namespace) -> int:
         f"development perplexity {ppl:.2f}; plain interpolation {tuned.interpolation:.2f} "
         f"({100 * (ppl / tuned.interpolation - 1):+.1f}%), in-domain model alone {alone}"
     )
-    warn_of_unknown("development", tuned.development.oov, tuned.development.words)
+    dev = tuned.development
+    warn_of_unknown("development", dev.oov, dev.words, dev.unk_scored)
     return 0 if report_result(tuned.adapted, out) else 1
 
 
