@@ -79,18 +79,18 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.errors import ConvergenceWarning as ConvergenceWarning
     from mdi.errors import MdiError as MdiError
     from mdi.from_files import as_spoken as as_spoken
+    from mdi.from_files import best_weights as best_weights
+    from mdi.from_files import check as check
+    from mdi.from_files import mix as mix
     from mdi.from_files import perplexity as perplexity
+    from mdi.from_files import prune as prune
     from mdi.from_files import word_table as word_table
     from mdi.fst.formats import load as load
     from mdi.lm.arpa import read_arpa as read_arpa
     from mdi.lm.arpa import write_arpa as write_arpa
-    from mdi.lm.check import check as check
     from mdi.lm.counts import Counts as Counts
     from mdi.lm.counts import count_text as count_text
-    from mdi.lm.mix import best_weights as best_weights
-    from mdi.lm.mix import mix as mix
     from mdi.lm.model import NgramModel as NgramModel
-    from mdi.lm.prune import prune as prune
     from mdi.lm.train import train as train
     from mdi.plotting import plot as plot
     from mdi.saving import save as save
@@ -105,14 +105,11 @@ _NAMES_IN = {
     "adaptation.table": "sweep_table",
     "adaptation.tune": "tune",
     "errors": "ConvergenceWarning MdiError",
-    "from_files": "as_spoken perplexity word_table",
+    "from_files": "as_spoken best_weights check mix perplexity prune word_table",
     "fst.formats": "load",
     "lm.arpa": "read_arpa write_arpa",
-    "lm.check": "check",
     "lm.counts": "Counts count_text",
-    "lm.mix": "best_weights mix",
     "lm.model": "NgramModel",
-    "lm.prune": "prune",
     "lm.train": "train",
     "plotting": "plot",
     "saving": "save",

@@ -13,7 +13,7 @@ import warnings
 
 from mdi import __version__
 from mdi.arguments import Parser, declare
-from mdi.errors import ConvergenceWarning, MdiError, OptionError
+from mdi.errors import ConvergenceWarning, MdiError, OptionError, UsageError
 from mdi.memory import let_go_of_compiler, tame_allocator
 from mdi.progress import messages_shown
 
@@ -71,8 +71,9 @@ def _verb(prog: str, description: str | None, verbs: dict[str, str], argv: list[
 
 
 def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
-    """Runs one command. Returns 0 when done, 1 for the user's data or a model that did not converge; argparse exits
-    with 2. In a process of its own it starts sooner."""
+    """Runs one command. Returns 0 when done, 1 for the user's data or a model that did not converge, 2 for options and
+    arguments that make no sense; of those that do not exist argparse exits with 2. In a process of its own it starts
+    sooner."""
     argv = sys.argv[1:] if argv is None else argv
     verb = _verb("mdi", "MDI adaptation of n-gram language models.", VERBS, argv)
     command, argv = importlib.import_module(f"mdi.commands.{verb.replace('-', '_')}"), argv[1:]
@@ -91,16 +92,17 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
 
         start_lightly()
         let_go_of_compiler()
+    code = 1
     try:
         with messages_shown(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # commands say it in their own words
-            code = command.run(args) or 0
+            done: int = command.run(args) or 0
         sys.stdout.flush()  # what does not fit shows here, and not when nobody can say it any more
-        return code
+        return done
     except OptionError as error:
-        what = f"--{error.name.replace('_', '-')} {error.value}; expected {error.expected}"
+        code, what = 2, f"--{error.name.replace('_', '-')} {error.value}; expected {error.expected}"
     except MdiError as error:
-        what = str(error)
+        code, what = 1 + isinstance(error, UsageError), str(error)
     except ModuleNotFoundError as error:
         if error.name not in EXTRA_OF:
             raise
@@ -118,7 +120,7 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
         what = f"not enough memory: {error}" if str(error) else "not enough memory"
     if what:
         print(f"mdi {verb}: {what}", file=sys.stderr)
-    return 1
+    return code
 
 
 def _open_standard_streams() -> None:

@@ -11,8 +11,10 @@ import contextlib
 import importlib
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mdi import room
@@ -294,19 +296,34 @@ def _local(workers: int, memory: int | None) -> Iterator[Any]:
         configured(settings),
         _own_environment(),
         scratch_folder("mdi-dask-") as scratch,
-        LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            memory_limit=memory or 0,
-            silence_logs=logging.ERROR,
-            host="127.0.0.1",
-            security=Security.temporary(),
-            dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False},
-            local_directory=scratch,
-        ) as cluster,
+        contextlib.ExitStack() as stack,
     ):
+        with _interrupted_later():
+            cluster = LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                memory_limit=memory or 0,
+                silence_logs=logging.ERROR,
+                host="127.0.0.1",
+                security=Security.temporary(),
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
+                local_directory=scratch,
+            )
+            stack.enter_context(cluster)
         yield cluster
+
+
+@contextlib.contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Ctrl-C, which a terminal sends to every process, waits until the workers that are being started are there to be
+    stopped in order. They and those that replace them never see it: blocked signals are inherited."""
+    resource_tracker.ensure_running()  # whoever starts it has the signal unblocked afterwards
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 
@@ -14,11 +15,15 @@ class OtherKindError(MdiError):
     """Data that are in order, but of a kind that something cannot be done with: who can do without it goes on."""
 
 
-class OptionError(MdiError):
+class UsageError(MdiError):
+    """The command is wrong, whatever the data: exit code 2, as of an option that does not exist."""
+
+
+class OptionError(UsageError):
     """An argument that makes no sense. The command line shows it under its option's name, Python as a parameter."""
 
     def __init__(self, name: str, value: object, expected: str) -> None:
-        super().__init__(f"{name}={value!r}; expected {expected}")
+        super().__init__(f"{name}={value!r:.200}; expected {expected}")  # a whole dictionary helps nobody
         self.name, self.value, self.expected = name, value, expected
 
 
@@ -31,14 +36,20 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
         raise OptionError(name, value, f"{', '.join(choices[:-1])} or {choices[-1]}")
 
 
-def check_positive(name: str, value: Any, kind: str = "a positive number") -> None:
-    """Refuses what is no positive, finite number."""
+def check_positive(name: str, value: Any, kind: str = "a positive number", *, zero: bool = False) -> None:
+    """Refuses what is no positive, finite number; `zero`: nor 0."""
     try:
-        good = math.isfinite(value) and value > 0
+        good = math.isfinite(value) and (value > 0 or (zero and value == 0))
     except TypeError:
         good = False
     if not good:
         raise OptionError(name, value, kind)
+
+
+def check_whole(name: str, value: Any, least: int, most: int, why: str = "") -> None:
+    """Refuses what is no whole number from `least` to `most`."""
+    if not isinstance(value, Integral) or not least <= int(value) <= most:
+        raise OptionError(name, value, f"{least}{why} to {most}")
 
 
 def examples(items: list[str], most: int = 5) -> str:

@@ -1,6 +1,7 @@
 """The Python API: what `import mdi` offers, what it accepts, and what it refuses."""
 
 import doctest
+import gzip
 import importlib
 import inspect
 import math
@@ -49,6 +50,14 @@ def test_tables_and_formulas_of_the_documentation_are_whole() -> None:
         assert not re.findall(r"^    .* [-+*/=]$", doc, re.MULTILINE), found.name  # a formula that goes on elsewhere
 
 
+def test_every_parameter_is_explained() -> None:
+    for name in set(mdi.__all__) - {"__version__"}:
+        if inspect.isfunction(function := getattr(mdi, name)):
+            section = (inspect.getdoc(function) or "").partition("\nParameters\n")[2].partition("\n\n")[0]
+            explained = {one for line in re.findall(r"^[a-z].*$", section, re.MULTILINE) for one in line.split(", ")}
+            assert explained == set(inspect.signature(function).parameters), name
+
+
 def test_names_and_signatures() -> None:
     assert "__version__" in dir(mdi)
     assert set(dir(mdi)) == set(mdi.__all__)
@@ -90,6 +99,35 @@ def test_importing_is_instant_and_pandas_waits() -> None:
         (lambda bg: mdi.adapt(bg, pandas.DataFrame({"text": ["w001"]})), "a table as text; expected"),
         (lambda bg: mdi.adapt(bg, [["w001", "w 2"]]), "'w 2' in the sentence"),
         (lambda bg: mdi.adapt(bg, []), "no text; expected a file"),
+        *(
+            (
+                lambda bg, word=word: mdi.train(IN_DOMAIN, vocab=["the", word]),
+                f"vocab={word!r}; expected words, without",
+            )
+            for word in ("a b", "a\tb", "x\ny", "x\r", "", "\0", 5, b"the")
+        ),
+        (lambda bg: mdi.train(IN_DOMAIN, vocab=5), "vocab=5; expected a list of words, or the file of one"),
+        (lambda bg: mdi.perplexity(bg, IN_DOMAIN, words="w001"), "w001: No such file"),
+        (lambda bg: mdi.perplexity(bg, IN_DOMAIN, words=["w001 w002"]), "words='w001 w002'; expected words"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, new_words=["a b"]), "new_words='a b'; expected words, without blanks"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, new_words=None), "new_words=None; expected add, map"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, new_words=2.5), "new_words=2.5; expected add, map"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, new_words=[5]), "new_words=5; expected words"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, start="nowhere.delta"), "nowhere.delta: No such file"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, start=3), "start=3; expected a delta"),
+        (lambda bg: mdi.Adapter(bg, IN_DOMAIN).adapt(start=bg), "3: 303 / 5,657 / 5,825 n-grams>; expected a delta"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, start=dict.fromkeys(range(999))), " 20: None,; expected a delta"),
+        (lambda bg: mdi.adapt(bg, IN_DOMAIN, settings=5), "settings=5; expected SolverSettings"),
+        (lambda bg: mdi.train(np.array("w001 w002")), "as text; expected a file, a list of paths"),
+        (lambda bg: mdi.train(IN_DOMAIN, order="3"), "order='3'; expected 1 to 8"),
+        (lambda bg: mdi.train(IN_DOMAIN, order="3", min_counts="1-1-2"), "order='3'; expected 1 to 8"),
+        (lambda bg: mdi.train(IN_DOMAIN, memory="1G"), "memory='1G'; expected a number of bytes"),
+        (lambda bg: mdi.tune(bg, IN_DOMAIN, DEVELOPMENT, max_order="4"), "max_order='4'; expected 3 (the background's"),
+        (lambda bg: mdi.prune(bg, "x"), "threshold='x'; expected a number of 0 or more"),
+        (lambda bg: mdi.prune(bg, max_ngrams="x"), "max_ngrams='x'; expected a positive number"),
+        (lambda bg: mdi.mix([], []), "models=[]; expected at least one model"),
+        (lambda bg: mdi.best_weights([], DEVELOPMENT), "models=[]; expected at least one model"),
+        (lambda bg: mdi.mix([bg, bg], "0.5,0.5"), "weights='0.5,0.5'; expected a number for each model"),
         (lambda bg: mdi.train(IN_DOMAIN, smoothing="witten"), "smoothing='witten'; expected kn, kn-interpolated or wb"),
         (lambda bg: mdi.train(IN_DOMAIN, order=0), "order=0; expected 1 to 8"),
         (lambda bg: mdi.perplexity(bg, "nowhere.txt"), "nowhere.txt: No such file"),
@@ -117,6 +155,12 @@ def test_what_is_meant_is_accepted(background: mdi.NgramModel, tmp_path: Path) -
     assert one.model == two.model
     assert one.model != background
     assert mdi.adapt(background, IN_DOMAIN, 5).problem.min_counts == "5"
+    by_order = mdi.adapt(background, IN_DOMAIN, np.array([5, 3, 2]), sigma2=np.array([1.0, 2.0, 1.0]), settings=None)
+    assert by_order.model == mdi.adapt(background, IN_DOMAIN, "5-3-2", sigma2="1-2-1").model
+    assert by_order.problem.min_counts == "5-3-2"
+    mdi.write_delta(mdi.Adapter(background, IN_DOMAIN).delta("5-3-2"), tmp_path / "a.delta")
+    started = mdi.adapt(background, IN_DOMAIN, "5-3-2", start=tmp_path / "a.delta")
+    assert started.solution.iterations < mdi.adapt(background, IN_DOMAIN, "5-3-2").solution.iterations
     mdi.write_arpa(one, tmp_path / "adapted.arpa.gz")
     assert mdi.read_arpa(tmp_path / "adapted.arpa.gz").trie.counts == one.model.trie.counts
     assert background == mdi.read_arpa(str(BACKGROUND))
@@ -161,6 +205,77 @@ def test_sentences_do_instead_of_files(background: mdi.NgramModel, tmp_path: Pat
     by_file_ppl = mdi.perplexity(background, tmp_path / "text").ppl
     assert mdi.perplexity(background, sentences).ppl == pytest.approx(by_file_ppl, rel=1e-12)
     assert repr(by_file).startswith("<Counts of 3 sentences, 8 words")
+
+
+def test_a_model_is_given_by_itself_its_file_or_a_result(background: mdi.NgramModel, tmp_path: Path) -> None:
+    text = ["w001 w002 w003", "w002 w004"]
+    adapted, path = mdi.adapt(background, text), tmp_path / "adapted.arpa"
+    tuned = mdi.tune(background, text, text, max_settings=1, mix_with={"own": mdi.train(text, vocab=background.vocab)})
+    mdi.write_arpa(adapted, path)
+    read = mdi.load(path)
+    delta = mdi.Adapter(background, text).delta()
+    functions = {
+        "adapt": lambda one: mdi.adapt(one, text, 2).model,
+        "Adapter": lambda one: mdi.Adapter(one, text).adapt(2).model,
+        "history": lambda one: mdi.adapt(background, text, 2, history=one).model,
+        "targets": lambda one: mdi.adapt(background, text, 2, targets=one).model,
+        "tune": lambda one: mdi.tune(one, text, text, mix_with={"same": one}, max_settings=1).model,
+        "mix": lambda one: mdi.mix([one, background], [0.5, 0.5]),
+        "best_weights": lambda one: mdi.best_weights([one, background], text).tolist(),
+        "prune": lambda one: mdi.prune(one, 1e-4),
+        "perplexity": lambda one: mdi.perplexity(one, text).log_prob,
+        "word_table": lambda one: mdi.word_table({"one": one, "other": background}, text)["gain"].tolist(),
+        "check": lambda one: [finding.text for finding in mdi.check(one)],
+        "as_spoken": lambda one: mdi.as_spoken(["W001 w002"], one),
+    }
+    for name, function in functions.items():
+        assert function(path) == function(read), name
+        for result in (adapted, tuned):
+            assert function(result) == function(result.model), name
+        for nonsense in (5, delta) if name == "history" else (None, 5, delta):
+            with pytest.raises(mdi.MdiError, match="expected"):
+                function(nonsense)
+    mdi.write_delta(delta, tmp_path / "a.delta")
+    assert mdi.apply_delta(BACKGROUND, tmp_path / "a.delta") == mdi.apply_delta(background, delta)
+    with pytest.raises(mdi.MdiError, match="background=None; expected a model"):
+        mdi.apply_delta(None, delta)
+    for call in (lambda: mdi.write_delta(adapted, tmp_path / "b.delta"), lambda: mdi.apply_delta(background, adapted)):
+        with pytest.raises(mdi.MdiError, match="expected a delta, as"):
+            call()
+
+
+def test_a_background_that_does_not_sum_to_one_is_refused(background: mdi.NgramModel, tmp_path: Path) -> None:
+    """As the verbs do, unless it is allowed. A pruned model, which lacks suffixes, is none of these."""
+    mdi.write_arpa(background, tmp_path / "good.arpa")
+    text, dev = ["w001 w002 w003", "w002 w004"], ["w001 w002"]
+    bad = re.sub(r"-[0-9.]+(?=\tw001\t)", "-0.5", (tmp_path / "good.arpa").read_text(), count=1)
+    (tmp_path / "bad.arpa").write_text(bad)
+    model, allow = mdi.load(tmp_path / "bad.arpa"), {"allow_unnormalized": True}
+    calls = [
+        lambda one, **how: mdi.adapt(one, text, **how),
+        lambda one, **how: mdi.Adapter(one, text, **how).delta(),
+        lambda one, **how: mdi.tune(one, text, dev, max_settings=1, **how),
+    ]
+    for call in calls:
+        for given, name in ((tmp_path / "bad.arpa", str(tmp_path)), (model, "the background")):
+            with pytest.raises(mdi.MdiError, match=f"{name}.*sums to one only within .*allow_unnormalized=True"):
+                call(given)
+        assert call(model, **allow)
+        assert call(mdi.prune(background, 1e-5))
+
+
+def test_words_are_a_list_or_its_file(background: mdi.NgramModel, tmp_path: Path) -> None:
+    words = ["w001", "w003"]
+    path = tmp_path / "words.txt"
+    path.write_text("<eps> 0\nw001 1\nw003 2\n#0 3\n")
+    listed = mdi.perplexity(background, DEVELOPMENT, words=words)
+    assert listed.listed
+    for given in (path, str(path), tuple(words), (word for word in words)):
+        assert mdi.perplexity(background, DEVELOPMENT, words=given).ppl_listed == listed.ppl_listed
+        again = (word for word in words) if inspect.isgenerator(given) else given
+        assert mdi.train(IN_DOMAIN, vocab=again).vocab.words == ["<s>", "</s>", "<unk>", *words]
+    for vocab in (background, mdi.adapt(background, IN_DOMAIN)):  # the words of a model
+        assert mdi.train(IN_DOMAIN, vocab=vocab).vocab.same_words(background.vocab)
 
 
 def test_probabilities_of_single_words(background: mdi.NgramModel) -> None:
@@ -244,6 +359,18 @@ def test_a_sweep_as_a_table(background: mdi.NgramModel) -> None:
     assert table["dev"].iloc[1] == pytest.approx(single, rel=1e-3)
 
 
+def test_a_generator_is_read_as_often_as_a_list(background: mdi.NgramModel) -> None:
+    """A search counts the text twice, and a table scores it under every model."""
+    text = gzip.decompress(IN_DOMAIN.read_bytes()).decode().splitlines()
+    one, other = (
+        mdi.tune(background, given, DEVELOPMENT, max_settings=1).model for given in (text, (line for line in text))
+    )
+    assert one == other
+    adapted = mdi.adapt(background, text)
+    table = mdi.sweep_table([adapted, adapted], {"text": (line for line in text)})
+    assert table["text"].tolist() == [mdi.perplexity(adapted.model, text).ppl] * 2
+
+
 def test_a_solver_that_runs_out_of_iterations_warns(background: mdi.NgramModel) -> None:
     with pytest.warns(mdi.ConvergenceWarning, match="stopped after 2 iterations"):
         adapted = mdi.adapt(background, IN_DOMAIN, settings=mdi.SolverSettings(max_iters=2))
@@ -268,8 +395,7 @@ def test_one_adaptation_is_like_any(background: mdi.NgramModel) -> None:
     """That of a file's model, which nobody keeps."""
     earlier = mdi.Adapter(background, IN_DOMAIN)
     coarse = earlier.adapt("5-3-2")
-    known = dict(zip(coarse.problem.ngrams(), coarse.lam.tolist(), strict=True))
-    for start in (None, earlier.delta("5-3-2"), known, coarse):
+    for start in (None, earlier.delta("5-3-2"), coarse):
         found = mdi.adapt(BACKGROUND, earlier.counts, "2-2-2", start=start)
         assert found.model == earlier.adapt("2-2-2", start=start).model
     once = OneAdaptation(mdi.read_arpa(BACKGROUND), IN_DOMAIN)

@@ -11,6 +11,8 @@ import pytest
 from goldens import GOOD, SHORT_TEXT
 from recipe import ROOT, run_mdi
 
+from mdi.cli import main
+
 
 def test_standard_streams_that_are_full_or_closed(tmp_path):
     with open("/dev/full", "w") as full:
@@ -26,6 +28,35 @@ def test_standard_streams_that_are_full_or_closed(tmp_path):
     done = subprocess.run(f"{command} train {tiny} {out} 2>&-", shell=True, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0
     assert out.read_text().endswith("\\end\\\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["adapt", GOOD],  # arguments that are missing, or too many
+        ["adapt", "--counts", "COUNTS", GOOD],
+        ["tune", GOOD, SHORT_TEXT, "OUT"],
+        ["mix", "--weights", "1", GOOD, "OUT"],
+        ["train", "OUT"],
+        ["ppl", GOOD],
+        ["adapt", "--sigma2", "x", GOOD, SHORT_TEXT, "OUT"],  # options that make no sense, or do not exist
+        ["mix", "--weights", "x", GOOD, GOOD, "OUT"],
+        ["prune", "--threshold", "-1", GOOD, "OUT"],
+        ["train", "--order", "9", SHORT_TEXT, "OUT"],
+        ["train", "--no-such-option", SHORT_TEXT, "OUT"],
+        ["tran", SHORT_TEXT, "OUT"],
+    ],
+)
+def test_a_wrong_command_is_2_and_wrong_data_1(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main(arguments)
+    except SystemExit as stop:  # argparse
+        code = stop.code
+    assert code == 2
+    assert "mdi" in capsys.readouterr().err
+    assert main(["adapt", "nowhere.arpa", SHORT_TEXT, "OUT"]) == 1
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_interrupted_run_leaves_nothing(tmp_path):

@@ -389,6 +389,29 @@ def test_workers_of_a_queue_speak_tls(files, tmp_path: Path, monkeypatch) -> Non
     ]
 
 
+def test_ctrl_c_while_workers_start_is_one_line(files, tmp_path: Path) -> None:
+    """A terminal sends it to every process."""
+    os.mkfifo(tmp_path / "text")  # which nobody writes: it is not done before it is interrupted
+    arguments = ["--cluster", "local:2", files[1], str(tmp_path / "text"), str(tmp_path / "out")]
+    command = [sys.executable, "-m", "mdi", "adapt", *arguments]
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    deadline = time.monotonic() + 60
+    while not workers_of(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.6)
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert "mdi adapt: interrupted; nothing is left half-written" in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_environment_is_as_it_was() -> None:
     before = dict(os.environ)
     with connected("local:1"):

@@ -188,7 +188,7 @@ def test_verbs_take_deltas(made: Path, tmp_path: Path, capsys: pytest.CaptureFix
     printed("rescore", lats, out[0], "--words", WORDS, "--new-lm", BACKGROUND, "--delta", delta)
     printed("rescore", lats, out[1], "--words", WORDS, "--new-lm", arpa)
     assert Path(out[0]).stat().st_size == Path(out[1]).stat().st_size
-    assert main(["rescore", lats, out[0], "--words", WORDS, "--old-lm", BACKGROUND, "--delta", delta]) == 1
+    assert main(["rescore", lats, out[0], "--words", WORDS, "--old-lm", BACKGROUND, "--delta", delta]) == 2
     printed("mix", "--weights", "0.3,0.7", BACKGROUND, out[0], "--delta", delta)
     printed("mix", "--weights", "0.3,0.7", BACKGROUND, arpa, out[1])
     mixed, expected = (mdi.read_arpa(path) for path in out)
@@ -221,7 +221,7 @@ def test_the_table_of_deltas(made: Path, capsys: pytest.CaptureFixture, tmp_path
 
 
 def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    assert main(["adapt", "--delta", str(tmp_path / "x"), BACKGROUND]) == 1
+    assert main(["adapt", "--delta", str(tmp_path / "x"), BACKGROUND]) == 2
 
 
 @pytest.mark.parametrize(

@@ -384,6 +384,6 @@ def test_adapting_to_lattices_is_adapting_to_their_counts(tmp_path: Path) -> Non
 
 
 def test_adapt_says_what_it_expects(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    assert main(["adapt", "bg.arpa", str(tmp_path / "out")]) == 1
-    assert main(["adapt", "--counts", "a", "--lattices", "b", "bg.arpa", str(tmp_path / "out")]) == 1
+    assert main(["adapt", "bg.arpa", str(tmp_path / "out")]) == 2
+    assert main(["adapt", "--counts", "a", "--lattices", "b", "bg.arpa", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err.count("expected BACKGROUND TEXT OUT, or --counts COUNTS or --lattices IN") == 2

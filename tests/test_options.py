@@ -59,7 +59,7 @@ def test_no_output_is_an_input(arguments, tmp_path, monkeypatch, capsys):
 def test_outputs_differ(tmp_path, capsys):
     out = str(tmp_path / "out")
     for arguments in (["adapt", "--constraints-out", out], ["adapt", "--constraints-out", f"{out}.json"]):
-        assert main([*arguments, GOOD, SHORT_TEXT, out]) == 1
+        assert main([*arguments, GOOD, SHORT_TEXT, out]) == 2
         assert "as two outputs" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 

@@ -120,7 +120,7 @@ def test_json(capsys: pytest.CaptureFixture) -> None:
     assert (dev["text"], dev["sentences"], dev["words"], dev["oov"], dev["zeroprobs"]) == (DEV, 200, 1840, 20, 0)
     assert test["ppl"] == pytest.approx(34.73513, rel=1e-6)
     assert test["ppl_without_oov"] == test["ppl"]
-    assert main(["ppl", "--json", "true", "--debug", "1", arpa_path("bg.kn.closed"), DEV]) == 1
+    assert main(["ppl", "--json", "true", "--debug", "1", arpa_path("bg.kn.closed"), DEV]) == 2
     assert "expected no --json" in capsys.readouterr().err
 
 
@@ -140,12 +140,14 @@ def test_much_that_is_unknown_is_said_aloud(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "text").write_text("w001 w002 zebra\n")
     assert main(["ppl", arpa_path("bg.kn"), str(tmp_path / "text")]) == 0
     said = capsys.readouterr()
-    assert "33.3% of the words are outside the vocabulary" in said.err
+    assert "33.3% of the words are outside the vocabulary. <unk> is easy to predict" in said.err
     # one notion of OOV: a word that is skipped. One that is scored as <unk> is not counted as an OOV anywhere
     assert re.findall(r"(\d+) (OOVs|words scored as)", said.out) == [("0", "OOVs"), ("1", "words scored as")]
     assert main(["ppl", "--oov", "drop", arpa_path("bg.kn"), str(tmp_path / "text")]) == 0
     said = capsys.readouterr()
     assert "3 words, 1 OOVs\n" in said.out
     assert "OOVs skipped; ppl without them= " in said.out
+    assert "33.3% of the words are outside the vocabulary. They are skipped" in said.err  # <unk> is not scored
+    assert "<unk> is easy" not in said.err
     assert main(["ppl", "--oov", "error", arpa_path("bg.kn"), str(tmp_path / "text")]) == 1
     assert "words outside the vocabulary, the first: 'zebra'" in capsys.readouterr().err

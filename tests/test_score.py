@@ -228,7 +228,7 @@ def test_words_that_cannot_be_scored(heard, capsys):
         (one / "ctm").write_text(line + "\n")
         assert main(["score", "--hyp", "ctm", data, str(one)]) == 1
         assert message in capsys.readouterr().err
-    assert main(["score", "--hyp", "text", "--tuned-on", str(one), data, str(one)]) == 1
+    assert main(["score", "--hyp", "text", "--tuned-on", str(one), data, str(one)]) == 2
     assert "--tuned-on is for lattices" in capsys.readouterr().err
-    assert main(["score", data, str(one)]) == 1
+    assert main(["score", data, str(one)]) == 2
     assert "no --words" in capsys.readouterr().err

@@ -8,7 +8,7 @@ import numpy as np
 import pandas
 import pytest
 
-from mdi import adapt, charts, train, tune
+from mdi import MdiError, adapt, charts, train, tune
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.solver import SolverSettings
 from mdi.adaptation.tuner import Judge
@@ -164,6 +164,34 @@ def test_a_grid(tmp_path: Path) -> None:
     assert sorted(map(tuple, rows)) == [("2", "1"), ("2", "none"), ("6-4-3", "1"), ("6-4-3", "none")]
 
 
+def test_one_setting_needs_no_list() -> None:
+    """A string is one set of thresholds, or one variance; without a prior it is "none"."""
+    text, dev = ["a b c", "b c a", "c a b b"] * 5, ["a b c a"]
+    background = train(text, 3)
+
+    def tried(**choices: object) -> list[str]:
+        return [str(trial.setting) for trial in tune(background, text, dev, **choices).trials]
+
+    assert tried(sets="5-3-2", max_settings=3)[1:] == ["5-3-2, no prior", "5-3-2, sigma2 1"]
+    assert tried(min_counts="2-2-1") == ["2-2-1, sigma2 1"]
+    assert tried(min_counts=2, sigma2=2.0) == ["2, sigma2 2"]
+    assert tried(min_counts=np.array([3, 2]), sigma2="none") == ["3, no prior", "2, no prior"]
+    # thresholds of our own that a shorter model has no orders for are left out; those that were asked for are not
+    background = train(text, 2)
+    assert tried(sigma2=[1]) == ["10, sigma2 1", "2, sigma2 1", "1, sigma2 1"]
+    assert tried(max_settings=2) == ["1, sigma2 1", "1, sigma2 0.5"]
+    with pytest.raises(MdiError, match="sets='5-3-2'; expected at most 2 numbers"):
+        tried(sets=["2-2", "5-3-2"])
+
+
+@pytest.mark.parametrize("name", ["--sets", "--min-counts", "--sigma2"])
+def test_choices_are_checked_before_anything_is_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", name, "2,x", "nowhere.arpa", "nowhere", "nowhere", "out.arpa"])
+    assert f"{name} x; expected" in capsys.readouterr().err
+    with pytest.raises(MdiError, match="x'; expected"):
+        tune("nowhere.arpa", IN_DOMAIN, DEVELOPMENT, **{name[2:].replace("-", "_"): ["2", "x"]})
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -180,7 +208,7 @@ def test_bad_usage(
     if message is None:
         arguments = [BACKGROUND, IN_DOMAIN, str(tmp_path / "strange"), "OUT"]
         message = "none of its words is in the background"
-    assert main(["tune", *(str(tmp_path / "o.arpa") if a == "OUT" else a for a in arguments)]) == 1
+    assert main(["tune", *(str(tmp_path / "o.arpa") if a == "OUT" else a for a in arguments)]) in (1, 2)
     assert message in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["strange"]
 
@@ -205,7 +233,7 @@ def test_word_errors_decide_where_there_are_lattices(tmp_path: Path, capsys: pyt
     assert found.expected <= table["expected_errors"].min() * 1.01
     chosen = table[table["chosen"] == "*"]
     assert chosen["expected_errors"].item() == table["expected_errors"].min()
-    assert main(["tune", *command[2:]]) == 1
+    assert main(["tune", *command[2:]]) == 2
     assert "expected both, or neither" in capsys.readouterr().err
 
 

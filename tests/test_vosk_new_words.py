@@ -108,7 +108,7 @@ def test_which_words(folder, text, tmp_path, capsys):
     assert "known already, such as 'ab'" in capsys.readouterr().err
     model = load(str(tmp_path / "out/graph/Gr.fst"))
     assert model.p[1][model.vocab.id("ccbb")] > 0  # though the text has it not
-    assert main(["vosk", "adapt", "--new-words", "nothing", str(folder), str(text), str(tmp_path / "x")]) == 1
+    assert main(["vosk", "adapt", "--new-words", "nothing", str(folder), str(text), str(tmp_path / "x")]) == 2
     assert "--new-words nothing; expected" in capsys.readouterr().err
 
 

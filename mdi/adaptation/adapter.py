@@ -11,7 +11,7 @@ import numpy as np
 from mdi.adaptation import constraints as selecting
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.constraints import Constraints, Dropped
-from mdi.adaptation.delta import Delta, delta_of, rounded
+from mdi.adaptation.delta import Delta, DeltaLike, as_delta, delta_of, rounded
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import ExtendedBackground, Problem, Variances, model_marginals, onto, variances
 from mdi.adaptation.solver import USUAL, SolverSettings
@@ -19,15 +19,17 @@ from mdi.adaptation.table import certificate
 from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import make_folder
-from mdi.fst.formats import load
+from mdi.fst.given import ModelLike
+from mdi.fst.given import as_model as as_model
 from mdi.kernels.trie import map_histories
 from mdi.lm.counts import Counts
 from mdi.lm.identity import identity
-from mdi.lm.model import NgramModel, copied, without
+from mdi.lm.model import NgramModel, copied, with_suffixes, without
 from mdi.lm.new_words import NewWordsLike, count_with_new_words, estimated
+from mdi.lm.normalise import check_normalised
 from mdi.lm.shards import Job, at_work
 from mdi.lm.text import TextLike
-from mdi.lm.thresholds import Thresholds, parse_thresholds, spell_thresholds
+from mdi.lm.thresholds import Thresholds, listed, parse_thresholds, spell_thresholds
 from mdi.lm.trie import NONE, Trie, locate
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ class Adapter:
 
     Parameters
     ----------
-    background, text, new_words, targets, history, threads
+    background, text, new_words, targets, history, threads, allow_unnormalized
         As of `adapt`. Words that are not added are mapped to <unk>, or dropped where there is none.
 
     Attributes
@@ -58,21 +60,26 @@ class Adapter:
 
     def __init__(
         self,
-        background: NgramModel | str | os.PathLike[str],
+        background: ModelLike,
         text: TextLike | Counts,
         *,
         new_words: NewWordsLike = "add",
-        targets: str | NgramModel = "ml",
-        history: NgramModel | None = None,
+        targets: ModelLike = "ml",
+        history: ModelLike | None = None,
         threads: int = 2,
+        allow_unnormalized: bool = False,
     ) -> None:
-        background = as_model(background, "background")
         check_positive("threads", threads)
+        name = str(background) if isinstance(background, str | os.PathLike) else "the background"
+        background = as_model(background, "background")
+        if not allow_unnormalized:
+            check_normalised(name, with_suffixes(background))
         self.order = order = background.order
-        if isinstance(targets, NgramModel):
-            order = max(order, targets.order)
-        else:
+        if isinstance(targets, str):
             check_choice("targets", targets, TARGETS)
+        else:
+            targets = as_model(targets, "targets")
+            order = max(order, targets.order)
         counts = self.counts = count_with_new_words(text, background.vocab, order, new_words)
         self.new_words = estimated(counts, background)
         self.given = background
@@ -140,12 +147,13 @@ class Adapter:
         min_counts: Thresholds = MIN_COUNTS,
         *,
         sigma2: Variances = SIGMA2,
-        settings: SolverSettings = USUAL,
-        start: Adapted | Delta | None = None,
+        settings: SolverSettings | None = USUAL,
+        start: Adapted | DeltaLike | None = None,
         ground: ExtendedBackground | None = None,
     ) -> Adapted:
         """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
         rounded to the precision of deltas, so that both ways to a model give the same one."""
+        start = as_start(start)
         problem = self.pose(min_counts, variances(sigma2) is not None, ground)
         mu = None
         if isinstance(start, Adapted):  # every event keeps the scale that the old solution gives it
@@ -172,8 +180,8 @@ class Adapter:
         min_counts: Thresholds = MIN_COUNTS,
         *,
         sigma2: Variances = SIGMA2,
-        settings: SolverSettings = USUAL,
-        start: Delta | None = None,
+        settings: SolverSettings | None = USUAL,
+        start: Adapted | DeltaLike | None = None,
     ) -> Delta:
         """The adaptation without its model, as a delta to this background: `delta.apply(background)` gives what
         `adapt` would, `mdi.write_delta` keeps it."""
@@ -182,11 +190,11 @@ class Adapter:
         return delta_of(adapted, identity(self.given), about)
 
     def sweep(
-        self, sets: Sequence[Thresholds], *, sigma2: Variances = SIGMA2, settings: SolverSettings = USUAL
+        self, sets: Sequence[Thresholds], *, sigma2: Variances = SIGMA2, settings: SolverSettings | None = USUAL
     ) -> Iterator[Adapted]:
         """Adapts with several sets of thresholds, from the fewest constraints to the most, each from the last one's
         solution and all on one ground. `mdi.adaptation.table.sweep_table` shows them side by side."""
-        names = {spell_thresholds(one): parse_thresholds(one, self.order) for one in sets}
+        names = {spell_thresholds(one): parse_thresholds(one, self.order) for one in listed(sets)}
         size = {name: selecting.select(self.counts, values).total for name, values in names.items()}
         lowest = [min(values) for values in zip(*names.values(), strict=True)]
         ground = self.ground(selecting.select(self.counts, lowest)) if len(size) > 1 else None
@@ -220,17 +228,18 @@ class OneAdaptation(Adapter):
 
 
 def adapt(
-    background: NgramModel | str | os.PathLike[str],
+    background: ModelLike,
     text: TextLike | Counts,
     min_counts: Thresholds = MIN_COUNTS,
     *,
     sigma2: Variances = SIGMA2,
-    targets: str | NgramModel = "ml",
-    history: NgramModel | None = None,
+    targets: ModelLike = "ml",
+    history: ModelLike | None = None,
     new_words: NewWordsLike = "add",
-    settings: SolverSettings = USUAL,
-    start: Adapted | Delta | None = None,
+    settings: SolverSettings | None = USUAL,
+    start: Adapted | DeltaLike | None = None,
     threads: int = 2,
+    allow_unnormalized: bool = False,
     cluster: "Client | None" = None,
     shards: str | os.PathLike[str] | None = None,
 ) -> Adapted:
@@ -242,7 +251,7 @@ def adapt(
     Parameters
     ----------
     background
-        A model, or the file of one in any form that `load` reads.
+        A model, what `adapt`, `match` or `tune` gives, or the file of one in any form that `load` reads.
     text
         A file, sentences (a list or column of strings), a list of paths, or counts.
     min_counts
@@ -250,18 +259,20 @@ def adapt(
     sigma2
         Variance of a Gaussian prior on lambda, one for all or one per order; None for no prior.
     targets
-        "ml" (relative frequencies), "smoothed" (those of a Kneser-Ney model of the text), or a model.
+        "ml" (relative frequencies), "smoothed" (those of a Kneser-Ney model of the text), or a model or its Path.
     history
-        A model that gives p~(h) instead of the text.
+        A model, or its file, that gives p~(h) instead of the text.
     new_words
         Words that the background lacks: "add" them to it; a number: add those seen so often; words or their file: add
         these; "map" to <unk>, "drop" with the n-grams around them, "error".
     settings
         Of the solver: when to stop, after how many iterations in any case, whom to tell.
     start
-        An earlier result on the same text, or a delta of any text.
+        An earlier result on the same text, or a delta, or the file of one, of any text.
     threads
         Results do not depend on it.
+    allow_unnormalized
+        Take a background as it is whose probabilities do not sum to one after every history; otherwise it is refused.
     cluster
         A Dask client whose workers do the work, each on some shards of the background.
     shards
@@ -272,25 +283,22 @@ def adapt(
     Adapted
         The model (`.model`), its constraints as tables, and how the solver came there. `mdi.save` writes it.
     """
-    job = None
+    job, start = None, as_start(start)
     if cluster is not None:
         if shards is None:
             raise MdiError("cluster without shards; expected a directory that all workers see: shards='/shared/job'")
         job = Job(str(make_folder(os.fspath(shards)).resolve()), OnDask(cluster))
     with at_work(job):
-        kept = isinstance(background, NgramModel) or isinstance(start, Adapted)
+        kept = not isinstance(background, str | os.PathLike) or isinstance(start, Adapted)
         kind = Adapter if kept else OneAdaptation
-        adapter = kind(background, text, new_words=new_words, targets=targets, history=history, threads=threads)
+        how: dict[str, Any] = {"targets": targets, "history": history, "new_words": new_words, "threads": threads}
+        adapter = kind(background, text, allow_unnormalized=allow_unnormalized, **how)
         return adapter.adapt(min_counts, sigma2=sigma2, settings=settings, start=start)
 
 
-def as_model(model: NgramModel | str | os.PathLike[str], role: str) -> NgramModel:
-    """A model, read from its file if it is given by that."""
-    if isinstance(model, NgramModel):
-        return model
-    if isinstance(model, str | os.PathLike):
-        return load(model)
-    raise MdiError(f"{role}={model!r}; expected a model, or the file of one")
+def as_start(start: Any) -> Adapted | Delta | None:
+    """What may be given as a start."""
+    return start if start is None or isinstance(start, Adapted) else as_delta("start", start)
 
 
 def active_part(model: NgramModel, counts: Trie) -> NgramModel:

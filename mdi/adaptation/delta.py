@@ -26,15 +26,16 @@ import math
 import os
 import zlib
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from mdi.adaptation.adapted import Adapted, apply
 from mdi.adaptation.constraints import Constraints
 from mdi.certificate import plain
-from mdi.errors import MdiError
+from mdi.errors import MdiError, OptionError
 from mdi.files import read_plain, writing
+from mdi.fst.given import ModelLike, as_model
 from mdi.lm.identity import identity
 from mdi.lm.model import NgramModel, extended
 from mdi.lm.new_words import NewWords, may_be_added
@@ -199,7 +200,16 @@ def encode(delta: Delta) -> bytes:
 
 
 def write_delta(delta: Delta, path: str | os.PathLike[str]) -> None:
-    """Writes a delta, such as `Adapter.delta` gives, to a file of a few kilobytes and more."""
+    """Writes a delta to a file of a few kilobytes and more.
+
+    Parameters
+    ----------
+    delta
+        What `Adapter.delta` gives.
+    path
+        The file.
+    """
+    delta = as_delta("delta", delta)
     if not (np.isfinite(delta.mu) & (delta.mu < _MOST)).all():
         raise MdiError(
             f"{path}: a parameter is not finite, or its exponential would not be; expected a solution. Raise "
@@ -356,19 +366,45 @@ def _next_order(trie: Trie, body: _Body, words: Array, k: int, rows: int) -> Tri
 
 
 def read_delta(path: str | os.PathLike[str]) -> Delta:
-    """Reads what `write_delta` or `mdi adapt --delta` has written. A damaged file is an error."""
+    """Reads what `write_delta` or `mdi adapt --delta` has written.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Returns
+    -------
+    Delta
+
+    Raises
+    ------
+    MdiError
+        Where the file is damaged, or no delta.
+    """
     return decode(read_plain(os.fspath(path)), os.fspath(path))
 
 
-def apply_delta(
-    background: NgramModel, delta: Delta | str | os.PathLike[str], background_name: str = "the background"
-) -> NgramModel:
+# A delta, or the file of one.
+DeltaLike: TypeAlias = Delta | str | os.PathLike[str]
+
+
+def as_delta(name: str, delta: Any) -> Delta:
+    """What is given as one, or by its file. `name`: of the argument, for errors."""
+    if isinstance(delta, str | os.PathLike):
+        return read_delta(delta)
+    if not isinstance(delta, Delta):
+        raise OptionError(name, delta, "a delta, as Adapter.delta makes it, or the file of one")
+    return delta
+
+
+def apply_delta(background: ModelLike, delta: DeltaLike, background_name: str = "the background") -> NgramModel:
     """The model that the delta's adaptation gives.
 
     Parameters
     ----------
     background
-        The model that was adapted; another one is refused.
+        The model that was adapted, or its file; another one is refused.
     delta
         A delta, or the file of one.
     background_name
@@ -378,7 +414,6 @@ def apply_delta(
     -------
     NgramModel
     """
-    name = "the delta"
-    if not isinstance(delta, Delta):
-        name, delta = os.fspath(delta), read_delta(delta)
-    return delta.apply(background, name, background_name)
+    name = os.fspath(delta) if isinstance(delta, str | os.PathLike) else "the delta"
+    delta = as_delta("delta", delta)
+    return delta.apply(as_model(background, "background"), name, background_name)

@@ -12,7 +12,7 @@ from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.dual import Dual, SubsetDual
 from mdi.adaptation.entries import carried
 from mdi.adaptation.history import History
-from mdi.adaptation.solver import USUAL, Solution, SolverSettings, solve
+from mdi.adaptation.solver import USUAL, Solution, SolverSettings, as_settings, solve
 from mdi.errors import ConvergenceWarning, MdiError, OptionError, examples
 from mdi.lm.model import NgramModel, extend, extended, over_vocabulary
 from mdi.lm.thresholds import numbers_by_order
@@ -29,7 +29,7 @@ LEAST_VARIANCE = 1e-100
 
 def variances(sigma2: Variances, order: int = MAX_ORDER) -> list[float] | None:
     """Those of lambda by order, or no prior."""
-    if sigma2 is None or sigma2 == "none":
+    if sigma2 is None or (isinstance(sigma2, str) and sigma2 == "none"):
         return None
     values = numbers_by_order("sigma2", sigma2, order, "a positive number, one per order such as 2-1-0.5, or none")
     if min(values) < LEAST_VARIANCE:
@@ -63,12 +63,12 @@ class Problem:
         return [" ".join([words[w] for w in ids]) for part in listed for ids in part.tolist()]
 
     def solve(
-        self, settings: SolverSettings = USUAL, *, sigma2: Variances = None, start: Array | None = None
+        self, settings: SolverSettings | None = USUAL, *, sigma2: Variances = None, start: Array | None = None
     ) -> Solution:
         """Parameters at which the marginals meet their targets: see `mdi.adaptation.solver.solve`. `start` is mu."""
         by_order = variances(sigma2, self.constraints.order)
         prior = None if by_order is None else np.array(by_order)[self.constraints.order_of - 1]
-        found = solve(self.dual, self.target, settings, sigma2=prior, events=self.events, start=start)
+        found = solve(self.dual, self.target, as_settings(settings), sigma2=prior, events=self.events, start=start)
         if not found.converged:
             warnings.warn(ConvergenceWarning(found.message), stacklevel=3)
         return found

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mdi.adaptation.dual import Dual, Evaluation
-from mdi.errors import MdiError, check_positive
+from mdi.errors import MdiError, OptionError, check_positive
 from mdi.kernels.solver import penalised_step
 from mdi.lm.trie import Array
 
@@ -75,6 +75,13 @@ class SolverSettings:
 
 
 USUAL = SolverSettings()
+
+
+def as_settings(settings: SolverSettings | None) -> SolverSettings:
+    """These, or the usual ones where there are none."""
+    if not isinstance(settings, SolverSettings | None):
+        raise OptionError("settings", settings, "SolverSettings, such as SolverSettings(tolerance=1e-4)")
+    return settings or USUAL
 
 
 class _Stop(Exception):

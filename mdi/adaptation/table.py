@@ -9,7 +9,7 @@ import numpy as np
 from mdi.adaptation.adapted import Adapted
 from mdi.files import writing
 from mdi.lm.new_words import NewWords
-from mdi.lm.text import TextLike
+from mdi.lm.text import TextLike, rereadable
 
 if TYPE_CHECKING:
     import pandas
@@ -79,6 +79,7 @@ def sweep_table(results: Iterable[Adapted], texts: Mapping[str, TextLike] | None
 
     from mdi.lm.perplexity import perplexity
 
+    kept = {name: rereadable(text) for name, text in (texts or {}).items()}
     rows = []
     for adapted in results:
         row = {
@@ -90,7 +91,7 @@ def sweep_table(results: Iterable[Adapted], texts: Mapping[str, TextLike] | None
             "kl_to_background": adapted.kl,
             "ngrams": sum(adapted.counts),
         }
-        row |= {name: perplexity(adapted.whole, text).ppl for name, text in (texts or {}).items()}
+        row |= {name: perplexity(adapted.whole, text).ppl for name, text in kept.items()}
         rows.append(row)
     return pandas.DataFrame(rows)
 

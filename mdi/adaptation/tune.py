@@ -10,10 +10,9 @@ EM's for each choice. The in-domain model may be one order longer than the backg
 recordings the expected word errors decide in place of the perplexity, and in the end on the weights w too.
 """
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,8 +20,9 @@ from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.problem import Variances, onto
 from mdi.adaptation.solver import USUAL, SolverSettings
-from mdi.adaptation.tuner import PAPER_SETS, Setting, Trial, Tuner, mixture_ppl
-from mdi.errors import MdiError, OptionError, check_positive
+from mdi.adaptation.tuner import GRID_SETS, PAPER_SETS, Setting, Trial, Tuner, check_choices, fitting, mixture_ppl
+from mdi.errors import MdiError, check_positive, check_whole
+from mdi.fst.given import ModelLike, as_model
 from mdi.lm.counts import Counts, count_text
 from mdi.lm.estimate import estimate
 from mdi.lm.mix import em_weights, mix, predicted_probs
@@ -30,8 +30,8 @@ from mdi.lm.model import NgramModel
 from mdi.lm.n_best import Choice, NBestLists
 from mdi.lm.new_words import NewWordsLike
 from mdi.lm.perplexity import Perplexity, perplexity_of
-from mdi.lm.text import Text, TextLike, TextStats
-from mdi.lm.thresholds import Thresholds
+from mdi.lm.text import Text, TextLike, TextStats, rereadable
+from mdi.lm.thresholds import Thresholds, listed
 from mdi.lm.trie import MAX_ORDER, Array
 
 if TYPE_CHECKING:
@@ -110,21 +110,22 @@ def in_domain_models(
 
 
 def tune(
-    background: NgramModel | str | os.PathLike[str],
+    background: ModelLike,
     text: TextLike | Counts,
     development: TextLike,
     *,
-    mix_with: dict[str, NgramModel] | None = None,
+    mix_with: Mapping[str, ModelLike] | None = None,
     max_order: int | None = None,
-    min_counts: Sequence[Thresholds] | None = None,
-    sigma2: Sequence[Variances] | None = None,
-    sets: Sequence[Thresholds] | None = None,
+    min_counts: Thresholds | Sequence[Thresholds] | None = None,
+    sigma2: Variances | Sequence[Variances] = None,
+    sets: Thresholds | Sequence[Thresholds] | None = None,
     max_settings: int = 32,
-    targets: str | NgramModel = "ml",
-    history: NgramModel | None = None,
+    targets: ModelLike = "ml",
+    history: ModelLike | None = None,
     new_words: NewWordsLike = "add",
-    settings: SolverSettings = USUAL,
+    settings: SolverSettings | None = USUAL,
     threads: int = 2,
+    allow_unnormalized: bool = False,
     report: Callable[[Trial], None] | None = None,
     lists: NBestLists | None = None,
 ) -> Tuned:
@@ -135,17 +136,17 @@ def tune(
 
     Parameters
     ----------
-    background, text, targets, history, new_words, settings, threads
+    background, text, targets, history, new_words, settings, threads, allow_unnormalized
         As of `adapt`.
     development
         Text to choose by, none of which is in `text`.
     mix_with
-        In-domain models by name (an interpolated Kneser-Ney model of the text, which may be one order longer than the
-        background where that helps).
+        In-domain models, or their files, by name (an interpolated Kneser-Ney model of the text, which may be one order
+        longer than the background where that helps).
     max_order
         Limits the order of that model.
     min_counts, sigma2
-        Try just these thresholds and variances (None: no prior) instead of searching.
+        Try just these thresholds and variances ("none": no prior) instead of searching. A tuple or list is several.
     sets
         Thresholds that are tried in any case, with and without a prior (the paper's).
     max_settings
@@ -161,26 +162,30 @@ def tune(
         The best model (`.model`) and how it was found (`.table()`). `mdi.save` writes it.
     """
     check_positive("max_settings", max_settings)
-    adapter = Adapter(background, text, new_words=new_words, targets=targets, history=history, threads=threads)
+    check_choices(min_counts, sigma2, sets)
+    text = text if isinstance(text, Counts) else rereadable(text)
+    how: dict[str, Any] = {"targets": targets, "history": history, "new_words": new_words, "threads": threads}
+    adapter = Adapter(background, text, allow_unnormalized=allow_unnormalized, **how)
     background = adapter.background
+    check_choices(min_counts, sigma2, sets, adapter.order)
     max_order = adapter.order + 1 if max_order is None else max_order
-    if not adapter.order <= max_order <= MAX_ORDER:
-        raise OptionError("max_order", max_order, f"{adapter.order} (the background's order) to {MAX_ORDER}")
+    check_whole("max_order", max_order, adapter.order, MAX_ORDER, " (the background's order)")
     source = Text(development, background.vocab)
     ids = np.concatenate(list(source))
     if source.stats.oov == source.stats.words:
         raise MdiError(f"{source.sources[0]}: none of its words is in the background; check its case and normalisation")
     if mix_with:
-        models = {name: onto(model, background.vocab, name) for name, model in mix_with.items()}
+        models = {name: onto(as_model(model, name), background.vocab, name) for name, model in mix_with.items()}
     else:
         again = None if isinstance(text, Counts) else text
         models = in_domain_models(adapter.counts, again, max_order, ids, "drop" if new_words == "drop" else "map")
     components = {**models, "background": background}
     tuner = Tuner(adapter, ids, list(components.values()), settings=settings, report=report, lists=lists)
-    if min_counts or sigma2:
-        tuner.grid(min_counts or ("1", "2", "5-3-2", "10"), sigma2 or (1.0,))
+    least, priors = ([] if given is None else listed(given) for given in (min_counts, sigma2))
+    if least or priors:
+        tuner.grid(least or fitting(GRID_SETS, adapter.order), priors or [1.0])
     else:
-        tuner.search(max_settings, PAPER_SETS if sets is None else sets)
+        tuner.search(max_settings, fitting(PAPER_SETS, adapter.order) if sets is None else listed(sets))
     return _finished(tuner, components, source.stats)
 
 

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -15,17 +16,19 @@ from mdi.adaptation import constraints as selecting
 from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.problem import ExtendedBackground, Variances, variances
-from mdi.adaptation.solver import USUAL, SolverSettings
-from mdi.errors import ConvergenceWarning, MdiError, OptionError
+from mdi.adaptation.solver import USUAL, SolverSettings, as_settings
+from mdi.errors import ConvergenceWarning, MdiError
 from mdi.lm.mix import em_weights, predicted_probs
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.n_best import Choice, NBestLists
 from mdi.lm.perplexity import token_probs
-from mdi.lm.thresholds import Thresholds, parse_thresholds
-from mdi.lm.trie import Array
+from mdi.lm.thresholds import Thresholds, listed, parse_thresholds
+from mdi.lm.trie import MAX_ORDER, Array
 
 # The sets of thresholds of the paper's table: tried with and without a prior, so that the best is never worse.
 PAPER_SETS = ("2-2-2", "5-3-2", "6-4-3")
+# Of a grid that is given variances alone.
+GRID_SETS = ("1", "2", "5-3-2", "10")
 # Rungs of the search for thresholds.
 LADDER = (1, 2, 3, 5, 10, 20, 50, 100)
 # Factors by which the variance of one order is changed, the bold one first.
@@ -118,6 +121,20 @@ class Judge:
         return best, choice
 
 
+def check_choices(min_counts: Any, sigma2: Any, sets: Any, order: int = MAX_ORDER) -> None:
+    """Refuses thresholds and variances that make no sense, or not for a model of this order. None: none are given."""
+    for name, given in (("min_counts", min_counts), ("sets", sets)):
+        for one in listed(given) if given is not None else ():
+            parse_thresholds(one, order, name)
+    for one in listed(sigma2):
+        variances(one, order)
+
+
+def fitting(sets: Sequence[str], order: int) -> list[str]:
+    """Those of our own sets that a model of this order has numbers for: the paper's are for trigrams."""
+    return [one for one in sets if one.count("-") < order]
+
+
 class _Budget(Exception):
     """No setting may be tried any more."""
 
@@ -131,7 +148,7 @@ class Tuner:
         development: Array,
         others: list[NgramModel],
         *,
-        settings: SolverSettings = USUAL,
+        settings: SolverSettings | None = USUAL,
         report: Callable[[Trial], None] | None = None,
         lists: NBestLists | None = None,
     ) -> None:
@@ -139,7 +156,7 @@ class Tuner:
         if lists is not None:
             tokens = lists.tokens(adapter.background.vocab)
             self.judge = Judge(lists, tokens, [token_probs(with_suffixes(model), tokens)[0] for model in others])
-        self.adapter, self.settings, self.report = adapter, settings, report
+        self.adapter, self.settings, self.report = adapter, as_settings(settings), report
         self.ids = development
         self.others = predicted_probs(others, development)
         self.trials: dict[Setting, Trial] = {}
@@ -199,10 +216,7 @@ class Tuner:
         try:
             self._try_possible(recommended)
             for one in sets:
-                try:
-                    thresholds = tuple(parse_thresholds(one, order))
-                except OptionError:  # the paper's sets are for trigrams; a model of lower order does without them
-                    continue
+                thresholds = tuple(parse_thresholds(one, order))
                 if selecting.select(self.adapter.counts, list(thresholds)).total:
                     for prior in (None, (1.0,) * order):
                         self._try_possible(Setting(thresholds, prior))

@@ -30,7 +30,7 @@ from mdi.certificate import certificate_of
 from mdi.commands import options
 from mdi.commands.inputs import check_inputs, read_history, read_in_domain, read_model, spoken_texts, text_fields
 from mdi.commands.outputs import check_outputs, report_result, save_model, watched
-from mdi.errors import MdiError, check_positive
+from mdi.errors import MdiError, UsageError, check_positive
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
@@ -64,7 +64,9 @@ def run(args: argparse.Namespace) -> int:
     files = [*args.files, *filter(None, [args.delta])]
     background_path, *texts, out = files if len(files) > 1 else (*files, "")
     if not out or not (texts or args.counts or args.lattices) or (args.counts and args.lattices):
-        raise MdiError("expected BACKGROUND TEXT OUT, or --counts COUNTS or --lattices IN before BACKGROUND [TEXT] OUT")
+        raise UsageError(
+            "expected BACKGROUND TEXT OUT, or --counts COUNTS or --lattices IN before BACKGROUND [TEXT] OUT"
+        )
     options.check_options(args)
     check_positive("count_weight", args.count_weight)
     if args.count_weight != 1 and not (args.counts or args.lattices):
@@ -111,7 +113,9 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
     said = spoken_texts(args, [*texts, *args.ppl], background)
     counts = read_in_domain(args, [said[text] for text in texts], background.vocab, max(background.order, longest))
     kind = OneAdaptation if len(sets) == 1 and not args.delta else Adapter
-    adapter = kind(background, counts, targets=targets, history=read_history(args), threads=args.threads)
+    adapter = kind(
+        background, counts, targets=targets, history=read_history(args), threads=args.threads, allow_unnormalized=True
+    )  # checked below
     background = background if args.delta or args.start else adapter.background
     if not args.delta and (words := words_for(args.words, background_path)):  # known before it is solved
         out = args.files[-1]

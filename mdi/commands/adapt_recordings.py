@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from mdi.commands import options
 from mdi.commands.inputs import read_model
 from mdi.commands.outputs import check_outputs
-from mdi.errors import MdiError, check_positive
+from mdi.errors import UsageError, check_positive
 from mdi.progress import Progress, say
 from mdi.record import go_on, source_of
 from mdi.threads import in_threads
@@ -92,7 +92,7 @@ class _Work:
             counts = add_counts(self.text, counts)
         if not select(counts, parse_thresholds(self.args.min_counts, self.background.order)).total:
             return None
-        adapter = Adapter(self.background, counts, threads=1)
+        adapter = Adapter(self.background, counts, threads=1, allow_unnormalized=True)  # it has been checked
         return adapter.delta(self.args.min_counts, sigma2=self.args.sigma2, start=start)
 
     def model(self, delta: "Delta | None") -> "LatticeModel":
@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
     from mdi.speech.rescore import lattice_model
 
     if args.words is None:
-        raise MdiError("words of lattices are numbers; give their words.txt (--words)")
+        raise UsageError("words of lattices are numbers; give their words.txt (--words)")
     for name in ("count_weight", "acoustic_scale", "lm_scale", "nj"):
         check_positive(name, getattr(args, name))
     variances(args.sigma2)
@@ -171,7 +171,9 @@ def run(args: argparse.Namespace) -> int:
     plain = lattice_model(background, symbols)
     old = lattice_model(read_model(args.old_lm, args), symbols) if args.old_lm else plain
     text = count_text(list(map(Path, args.text)), background.vocab, background.order, args.oov) if args.text else None
-    start = Adapter(background, text).delta(args.min_counts, sigma2=args.sigma2) if text is not None else None
+    start = None
+    if text is not None:
+        start = Adapter(background, text, allow_unnormalized=True).delta(args.min_counts, sigma2=args.sigma2)
     word_of = words_of(symbols.ids, background.vocab, args.oov, symbols.path)
     work = _Work(args, background, old, plain, word_of, text, start, out)
 

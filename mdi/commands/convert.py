@@ -20,7 +20,7 @@ import argparse
 from mdi.commands import options
 from mdi.commands.inputs import read_adapted
 from mdi.commands.outputs import check_outputs
-from mdi.errors import MdiError
+from mdi.errors import UsageError
 from mdi.progress import say
 
 
@@ -59,7 +59,7 @@ def _convert(args: argparse.Namespace) -> tuple[int, int] | None:
 
     check_outputs(args, args.out, *filter(None, [args.words_out]))
     if args.max_order is not None and args.max_order < 1:
-        raise MdiError(f"--max-order {args.max_order}; expected 1 or more")
+        raise UsageError(f"--max-order {args.max_order}; expected 1 or more")
     words = words_for(args.words, args.lm)
     check_form(args.out, args.format, words, args.disambig_symbol)
     model = read_adapted(args.lm, args, closed=False)

@@ -22,7 +22,7 @@ out OUT? = -  lexicon, or table if it is named *.tsv
 
 def run(args: argparse.Namespace) -> None:
     from mdi.commands.outputs import check_outputs
-    from mdi.errors import MdiError, OptionError, examples
+    from mdi.errors import OptionError, UsageError, examples
     from mdi.speech.g2p import load_g2p
     from mdi.speech.given import read_given, write_new_words
     from mdi.speech.lexicon import Lexicon, listed_words, read_lexicon, write_lexicon
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
     if args.n_best < 1:
         raise OptionError("n_best", args.n_best, "1 or more")
     if args.given and not args.lexicon:
-        raise MdiError("--given without --lexicon; expected the lexicon that has the phones and the known words")
+        raise UsageError("--given without --lexicon; expected the lexicon that has the phones and the known words")
     check_outputs(args, args.out)
     counts = listed_words(args.words)
     model = load_g2p(args.model)

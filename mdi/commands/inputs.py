@@ -134,12 +134,14 @@ def read_adapted(path: str, args: argparse.Namespace, closed: bool = True) -> "N
     return apply_delta(read_model(path, args), args.delta, path)
 
 
-def warn_of_unknown(name: str, oov: int, words: int) -> None:
-    """<unk> is easy to predict: perplexities over vocabularies that leave much out are no good for comparisons."""
+def warn_of_unknown(name: str, oov: int, words: int, scored: bool = True) -> None:
+    """Perplexities over vocabularies that leave much out are no good for comparisons: <unk> is easy to predict, and
+    what is not `scored` as <unk> costs nothing."""
     if oov > MUCH_UNKNOWN * words:
+        why = "<unk> is easy to predict" if scored else "They are skipped"
         say(
-            f"WARNING: {name}: {100 * oov / words:.1f}% of the words are outside the vocabulary. <unk> is easy to "
-            f"predict, so perplexities look better than they are; do not compare them with those over another "
+            f"WARNING: {name}: {100 * oov / words:.1f}% of the words are outside the vocabulary. {why}, so "
+            f"perplexities look better than they are; do not compare them with those over another "
             f"vocabulary. Add these words (mdi adapt --new-words add), or build models over a vocabulary that has "
             f"them (mdi vocab, mdi train --vocab)"
         )

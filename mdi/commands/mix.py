@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mdi.commands import options
 from mdi.commands.inputs import read_model, warn_of_unknown
 from mdi.commands.outputs import check_model_output, save_model
-from mdi.errors import MdiError, examples
+from mdi.errors import MdiError, UsageError, examples
 from mdi.progress import Progress, detail, say, set_verbose
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     set_verbose(args.verbose)
     names = [*args.lms, *(f"{args.lms[0]} + {delta}" for delta in args.delta)]
     if len(names) < 2:
-        raise MdiError(
+        raise UsageError(
             f"one model only ({args.lms[0]}) and the output {args.out}; expected two models or more, then the output"
         )
     check_model_output(args.out, args, args.lms)
@@ -92,7 +92,7 @@ def _numbers(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise MdiError(f"--weights {text}; expected numbers separated by commas, such as 0.7,0.3") from None
+        raise UsageError(f"--weights {text}; expected numbers separated by commas, such as 0.7,0.3") from None
 
 
 def _describe(paths: list[str], orders: list[int], vocabs: "list[Vocabulary]") -> None:
@@ -136,7 +136,7 @@ def _read_development(texts: list[str], vocab: "Vocabulary") -> "tuple[Array, Te
             f"development text: {stats.oov:,} of {stats.words:,} words are in no model, {how}: "
             f"{examples(stats.oov_examples)}"
         )
-    warn_of_unknown("development", stats.oov, stats.words)
+    warn_of_unknown("development", stats.oov, stats.words, vocab.unk >= 0)
     return ids, stats
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mdi.cluster import KINDS
-from mdi.errors import MdiError, OptionError, check_positive
+from mdi.errors import OptionError, UsageError, check_positive
 from mdi.progress import detail
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ def check_options(args: argparse.Namespace) -> None:
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """The options for the certificate; the number of threads changes nothing."""
     free = ("started", "files", "threads", "verbose", "cluster", "memory", "shards", "shards_dir")
-    old = {"allow_unnormalized": "renormalize"}
-    return {old.get(name, name): value for name, value in vars(args).items() if name not in free}
+    return {name: value for name, value in vars(args).items() if name not in free}
 
 
 @contextmanager
@@ -118,7 +117,7 @@ def sharding(
     if args.shards is not None:
         check_positive("shards", args.shards)
     if out == "-" and args.shards_dir is None:
-        raise MdiError("standard output and a model in shards; expected --shards-dir DIR for the shards")
+        raise UsageError("standard output and a model in shards; expected --shards-dir DIR for the shards")
     size = None if memory is None else parse_size("memory", memory)
     if size is not None and size <= PROGRAM:
         raise OptionError("memory", memory, f"more than {PROGRAM >> 20}M, which the program itself takes")

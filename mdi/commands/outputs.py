@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdi.errors import MdiError
+from mdi.errors import UsageError
 from mdi.progress import Progress, detail, say, set_verbose
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def check_outputs(args: argparse.Namespace, *named: str, beside: Iterable[str] =
     for i, out in enumerate(outputs):
         check_output(out, inputs)
         if any(same_file(out, other) and not is_stream(out) for other in outputs[:i]):
-            raise MdiError(f"{out}: is to be written twice, as two outputs; give each a name of its own")
+            raise UsageError(f"{out}: is to be written twice, as two outputs; give each a name of its own")
 
 
 def check_model_output(path: str, args: argparse.Namespace, sources: list[str], *others: str) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from mdi.commands import options
 from mdi.commands.inputs import read_adapted, warn_of_unknown
-from mdi.errors import MdiError, examples
+from mdi.errors import UsageError, examples
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ texts TEXT+  one sentence per line, plain or gzipped
 
 def run(args: argparse.Namespace) -> None:
     if args.debug and args.json:
-        raise MdiError("--debug shows sentences as text; expected no --json")
+        raise UsageError("--debug shows sentences as text; expected no --json")
     if isinstance(sys.stdout, io.TextIOWrapper):  # words are bytes, whatever their encoding
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     with options.sharding(args, args.lm, [args.lm, *filter(None, [args.delta])], args.memory):
@@ -74,7 +74,7 @@ def _score(args: argparse.Namespace, model: "NgramModel") -> None:
         print(f"{unknown}; ppl without them= {result.ppl_without_oov:.7g}")
         if result.listed is not None:
             print(f"{result.listed} words of {args.of_words}; ppl of these= {result.ppl_listed:.7g}")
-        warn_of_unknown(path, result.oov, result.words)
+        warn_of_unknown(path, result.oov, result.words, result.unk_scored)
 
 
 def _printer(model: "NgramModel", text: bytes, debug: int) -> "Callable[[Sentence], None]":

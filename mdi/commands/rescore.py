@@ -14,7 +14,7 @@ import os
 from mdi.commands import options
 from mdi.commands.inputs import read_adapted, read_model
 from mdi.commands.outputs import check_outputs
-from mdi.errors import MdiError, check_positive
+from mdi.errors import UsageError, check_positive
 from mdi.progress import say
 
 OPTIONS = f"""
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         check_outputs(args, args.out)
     if args.delta and not args.new_lm:
-        raise MdiError("--delta adapts the new model; expected --new-lm")
+        raise UsageError("--delta adapts the new model; expected --new-lm")
     old_lm = new_lm = read_model(args.old_lm, args) if args.old_lm else None
     if args.new_lm != args.old_lm or args.delta:
         new_lm = read_adapted(args.new_lm, args) if args.new_lm else None

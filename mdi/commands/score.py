@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mdi.commands.outputs import check_outputs
-from mdi.errors import MdiError
+from mdi.errors import MdiError, UsageError
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _lattices(args: argparse.Namespace, references: dict[str, list[str]]) -> "Be
     from mdi.speech.score import best_paths, best_point
 
     if not args.words:
-        raise MdiError("no --words; expected the symbol table of the lattices, words.txt")
+        raise UsageError("no --words; expected the symbol table of the lattices, words.txt")
     if args.tuned_on:
         points = [best_point(args.tuned_on)]
     else:
@@ -79,12 +79,14 @@ def _lattices(args: argparse.Namespace, references: dict[str, list[str]]) -> "Be
         try:
             [float(p) for p in penalties]
         except ValueError as error:
-            raise MdiError(
+            raise UsageError(
                 f"--word-ins-penalty {args.word_ins_penalty}: {error}; expected numbers with commas between"
             ) from error
         points = [(weight, p) for p in penalties for weight in range(args.min_lmwt, args.max_lmwt + 1)]
     if not points or min(weight for weight, _ in points) <= 0:
-        raise MdiError(f"no LM weights from {args.min_lmwt} to {args.max_lmwt}; expected positive ones, smallest first")
+        raise UsageError(
+            f"no LM weights from {args.min_lmwt} to {args.max_lmwt}; expected positive ones, smallest first"
+        )
     return best_paths(read_all_lattices(args.folder), read_symbols(args.words), references, points, args.mbr)
 
 
@@ -94,7 +96,7 @@ def _words(args: argparse.Namespace, references: dict[str, list[str]]) -> "BestP
     from mdi.speech.score import AS_RECOGNISED, BestPaths
 
     if args.tuned_on:
-        raise MdiError(f"--tuned-on is for lattices; {args.hyp} has no LM weight to choose. Leave it out")
+        raise UsageError(f"--tuned-on is for lattices; {args.hyp} has no LM weight to choose. Leave it out")
     path = Path(args.folder) / args.hyp
     if args.hyp == "text":
         return BestPaths({AS_RECOGNISED: read_text(path)})

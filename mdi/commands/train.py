@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from mdi.commands import options
 from mdi.commands.inputs import text_fields
 from mdi.commands.outputs import check_model_output, save_model
-from mdi.errors import MdiError, examples
+from mdi.errors import UsageError, check_whole, examples
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -59,9 +59,8 @@ def run(args: argparse.Namespace) -> None:
     from mdi.lm.vocabulary import GrowingVocabulary, model_vocabulary, read_words
 
     if bool(args.texts) == bool(args.counts):
-        raise MdiError("expected TEXT OUT, or --counts COUNTS OUT")
-    if not 1 <= args.order <= MAX_ORDER:
-        raise MdiError(f"--order {args.order}; expected 1 to {MAX_ORDER}")
+        raise UsageError("expected TEXT OUT, or --counts COUNTS OUT")
+    check_whole("order", args.order, 1, MAX_ORDER)
     asked = options.parse_size("memory", args.memory)
     min_counts = default_min_counts(args.order)
     if args.min_counts:  # those of orders beyond the model's have nothing to do, as with SRILM's -gt3min

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields, warn_of_unknown
 from mdi.commands.outputs import check_model_output, check_outputs, report_result, save_model
-from mdi.errors import MdiError
+from mdi.errors import UsageError
 from mdi.files import together, write_file
 from mdi.progress import Progress, detail, say, set_verbose
 
@@ -50,20 +50,32 @@ files FILE+  background, in-domain text, development text, output
 
 
 def run(args: argparse.Namespace) -> int:
+    from mdi.adaptation.tuner import check_choices
+
     set_verbose(args.verbose)
     if len(args.files) != (3 if args.counts else 4):
-        raise MdiError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")
+        raise UsageError("expected BACKGROUND TEXT DEV OUT, or --counts COUNTS BACKGROUND DEV OUT")
     background_path, *_, out = args.files
     options.check_options(args)
+    check_choices(**_choices(args))
     if bool(args.dev_lattices) != bool(args.dev_recordings):
-        raise MdiError("--dev-lattices and --dev-recordings; expected both, or neither")
+        raise UsageError("--dev-lattices and --dev-recordings; expected both, or neither")
     if out == "-":
-        raise MdiError("expected a file as output")
+        raise UsageError("expected a file as output")
     searched = (f"{out}.search.tsv", f"{out}.search.svg")
     check_model_output(out, args, [background_path, *args.mix_with])
     check_outputs(args, out, beside=searched)
     with options.sharding(args, out, [*args.files[:-1], *args.mix_with, *filter(None, [args.counts])], args.memory):
         return _tune(args)
+
+
+def _choices(args: argparse.Namespace) -> dict[str, Any]:
+    """What is searched, as `tune` takes it: the usual sets are those of them that fit the background."""
+    from mdi.adaptation.tuner import PAPER_SETS
+
+    given = {name: value.split(",") if (value := getattr(args, name)) else None for name in ("min_counts", "sigma2")}
+    sets = args.sets.split(",") if args.sets else []
+    return {**given, "sets": None if tuple(sets) == PAPER_SETS else sets}
 
 
 def _tune(args: argparse.Namespace) -> int:
@@ -92,15 +104,14 @@ def _tune(args: argparse.Namespace) -> int:
         said[development_path],
         mix_with={path: read_model(path, args) for path in args.mix_with},
         max_order=args.max_order,
-        min_counts=args.min_counts.split(",") if args.min_counts else None,
-        sigma2=args.sigma2.split(",") if args.sigma2 else None,
-        sets=args.sets.split(",") if args.sets else [],
+        **_choices(args),
         max_settings=args.max_settings,
         targets=args.targets,
         history=read_history(args),
         new_words=args.new_words,
         settings=SolverSettings(args.tolerance, args.max_iters),
         threads=args.threads,
+        allow_unnormalized=True,  # it has been checked
         report=watch,
         lists=_lists(args, background) if args.dev_lattices else None,
     )
@@ -132,7 +143,8 @@ def _tune(args: argparse.Namespace) -> int:
         f"development perplexity {ppl:.2f}; plain interpolation {tuned.interpolation:.2f} "
         f"({100 * (ppl / tuned.interpolation - 1):+.1f}%), in-domain model alone {alone}"
     )
-    warn_of_unknown("development", tuned.development.oov, tuned.development.words)
+    dev = tuned.development
+    warn_of_unknown("development", dev.oov, dev.words, dev.unk_scored)
     return 0 if report_result(tuned.adapted, out) else 1
 
 

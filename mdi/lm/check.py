@@ -22,20 +22,7 @@ class Finding:
 
 
 def check(model: NgramModel, words: Iterable[str] | None = None) -> list[Finding]:
-    """What is right and wrong with a model.
-
-    Parameters
-    ----------
-    model
-        Best read with its own n-grams only: `load(path, closed=False)`.
-    words
-        Those of Kaldi's words.txt, to look for what its tools would stumble on.
-
-    Returns
-    -------
-    list of Finding
-        Each has a `level`, "ok", "warning" or "error", and a `text`.
-    """
+    """What is right and wrong with a model: see `mdi.check`, which takes files too."""
     found = [*_symbols(model), *_rows(model), *_sums(with_suffixes(model))]
     return found if words is None else [*found, *_against_words(model, list(words))]
 

@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from mdi.errors import MdiError, OptionError, check_choice, examples
+from mdi.errors import MdiError, check_choice, check_positive, check_whole, examples
 from mdi.files import replacing, writing
 from mdi.kernels import counts as kernels
 from mdi.kernels.counts import CountedRows
@@ -25,8 +26,14 @@ from mdi.lm.external import PIECE, ExternalCounter, MergedRuns, SortedRun, joine
 from mdi.lm.shards import Job, in_order
 from mdi.lm.text import LONGEST_LINE, OOV, SPECIAL, Text, TextLike, TextStats, line_blocks
 from mdi.lm.trie import MAX_ORDER, NONE, Array, Trie, add_order, from_ngrams, locate, unigram_trie
-from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, model_vocabulary, read_words, to_str
+from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, WordsLike, given_words, model_vocabulary, to_str
 
+if TYPE_CHECKING:
+    from mdi.lm.arpa_write import HasModel
+    from mdi.lm.model import NgramModel
+
+# A vocabulary, what has one, or words; None: every word of the text.
+VocabularyLike: TypeAlias = "Vocabulary | GrowingVocabulary | NgramModel | HasModel | WordsLike | None"
 # More than this many events nobody has counted.
 MOST_EVENTS = 1e18
 # What counting may take unless told otherwise.
@@ -92,8 +99,8 @@ def stream_text(
 ) -> Iterator[CountStream]:
     """Counts the n-grams of text files in about so many bytes of memory; what does not fit goes to `folder` for the
     while."""
-    if not 1 <= order <= MAX_ORDER:
-        raise OptionError("order", order, f"1 to {MAX_ORDER}")
+    check_whole("order", order, 1, MAX_ORDER)
+    check_positive("memory", memory, "a number of bytes")
     with ExternalCounter(order, vocab.bos, memory, folder) as runs:
         source = Text(text, vocab, oov, runs.block)
         waiting: list[Array] = []
@@ -144,11 +151,7 @@ def stream_blocks(
 
 
 def count_text(
-    text: TextLike,
-    vocab: Vocabulary | GrowingVocabulary | str | os.PathLike[str] | Iterable[str] | None = None,
-    order: int = 3,
-    oov: str = "map",
-    memory: int = MEMORY,
+    text: TextLike, vocab: VocabularyLike = None, order: int = 3, oov: str = "map", memory: int = MEMORY
 ) -> Counts:
     """Counts the n-grams of a text, all of them in memory in the end.
 
@@ -169,16 +172,14 @@ def count_text(
         return stream.gather()
 
 
-def as_vocabulary(
-    vocab: Vocabulary | GrowingVocabulary | str | os.PathLike[str] | Iterable[str] | None, oov: str
-) -> Vocabulary | GrowingVocabulary:
+def as_vocabulary(vocab: VocabularyLike, oov: str) -> Vocabulary | GrowingVocabulary:
     """What may be given as a vocabulary, as one; without <unk> where words outside it are dropped."""
     if vocab is None:
         return GrowingVocabulary(SPECIAL)
-    if isinstance(vocab, Vocabulary | GrowingVocabulary):
-        return vocab
-    words = read_words(os.fspath(vocab)) if isinstance(vocab, str | os.PathLike) else list(vocab)
-    return model_vocabulary(words, oov != "drop")
+    own = getattr(getattr(vocab, "model", vocab), "vocab", vocab)
+    if isinstance(own, Vocabulary | GrowingVocabulary):
+        return own
+    return model_vocabulary(given_words("vocab", own), oov != "drop")
 
 
 def read_counts(path: str, vocab: Vocabulary | GrowingVocabulary, order: int, oov: str = "map") -> Counts:

@@ -12,13 +12,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from mdi.errors import MdiError
+from mdi.errors import MdiError, OptionError
 from mdi.kernels import mix as kernels
 from mdi.kernels.mix import KnownRows
 from mdi.lm.model import NgramModel, copied, extend, over_vocabulary, with_suffixes, without
 from mdi.lm.normalise import weighted
 from mdi.lm.perplexity import token_probs
-from mdi.lm.text import Text, TextLike
 from mdi.lm.trie import NONE, Array, Trie, is_closed, linked, locate, scattered
 from mdi.lm.vocabulary import Vocabulary, join_vocabularies
 
@@ -48,28 +47,6 @@ def em_steps(probs: list[Array]) -> Iterator[tuple[Array, float]]:
         move = float(np.abs(weights - last).max())
 
 
-def best_weights(models: Sequence[NgramModel], text: TextLike) -> Array:
-    """The weights under which a development text is most likely in the mixture of the models.
-
-    Parameters
-    ----------
-    models
-        Those to be mixed.
-    text
-        A file, sentences (a list or column of strings), or a list of paths.
-
-    Returns
-    -------
-    numpy.ndarray
-        One weight for each model, for `mix`.
-    """
-    aligned = over_one_vocabulary(list(models))
-    ids = np.concatenate(list(Text(text, aligned[0].vocab)))
-    probs = predicted_probs(aligned, ids)
-    impossible_tokens(aligned[0].vocab, ids, probs)
-    return em_weights(probs)
-
-
 def predicted_probs(models: list[NgramModel], ids: Array) -> list[Array]:
     """By each of the models (over one vocabulary), the probability of every token that is predicted."""
     predicted = (ids >= 0) & (ids != models[0].vocab.bos)
@@ -97,7 +74,10 @@ def em_weights(probs: list[Array]) -> Array:
 
 def check_weights(weights: Sequence[float] | Array, models: int) -> Array:
     """The weights as an array that sums to one exactly, or an error."""
-    array: Array = np.array(weights, float)
+    try:
+        array = np.array([float(weight) for weight in weights])
+    except (TypeError, ValueError):
+        raise OptionError("weights", weights, "a number for each model, such as [0.7, 0.3]") from None
     shown = ",".join(f"{w:g}" for w in array)
     if len(array) != models:
         raise MdiError(f"{len(array)} weights ({shown}) for {models} models; expected one for each, in their order")
@@ -116,20 +96,8 @@ def over_one_vocabulary(models: list[NgramModel]) -> list[NgramModel]:
 
 
 def mix(models: Sequence[NgramModel], weights: Sequence[float] | Array) -> NgramModel:
-    """The interpolated model, with the n-grams of all: p = sum of weight_i p_i.
-
-    Parameters
-    ----------
-    models
-        Over any vocabularies: a word that a model does not know has probability 0 in it.
-    weights
-        One for each, which sum to one: `best_weights` finds good ones.
-
-    Returns
-    -------
-    NgramModel
-        Its trie is closed if theirs are.
-    """
+    """The interpolated model: see `mdi.mix`, which takes files too."""
+    check_weights(weights, len(models))
     models = over_one_vocabulary(list(models))
     largest = _larger(models)
     models[largest] = copied(models[largest])

@@ -33,13 +33,13 @@ from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.shards import Shard, over_shards
 from mdi.lm.text import OOV, TextLike
 from mdi.lm.trie import NONE, Array, blocks, locate, scattered, with_more_words
-from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, GrowingVocabulary, Vocabulary, read_words
+from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, GrowingVocabulary, Vocabulary, WordsLike, given_words, is_word
 from mdi.threads import each_in_threads
 
 # What becomes of words that a background lacks. A number: add those that are seen so often. A list or its file: add
 # these. Words that are not added are mapped to <unk>, or dropped where there is none.
 CHOICES = ("add", *OOV)
-NewWordsLike = str | int | os.PathLike[str] | Iterable[str]
+NewWordsLike = int | WordsLike
 # An expected count from which on a word counts as seen: what a recogniser hardly believes is not added.
 SEEN = 0.5
 # New words get at most this mass in all: a text of nothing but new words says nothing about the others.
@@ -121,7 +121,7 @@ def _check_words(words: list[str], q: Array, vocab: Vocabulary) -> None:
 
 def may_be_added(word: str) -> bool:
     """Symbols are no words: whatever a text calls <s>, <unk> or #0."""
-    return bool(word) and word not in (BOS, EOS, *UNKNOWN) and not re.search(r"[ \t\r\n\0]|^<eps>$|^#\d+$", word)
+    return is_word(word) and word not in (BOS, EOS, *UNKNOWN) and not re.search(r"^<eps>$|^#\d+$", word)
 
 
 def count_with_new_words(text: TextLike | Counts, vocab: Vocabulary, order: int, new_words: NewWordsLike) -> Counts:
@@ -143,11 +143,9 @@ def as_new_words(new_words: NewWordsLike, choices: Sequence[str] = CHOICES) -> s
         return new_words
     if isinstance(new_words, str) and new_words in choices:
         return new_words
-    if isinstance(new_words, str | os.PathLike):
-        if not os.path.exists(new_words):
-            raise OptionError("new_words", new_words, f"{', '.join(choices)}, a number, or a file with words to add")
-        return read_words(os.fspath(new_words))
-    return list(new_words)
+    if not (os.path.exists(new_words) if isinstance(new_words, str | os.PathLike) else isinstance(new_words, Iterable)):
+        raise OptionError("new_words", new_words, f"{', '.join(choices)}, a number, or a file with words to add")
+    return given_words("new_words", new_words)
 
 
 def over_new_words(

@@ -226,13 +226,13 @@ def warn_unless_normalised(path: str, model: NgramModel) -> None:
         logger.warning(f"{path}: the probabilities after {where} miss 1 by {gap:.3g}; the result is normalised again")
 
 
-def check_normalised(path: str, model: NgramModel, renormalize: bool = False) -> None:
+def check_normalised(path: str, model: NgramModel, allow_unnormalized: bool = False) -> None:
     """A model to adapt is refused on the way in if it is not a probability model."""
     gap, where = worst_sum(model)
-    if gap > SUM_ERROR and not renormalize:
+    if gap > SUM_ERROR and not allow_unnormalized:
         raise MdiError(
             f"{path}: p(.|h) sums to one only within {gap:.2g} (after {where}); expected {SUM_ERROR:g}. "
-            f"Build the model again, or take it as it is with --allow-unnormalized true"
+            f"Build the model again, or take it as it is with --allow-unnormalized true (allow_unnormalized=True)"
         )
 
 

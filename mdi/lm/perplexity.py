@@ -11,7 +11,7 @@ from mdi.kernels.perplexity import score_tokens
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.text import Text, TextLike, TextStats
 from mdi.lm.trie import Array
-from mdi.lm.vocabulary import UNKNOWN
+from mdi.lm.vocabulary import UNKNOWN, WordsLike, given_words
 
 if TYPE_CHECKING:
     import pandas
@@ -168,12 +168,12 @@ def perplexity(
     text: TextLike,
     *,
     oov: str = "map",
-    words: Iterable[str] | None = None,
+    words: WordsLike | None = None,
     each: Callable[[Sentence], None] | None = None,
 ) -> Perplexity:
     """Perplexity of a text under a model: see `mdi.perplexity`, which takes the file of one too."""
     source = Text(text, model.vocab, oov)
-    listed = None if words is None else np.setdiff1d(model.vocab.ids(words), [-1])
+    listed = None if words is None else np.setdiff1d(model.vocab.ids(given_words("words", words)), [-1])
     return perplexity_of(with_suffixes(model), source, source.stats, each, source.oov == "map", listed)
 
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mdi.errors import MdiError, OptionError
+from mdi.errors import MdiError, check_positive
 from mdi.kernels import normalise as kernels
-from mdi.lm.model import NgramModel, first_orders, with_suffixes, without
+from mdi.lm.model import NgramModel, first_orders, with_suffixes
 from mdi.lm.normalise import weighted
 from mdi.lm.trie import NONE, Array, blocks, locate, scattered
 from mdi.threads import each_in_threads
@@ -99,41 +99,12 @@ def threshold_for(need: list[Array], most: int) -> float:
     return float(np.nextafter(max(pool[len(pool) - most - 1], 0.0), np.inf))
 
 
-def prune(
-    model: NgramModel, threshold: float = 1e-8, *, max_ngrams: int | None = None, need: list[Array] | None = None
-) -> NgramModel:
-    """The model without the n-grams that it needs least.
-
-    Parameters
-    ----------
-    model
-        A model; it stays as it is.
-    threshold
-        N-grams go whose loss raises the perplexity by a smaller share, as in SRILM's `ngram -prune`; 0 keeps all.
-    max_ngrams
-        The smallest threshold that leaves at most so many instead.
-    need
-        What `needs` gives, to save computing it again.
-
-    Returns
-    -------
-    NgramModel
-        Its trie holds just the n-grams that stay, and lacks suffixes in general.
-    """
-    if max_ngrams is not None:
-        need = needs(model) if need is None else need
-        threshold = threshold_for(need, max_ngrams)
-    own = NgramModel(model.vocab, model.trie, [part.copy() for part in model.p], list(model.bow))
-    return without(*mark_pruned(own, threshold, need=need))
-
-
 def mark_pruned(
     model: NgramModel, threshold: float, *, need: list[Array] | None = None
 ) -> tuple[NgramModel, list[Array]]:
     """The pruned model with all rows on which it is closed, and flags of those that are its own. It takes the arrays of
     the model, which has no weights any more."""
-    if not 0.0 <= threshold < np.inf:
-        raise OptionError("threshold", threshold, "a number of 0 or more, such as 1e-8")
+    check_positive("threshold", threshold, "a number of 0 or more, such as 1e-8", zero=True)
     if threshold == 0.0:
         keep = [NONE, *(np.ones(model.trie.rows(k), bool) for k in range(1, model.order + 1))]
     else:

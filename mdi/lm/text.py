@@ -12,7 +12,7 @@ from mdi.errors import MdiError, check_choice, examples
 from mdi.files import UTF16, not_utf8, read_chunks
 from mdi.kernels import text as kernels
 from mdi.kernels.types import Array
-from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, GrowingVocabulary, Vocabulary, to_str
+from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, GrowingVocabulary, Vocabulary, is_word, to_str
 from mdi.progress import Progress, get_logger
 
 logger = get_logger(__name__)
@@ -68,7 +68,8 @@ def text_sources(text: TextLike) -> list[str | Sentences]:
         raise MdiError(f"{text[:80]}: no such file; expected a file, or a list of sentences: [{text[:80]!r}]")
     if isinstance(text, str | os.PathLike):
         return [os.fspath(text)]
-    if isinstance(text, bytes) or not isinstance(text, Iterable) or hasattr(text, "columns"):
+    no_list = isinstance(text, bytes) or not isinstance(text, Iterable) or getattr(text, "ndim", 1) == 0
+    if no_list or hasattr(text, "columns"):
         what = "a table" if hasattr(text, "columns") else repr(text)
         raise MdiError(f"{what} as text; expected a file, a list of paths, or a list or column of sentences")
     items: list[object] = list(text)
@@ -89,6 +90,11 @@ def text_sources(text: TextLike) -> list[str | Sentences]:
     return files
 
 
+def rereadable(text: TextLike) -> TextLike:
+    """The same for those who read it more than once: what a generator gives is kept."""
+    return list(text) if isinstance(text, Iterator) else text
+
+
 def _sentence(item: object) -> str:
     """A sentence as a line of text, from itself or from its words."""
     if isinstance(item, str):
@@ -98,7 +104,7 @@ def _sentence(item: object) -> str:
     if isinstance(item, bytes) or not isinstance(item, Iterable):
         raise MdiError(f"{item!r} as a sentence; expected a string, or a list of words")
     words: list[Any] = list(item)
-    if odd := [word for word in words if not isinstance(word, str) or not word or re.search(r"[ \t\r\n]", word)]:
+    if odd := [word for word in words if not is_word(word)]:
         raise MdiError(f"{odd[0]!r} in the sentence {item!r}; expected a list of words, without blanks in them")
     return " ".join(words)
 

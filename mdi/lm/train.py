@@ -1,22 +1,19 @@
 """Text to a back-off model: counting and estimation in one call."""
 
-import os
-from collections.abc import Iterable
-
-from mdi.errors import OptionError
-from mdi.lm.counts import MEMORY, Counts, as_vocabulary, stream_text
+from mdi.errors import OptionError, check_whole
+from mdi.lm.counts import MEMORY, Counts, VocabularyLike, as_vocabulary, stream_text
 from mdi.lm.estimate import estimate
 from mdi.lm.model import NgramModel
 from mdi.lm.text import TextLike
 from mdi.lm.thresholds import Thresholds, parse_thresholds
-from mdi.lm.vocabulary import Vocabulary
+from mdi.lm.trie import MAX_ORDER
 
 
 def train(
     text: TextLike | Counts,
     order: int = 3,
     *,
-    vocab: Vocabulary | str | os.PathLike[str] | Iterable[str] | None = None,
+    vocab: VocabularyLike = None,
     smoothing: str = "kn",
     min_counts: Thresholds | None = None,
     oov: str = "map",
@@ -31,7 +28,7 @@ def train(
     order
         Of the model; counts have their own.
     vocab
-        A vocabulary such as `model.vocab`, a word list or its file; None takes every word.
+        A model, whose words are taken, or its `.vocab`; a word list or its file; None takes every word.
     smoothing
         "kn" (modified Kneser-Ney, back-off form), "kn-interpolated" or "wb" (Witten-Bell).
     min_counts
@@ -50,6 +47,7 @@ def train(
         if vocab is not None:
             raise OptionError("vocab", vocab, "none, as counts have their vocabulary")
         order = text.order
+    check_whole("order", order, 1, MAX_ORDER)
     least = None if min_counts is None else parse_thresholds(min_counts, order)
     if isinstance(text, Counts):
         return estimate(text, smoothing, least).model

@@ -1,19 +1,22 @@
 """Words and their ids. Words are bytes: what is read is written again, whatever its encoding."""
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from mdi.errors import MdiError
+from mdi.errors import MdiError, OptionError
 from mdi.files import read_lines
 from mdi.kernels import text as kernels
 from mdi.kernels.text import Words
 
+# Words, or the file of a list of them.
+WordsLike: TypeAlias = str | os.PathLike[str] | Iterable[str]
 BOS, EOS = "<s>", "</s>"
 # The first of these that a vocabulary has stands for the words outside it.
 UNKNOWN = ("<unk>", "<UNK>")
@@ -229,6 +232,24 @@ def read_words(path: str) -> list[str]:
     """The words of a list, or of Kaldi's words.txt without <eps>, #0 and the other disambiguation symbols."""
     words, numbers = read_word_file(path)
     return words if numbers is None else [word for word in words if not _NOT_A_WORD.fullmatch(word)]
+
+
+def is_word(word: object) -> bool:
+    """Whether files can hold it as one: a string without blanks, line ends or NUL bytes."""
+    return isinstance(word, str) and bool(word) and not re.search(r"[ \t\r\n\0]", word)
+
+
+def given_words(name: str, words: Any) -> list[str]:
+    """The words of an argument of this name. A string or path by itself is the file of a list."""
+    if isinstance(words, str | os.PathLike):
+        return read_words(os.fspath(words))
+    if isinstance(words, bytes) or not isinstance(words, Iterable):
+        raise OptionError(name, words, "a list of words, or the file of one")
+    listed = list(words)
+    for word in listed:
+        if not is_word(word):
+            raise OptionError(name, word, "words, without blanks in them")
+    return listed
 
 
 def model_vocabulary(words: list[str], unk: bool) -> Vocabulary:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mdi.errors import MdiError, OptionError, check_choice, check_positive
+from mdi.errors import MdiError, check_choice, check_positive, check_whole
 from mdi.fst.symbols import SymbolTable, read_symbols, words_of
 from mdi.kernels.expected_counts import SILENT, UNKNOWN, Events, GraphArrays, backward, expected_events
-from mdi.lm.counts import Counts, add_counts, count_text, counts_of
+from mdi.lm.counts import Counts, VocabularyLike, add_counts, as_vocabulary, count_text, counts_of
 from mdi.lm.text import OOV, SPECIAL, TextStats
 from mdi.lm.trie import PADDED, Array
 from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, model_vocabulary, read_words
@@ -92,7 +92,7 @@ class Tally:
 
 def expected_counts(
     sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    vocab: Vocabulary | None = None,
+    vocab: VocabularyLike = None,
     order: int = 3,
     *,
     words: str | os.PathLike[str] | None = None,
@@ -109,7 +109,7 @@ def expected_counts(
     sources
         Archives of lattices or directories of lat.N.gz, n-best lists, ctm, Vosk's JSON, text; one or several.
     vocab
-        The words that are counted, such as those of a background; None takes all.
+        The words that are counted, as of `train`; None takes all.
     order
         The longest n-grams.
     words
@@ -138,8 +138,7 @@ def expected_counts(
     check_choice("oov", oov, OOV)
     if kind is not None:
         check_choice("kind", kind, FORMATS)
-    if not 1 <= order <= PADDED:
-        raise OptionError("order", order, f"1 to {PADDED}")
+    check_whole("order", order, 1, PADDED)
     for name, value in (("acoustic_scale", acoustic_scale), ("lm_scale", lm_scale)):
         check_positive(name, value)
     kinds = [kind or guess_format(path) for path in paths]
@@ -157,8 +156,7 @@ def expected_counts(
         if kind not in ("lattice", "text")
     }
     texts = [Path(path) for path, kind in zip(paths, kinds, strict=True) if kind == "text"]
-    if vocab is None:
-        vocab = _all_words(symbols, labels, texts)
+    vocab = _all_words(symbols, labels, texts) if vocab is None else as_vocabulary(vocab, oov).freeze()
     tally = Tally(vocab, order)
     with Progress("counting", None, "utterances") as progress:
         if symbols is not None:

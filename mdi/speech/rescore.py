@@ -14,7 +14,7 @@ import numpy as np
 
 from mdi.errors import MdiError, check_choice, check_positive, examples
 from mdi.files import check_output, make_folder, write_file
-from mdi.fst.formats import load
+from mdi.fst.given import ModelLike, as_model
 from mdi.fst.symbols import DISAMBIGUATION, EPSILON, SymbolTable, read_symbols, words_of
 from mdi.kernels.model import ModelArrays
 from mdi.kernels.rescore import compose
@@ -106,8 +106,8 @@ def rescore(
     out: str | os.PathLike[str],
     *,
     words: str | os.PathLike[str],
-    old_lm: NgramModel | str | os.PathLike[str] | None = None,
-    new_lm: NgramModel | str | os.PathLike[str] | None = None,
+    old_lm: ModelLike | None = None,
+    new_lm: ModelLike | None = None,
     old_scores: str = CHEAPEST,
     text: bool = False,
     nj: int = 1,
@@ -156,8 +156,8 @@ def rescore(
     for one, target in pairs:
         check_output(target, [one, *given])
     symbols = read_symbols(os.fspath(words))
-    old = _known(old_lm, symbols) if old_lm is not None else None
-    new = old if new_lm is old_lm else _known(new_lm, symbols) if new_lm is not None else None
+    old = _known("old_lm", old_lm, symbols) if old_lm is not None else None
+    new = old if new_lm is old_lm else _known("new_lm", new_lm, symbols) if new_lm is not None else None
     progress = Progress("rescoring", None, "lattices")
 
     def one_archive(pair: tuple[str, str]) -> tuple[int, int, int, float]:
@@ -183,10 +183,10 @@ def rescore(
     return found
 
 
-def _known(lm: NgramModel | str | os.PathLike[str], symbols: SymbolTable) -> LatticeModel:
+def _known(role: str, lm: ModelLike, symbols: SymbolTable) -> LatticeModel:
     """The model, and a line about words of the lattices that it lacks."""
-    name = "the model" if isinstance(lm, NgramModel) else os.fspath(lm)
-    ready = lattice_model(lm if isinstance(lm, NgramModel) else load(name, symbols.path), symbols)
+    name = os.fspath(lm) if isinstance(lm, str | os.PathLike) else "the model"
+    ready = lattice_model(as_model(lm, role, symbols.path), symbols)
     unk, no_words = ready.model.vocab.unk, (EPSILON, DISAMBIGUATION, BOS, EOS, *UNKNOWN)
     if unknown := [word for word, i in symbols.ids.items() if word not in no_words and ready.word_of[i] in (unk, -1)]:
         how = "which are scored as <unk>" if unk >= 0 else "and no <unk>: arcs with them are dropped"
