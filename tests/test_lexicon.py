@@ -33,6 +33,7 @@ def test_probabilities_are_read_where_every_line_has_one(tmp_path: Path) -> None
     assert lexicon.probability == {"read": [1.0, 0.25]}
     write_lexicon(lexicon, path)
     assert read_lexicon(path) == lexicon
+    assert read_lexicon(path).probability == lexicon.probability
     Path(path).write_text("one 1 2\ntwo T UW\n")  # phones may be numbers
     assert read_lexicon(path)["one"] == [("1", "2")]
 

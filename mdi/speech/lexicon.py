@@ -7,7 +7,7 @@ import difflib
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from mdi.errors import MdiError, examples
 from mdi.files import not_utf8, read_lines, writing
@@ -19,28 +19,17 @@ POSITION = re.compile(r"_[BEIS]$")
 MOST_JOINED = 3
 
 
-@dataclass(frozen=True)
-class Lexicon(Mapping[str, list[Pronunciation]]):
+class Lexicon(dict[str, list[Pronunciation]]):
     """The pronunciations of each word; in `probability`, where a file gives some, theirs in the same order."""
 
-    pronunciations: dict[str, list[Pronunciation]] = field(default_factory=dict)
-    probability: dict[str, list[float]] = field(default_factory=dict)
-
-    def __getitem__(self, word: str) -> list[Pronunciation]:
-        return self.pronunciations[word]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.pronunciations)
-
-    def __len__(self) -> int:
-        return len(self.pronunciations)
+    probability: Mapping[str, list[float]] = MappingProxyType({})
 
     def __repr__(self) -> str:
-        return f"<Lexicon of {len(self):,} words, {sum(map(len, self.pronunciations.values())):,} pronunciations>"
+        return f"<Lexicon of {len(self):,} words, {sum(map(len, self.values())):,} pronunciations>"
 
     @property
     def phones(self) -> set[str]:
-        return {phone for said in self.pronunciations.values() for one in said for phone in one}
+        return {phone for said in self.values() for one in said for phone in one}
 
 
 def probability_of(text: str) -> float | None:
@@ -93,10 +82,10 @@ def read_lexicon(path: str) -> Lexicon:
     for (_, (word, *phones)), p in zip(lines, first, strict=True):
         said = tuple(POSITION.sub("", phone) for phone in (phones[1:] if with_probability else phones))
         found.setdefault(word, {}).setdefault(said, p if with_probability and p else 1.0)
-    return Lexicon(
-        {word: list(said) for word, said in found.items()},
-        {word: list(said.values()) for word, said in found.items()} if with_probability else {},
-    )
+    lexicon = Lexicon({word: list(said) for word, said in found.items()})
+    if with_probability:
+        lexicon.probability = {word: list(said.values()) for word, said in found.items()}
+    return lexicon
 
 
 def write_lexicon(lexicon: Mapping[str, Sequence[Pronunciation]], path: str) -> None:

@@ -116,7 +116,7 @@ def learn_words(
     speaker = own.speaker.told(given, probability)
     # whole words first: of a new name its forms are then known too (floda, floda's), as surely as itself
     said = {one.word: one for one in speaker.say([word for word in count if not _APOSTROPHE.search(word)])}
-    lexicon.pronunciations.update({word: list(one.pronunciations) for word, one in said.items() if one.pronunciations})
+    lexicon.update({word: list(one.pronunciations) for word, one in said.items() if one.pronunciations})
     for one in speaker.say([word for word in count if word not in said]):
         parts = [said[part] for part in one.how.split()[1:] if part in said]
         said[one.word] = replace(one, certainty=min([one.certainty, *(part.certainty for part in parts)]))
