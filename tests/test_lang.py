@@ -11,7 +11,7 @@ import pytest
 
 from mdi.cli import main
 from mdi.errors import MdiError
-from mdi.speech.given import read_given
+from mdi.speech.given import given_lines, read_given
 from mdi.speech.lang import CERTIFICATE, extend_lang, read_lang
 from mdi.speech.lexicon import read_lexicon
 
@@ -88,7 +88,7 @@ def test_a_list_of_words_is_said_by_letters(golden: Path, capfd: pytest.CaptureF
     assert read_lang(str(golden / "ours")).lexicon()["dab"]
     rows = [line.split("\t") for line in (golden / "ours.new_words.tsv").read_text().splitlines()]
     assert [row[:2] for row in rows] == [["word", "count"], ["dab", "3"], ["31", "1"], ["be-bad", "1"], ["шш", "1"]]
-    given = read_given(str(golden / "ours.new_words.tsv"), read_lang(str(golden / "lang")).lexicon())
+    given = read_given(given_lines(str(golden / "ours.new_words.tsv")), read_lang(str(golden / "lang")).lexicon())
     assert given["шш"] == []
     assert given["dab"]
 
@@ -148,7 +148,7 @@ def test_the_old_directory_is_kept(golden: Path, capfd: pytest.CaptureFixture) -
     lang, before = golden / "lang", {name: (golden / "lang" / name).read_bytes() for name in files(golden / "lang")}
     assert main(["lang", "extend", str(lang), str(golden / "new.txt"), str(lang)]) == 1
     assert "is also what it is made from" in capfd.readouterr().err
-    assert main(["lang", "extend", str(lang), str(golden / "ours")]) == 1
+    assert main(["lang", "extend", str(lang), str(golden / "ours")]) == 2
     assert "expected LANG LEXICON OUT" in capfd.readouterr().err
     assert {name: (lang / name).read_bytes() for name in files(lang)} == before
 

@@ -6,7 +6,7 @@ import pytest
 
 from mdi.errors import MdiError, OptionError
 from mdi.lm.new_words import as_new_words
-from mdi.speech.given import Given, read_given, write_new_words
+from mdi.speech.given import Given, given_lines, read_given, write_new_words
 from mdi.speech.lexicon import Lexicon, listed_words, read_lexicon, write_lexicon
 from mdi.speech.pronounce import Pronounced
 
@@ -15,7 +15,7 @@ KNOWN = Lexicon({"dog": [("D", "AO", "G")], "read": [("R", "IY", "D"), ("R", "EH
 
 def given(tmp_path: Path, text: str) -> dict[str, list[Given]]:
     (tmp_path / "mine.txt").write_text(text)
-    return read_given(str(tmp_path / "mine.txt"), KNOWN)
+    return read_given(given_lines(str(tmp_path / "mine.txt")), KNOWN)
 
 
 def test_kaldis_lexicon_is_read_without_positions(tmp_path: Path) -> None:
@@ -98,13 +98,13 @@ def test_new_words_can_be_given_back(tmp_path: Path) -> None:
         "adog\t3\tAH D AO G\t0.90\tparts: a dog\ta dog",
         "dogs\t1\tD AO G | D G\t0.40\tg2p\tdog | ",
     ]
-    assert read_given(str(path), KNOWN) == {
+    assert read_given(given_lines(str(path)), KNOWN) == {
         "adog": [Given(("AH", "D", "AO", "G"))],
         "dogs": [Given(("D", "AO", "G")), Given(("D", "G"))],
         "ш": [],
     }
     path.write_text(path.read_text().replace("AH D AO G", "= a dog | = dog"))
-    assert read_given(str(path), KNOWN)["adog"] == [
+    assert read_given(given_lines(str(path)), KNOWN)["adog"] == [
         Given(("AH", "D", "AO", "G"), "a dog"),
         Given(("D", "AO", "G"), "dog"),
     ]

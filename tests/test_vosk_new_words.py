@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import resource
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -112,15 +113,62 @@ def test_which_words(folder, text, tmp_path, capsys):
     assert "--new-words nothing; expected" in capsys.readouterr().err
 
 
+@pytest.fixture
+def pipe(tmp_path):
+    """What the shell's <(cat FILE) is: it can be read but once."""
+    threads = []
+
+    def made(path: Path) -> str:
+        fifo = str(tmp_path / f"fifo{len(threads)}")
+        os.mkfifo(fifo)
+        threads.append(threading.Thread(target=lambda: Path(fifo).write_bytes(path.read_bytes()), daemon=True))
+        threads[-1].start()
+        return fifo
+
+    return made
+
+
+MADE = ["graph/Gr.fst", "graph/HCLr.fst", "new_words.tsv"]
+
+
 @pytest.mark.parametrize("how", ["auto", "none"])
-def test_text_from_standard_input(folder, text, tmp_path, monkeypatch, how):
-    """It can be read but once, and is needed several times."""
+def test_text_that_can_be_read_but_once(folder, text, tmp_path, monkeypatch, how, pipe):
     options = ["vosk", "adapt", "--normalise", how, str(folder)]
     assert main([*options, str(text), str(tmp_path / "file")]) == 0
     with open(text, "rb") as stream:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
         assert main([*options, "-", str(tmp_path / "stdin")]) == 0
-    assert same_files(tmp_path / "file", tmp_path / "stdin", ["graph/Gr.fst", "graph/HCLr.fst", "new_words.tsv"])
+    assert main([*options, pipe(text), str(tmp_path / "pipe")]) == 0
+    assert same_files(tmp_path / "file", tmp_path / "stdin", MADE)
+    assert same_files(tmp_path / "file", tmp_path / "pipe", MADE)
+
+
+def test_lists_that_can_be_read_but_once(folder, text, tmp_path, monkeypatch, pipe):
+    lexicon, listed, out = tmp_path / "lexicon", tmp_path / "list", tmp_path / "out"
+    lexicon.write_text("dabba d d d d\n")
+    listed.write_text("dabba\nccbb\n")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lexicon.read_bytes())))
+    for given in ("-", pipe(lexicon)):
+        assert main(["vosk", "adapt", "--lexicon", given, str(folder), str(text), str(out)]) == 0
+        assert rows(out)["dabba"][2] == "d d d d"
+    assert main(["vosk", "adapt", "--new-words", pipe(listed), str(folder), str(text), str(out)]) == 0
+    assert rows(out).keys() == {"dabba", "ccbb"}
+    for words in (listed, out / "new_words.tsv"):
+        once, again = tmp_path / "once", tmp_path / "again"
+        assert main(["vosk", "add-words", str(folder), pipe(words), str(once)]) == 0
+        assert main(["vosk", "add-words", str(folder), str(words), str(again)]) == 0
+        assert same_files(once, again, MADE)
+    assert main(["vosk", "add-words", str(folder), str(lexicon), str(out)]) == 1  # no list
+
+
+def test_a_lexicon_speaks_of_words_that_differ_in_accents(folder, text, tmp_path, capsys):
+    lexicon, out = tmp_path / "lexicon", tmp_path / "out"
+    text.write_text(text.read_text().replace("dabba", "dàb"))
+    lexicon.write_text("dab d d d d\n")
+    command = ["vosk", "adapt", "--normalise", "none", "--lexicon", str(lexicon), str(folder), str(text), str(out)]
+    assert main(command) == 0
+    assert "1 words are in the model, such as 'dab'" in capsys.readouterr().err
+    assert rows(out)["dàb"][2] != "d d d d"
 
 
 def test_a_damaged_graph_is_an_error_and_one_of_another_kind_is_not(folder, text, tmp_path, capsys):
@@ -155,6 +203,8 @@ def test_wrong_options_and_missing_files_are_found_before_any_work(folder, text,
         ("adapt", ["--new-words", "map"], "--new-words map; expected add, none, a number, or a file"),
         ("adapt", ["--new-words", "drop"], "--new-words drop; expected add, none, a number, or a file"),
         ("adapt", ["--language", "xx"], "--language xx; expected one of"),
+        ("adapt", ["--sigma2", "x"], "--sigma2 x; expected a positive number"),
+        ("adapt", ["--min-counts", "0"], "--min-counts 0; expected positive numbers"),
         ("adapt", ["--lexicon", "nowhere"], "nowhere: No such file"),
         ("adapt", ["--large", "nowhere"], "nowhere: No such file"),
         ("adapt", ["--dev", "nowhere"], "nowhere: No such file"),

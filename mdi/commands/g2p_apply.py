@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.commands.outputs import check_outputs
     from mdi.errors import OptionError, UsageError, examples
     from mdi.speech.g2p import load_g2p
-    from mdi.speech.given import read_given, write_new_words
+    from mdi.speech.given import given_lines, read_given, write_new_words
     from mdi.speech.lexicon import Lexicon, listed_words, read_lexicon, write_lexicon
     from mdi.speech.pronounce import Pronounced, pronounce
 
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
     model = load_g2p(args.model)
     if args.lexicon:
         lexicon = read_lexicon(args.lexicon)
-        given = read_given(args.given, lexicon) if args.given else {}
+        given = read_given(given_lines(args.given), lexicon)
         said = pronounce(counts, lexicon, model, given)
     else:
         ways = model.pronounce(list(counts), args.n_best)

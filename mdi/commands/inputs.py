@@ -42,22 +42,20 @@ def read_history(args: argparse.Namespace) -> "NgramModel | None":
 
 def spoken_texts(args: argparse.Namespace, texts: list[str], model: "NgramModel") -> "dict[str, Path | Sentences]":
     """Each text, with --normalise auto in the words of the model; and lines about what was changed."""
-    from mdi.files import read_bytes
     from mdi.lm.new_words import as_new_words
-    from mdi.lm.text import Sentences
-    from mdi.spoken import Speller, spoken_text
+    from mdi.spoken import Speller, kept, spoken_text
 
-    if args.normalise == "none":  # what can be read but once is kept
-        return {text: Sentences(read_bytes("-"), "-") if text == "-" else Path(text) for text in dict.fromkeys(texts)}
-    how = getattr(args, "new_words", "none")
-    new = "none" if how == "none" else as_new_words(how)
-    speller, found = Speller(model, args.language, new if isinstance(new, list) else ()), {}
-    for text in dict.fromkeys(texts):
-        spoken = spoken_text(text, speller)
-        for line in spoken.report():
-            say(line)
-        found[text] = Path(spoken.text) if isinstance(spoken.text, str) else spoken.text
-    return found
+    found = {text: kept(text) for text in dict.fromkeys(texts)}
+    if args.normalise != "none":
+        how = getattr(args, "new_words", "none")
+        new = "none" if how == "none" else as_new_words(how)
+        speller = Speller(model, args.language, new if isinstance(new, list) else ())
+        for text, source in found.items():
+            spoken = spoken_text(source, speller)
+            for line in spoken.report():
+                say(line)
+            found[text] = spoken.text
+    return {text: Path(source) if isinstance(source, str) else source for text, source in found.items()}
 
 
 def read_in_domain(

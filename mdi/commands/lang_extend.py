@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdi.errors import MdiError, examples
+from mdi.errors import UsageError, examples
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.speech.lang import check_new_lang, extend_lang, read_lang
 
     if args.lexicon is None and args.words is None:
-        raise MdiError("expected LANG LEXICON OUT, or --words FILE LANG OUT")
+        raise UsageError("expected LANG LEXICON OUT, or --words FILE LANG OUT")
     args.out = args.out.rstrip("/") or "/"  # what is beside it is named after it
     check_new_lang(args.out, args.lang)
     lang = read_lang(args.lang)
@@ -50,10 +50,10 @@ def _lexicon(path: str, known: "Lexicon", phones: set[str]) -> "Mapping[str, Seq
     from mdi.speech.given import given_lines, read_given
     from mdi.speech.lexicon import POSITION, read_lexicon
 
-    is_table, lines = given_lines(path)
-    if not is_table and not any(text.split()[1:2] == ["="] for _, text in lines):
-        return read_lexicon(path)
-    given = read_given(path, known, {POSITION.sub("", name) for name in phones})
+    source = given_lines(path)
+    if not source.is_table and not any(text.split()[1:2] == ["="] for _, text in source.lines):
+        return read_lexicon(path, source.lines)
+    given = read_given(source, known, {POSITION.sub("", name) for name in phones})
     return {word: [one.phones for one in ways] for word, ways in given.items()}
 
 

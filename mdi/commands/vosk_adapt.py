@@ -29,7 +29,7 @@ from mdi.commands import options, vosk_decode, vosk_weight
 from mdi.commands import vosk_folders as folders
 from mdi.commands.inputs import spoken_texts
 from mdi.commands.outputs import report_result
-from mdi.errors import MdiError
+from mdi.errors import UsageError
 from mdi.progress import say
 from mdi.record import source_of
 
@@ -73,14 +73,20 @@ out OUT_DIR  the new directory
 
 
 def run(args: argparse.Namespace) -> int:
+    from mdi.adaptation.problem import variances
+    from mdi.lm.thresholds import parse_thresholds
+    from mdi.lm.trie import MAX_ORDER
+
     for name in ("dev", "dev_recordings"):
         if args.recordings and getattr(args, name):
-            raise MdiError(f"--recordings and --{name.replace('_', '-')}; expected either")
+            raise UsageError(f"--recordings and --{name.replace('_', '-')}; expected either")
     if not args.texts and not args.recordings:
-        raise MdiError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
+        raise UsageError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
     args.min_counts = args.min_counts or ("0.5" if args.recordings else "1")
+    parse_thresholds(args.min_counts, MAX_ORDER)
+    variances(args.sigma2)
+    chosen = {name: getattr(args, name) for name in CHOICES.split()}  # as they were given
     exchange = folders.begin(args)
-    chosen = {name: getattr(args, name) for name in CHOICES.split()}
     content = {"in_domain": args.texts, "development": args.dev, "recordings": args.recordings, "options": chosen}
     if args.recordings:
         return _adapt_to_itself(args, exchange, content)
@@ -94,16 +100,15 @@ def _adapt_to_itself(args: argparse.Namespace, exchange: "Exchange", content: di
     """Decodes, adapts to that, unless it was done before, and decodes again."""
     from mdi.certificate import plain
     from mdi.files import read_json
-    from mdi.lm.new_words import as_new_words
     from mdi.speech.data import DataFolder
-    from mdi.speech.vosk.adapt import NEW_WORDS, compare_decodings
+    from mdi.speech.vosk.adapt import compare_decodings
     from mdi.speech.vosk.folder import CERTIFICATE
     from mdi.speech.vosk.results import read_results
 
     out, folder = Path(args.out), Path(f"{args.out.rstrip('/')}.decoded")
     how = args.n_best, folders.RESCORING_BEAM if args.n_best else None
     before = vosk_decode.decoded(args, args.model, args.recordings, folder / "before", *how, restart=False)
-    listed = args.new_words if isinstance(as_new_words(args.new_words, NEW_WORDS), list) else None
+    listed = content["options"]["new_words"] if isinstance(args.new_words, list) else None
     read = [*args.texts, *filter(None, [args.lexicon, args.large, args.first_pass, listed])]
     content |= {"decoded": read_json(before / vosk_decode.RECORD).get("model"), "ppl": args.ppl}
     content |= {"sources": [source_of(path) for path in read], "asked": [args.lm_weight, args.word_penalty]}
@@ -147,9 +152,7 @@ def _adapt_folder(
         added: list[str] = []
         if texts:
             counts = counts or count_words(texts)
-            new_words = new_words or words_of_texts(
-                exchange.source, own_words, counts, own, args.new_words, args.lexicon
-            )
+            new_words = new_words or words_of_texts(exchange.source, own_words, counts, own, args.new_words, args.given)
             added += new_words.added
             if exchange.source.dynamic and args.new_words != "none":
                 added += words_of_graph(exchange.source, counts, own)

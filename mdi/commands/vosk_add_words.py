@@ -6,6 +6,7 @@ the words occur, use mdi vosk adapt instead: it learns how likely they are, and 
 """
 
 import argparse
+import re
 from functools import partial
 
 from mdi.commands import vosk_folders as folders
@@ -31,8 +32,7 @@ out OUT_DIR  the new directory
 def run(args: argparse.Namespace) -> None:
     from mdi.lm.new_words import may_be_added, with_words
     from mdi.lm.normalise import scaled_to_one
-    from mdi.lm.vocabulary import read_words
-    from mdi.speech.given import given_lines, given_words
+    from mdi.speech.given import given_lines
     from mdi.speech.vosk.adapt import learned
     from mdi.speech.vosk.new_words import read_own_words
     from mdi.threads import meanwhile
@@ -41,17 +41,21 @@ def run(args: argparse.Namespace) -> None:
         raise OptionError("probability", args.probability, "a probability, between 0 and 1")
     exchange = folders.begin(args)
     source = exchange.source
-    if given_lines(args.list)[0]:  # new_words.tsv: it also says how they are said
-        words, args.lexicon = given_words(args.list), args.lexicon or args.list
-    else:
-        words = read_words(args.list)
+    listed = given_lines(args.list)
+    if not (words := listed.words):
+        raise MdiError(f"{args.list}: no words; expected one per line, or new_words.tsv")
+    if listed.is_table and not args.lexicon:  # new_words.tsv: it also says how they are said
+        args.lexicon, args.given = args.list, listed
+    for number, line in () if listed.is_table else listed.lines:
+        if not re.fullmatch(r"\S+(\s+\d+)?", line.strip()):
+            raise MdiError(f"{args.list}:{number}: '{line.strip()[:80]}'; expected one word per line, or new_words.tsv")
     known = source.symbols.ids
     if there := [word for word in words if word in known]:
         say(f"{args.list}: {len(there):,} of {len(words):,} words are known already, such as {examples(there)}")
     own_words = meanwhile(partial(read_own_words, source))
     wanted = {word: 0 for word in words if word not in known and may_be_added(word)}
     owns = {place: scaled_to_one(str(path), exchange.read(path)) for place, path in exchange.adapted.items()}
-    new_words = learned(source, own_words, wanted, args.lexicon, True, next(iter(owns.values())))
+    new_words = learned(source, own_words, wanted, args.given, True, next(iter(owns.values())))
     added = list(new_words.added)
     if wanted and not added:
         raise MdiError(f"{args.list}: none of its words can be said; expected some that can. Say how: --lexicon")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdi.commands.inputs import check_inputs
-from mdi.errors import MdiError, OptionError, check_positive
+from mdi.errors import MdiError, OptionError, UsageError, check_positive
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -55,26 +55,28 @@ DECODING = """
 
 def begin(args: argparse.Namespace) -> "Exchange":
     """Which models of MODEL_DIR are exchanged; whether inputs are there and OUT_DIR can be made, before any work is
-    done."""
+    done. Lists of words are read here, once: they may be pipes."""
     from mdi.lm.new_words import as_new_words
     from mdi.speech.data import DataFolder
+    from mdi.speech.given import given_lines
     from mdi.speech.vosk.adapt import NEW_WORDS
     from mdi.speech.vosk.folder import check_new_folder, find_vosk_folder
     from mdi.speech.vosk.models import exchange_of
     from mdi.spoken.numbers import code_of
 
     check_options(args)
+    if getattr(args, "language", None):
+        code_of(args.language)
     given = (getattr(args, name, None) for name in _INPUTS)
     check_inputs(*(path for one in given for path in (one if isinstance(one, list) else [one])))
     if getattr(args, "new_words", None) is not None:
-        as_new_words(args.new_words, NEW_WORDS)
-    if getattr(args, "language", None):
-        code_of(args.language)
+        args.new_words = as_new_words(args.new_words, NEW_WORDS)
+    args.given = given_lines(getattr(args, "lexicon", None))
     source = find_vosk_folder(args.model, args.lattice_beam)
     weight_for(args, source)
     if getattr(args, "dev_recordings", None) is not None:
         if args.lm_weight is not None or args.word_penalty is not None:
-            raise MdiError("--dev-recordings chooses --lm-weight and --word-penalty; expected it alone, or these")
+            raise UsageError("--dev-recordings chooses --lm-weight and --word-penalty; expected it alone, or these")
         if not source.dynamic:
             raise MdiError(
                 f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --dev-recordings "

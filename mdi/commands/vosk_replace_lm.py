@@ -11,7 +11,7 @@ from functools import partial
 
 from mdi.commands import vosk_folders as folders
 from mdi.commands import vosk_weight
-from mdi.errors import MdiError
+from mdi.errors import UsageError
 
 OPTIONS = f"""
 model MODEL_DIR  directory of a Vosk model
@@ -38,15 +38,15 @@ def run(args: argparse.Namespace) -> None:
     from mdi.speech.vosk.new_words import read_own_words
 
     if args.lm is None and not args.delta:
-        raise MdiError("expected MODEL_DIR LM OUT_DIR, or --delta A.delta MODEL_DIR OUT_DIR")
+        raise UsageError("expected MODEL_DIR LM OUT_DIR, or --delta A.delta MODEL_DIR OUT_DIR")
+    if args.lm is not None and len(args.delta) > 1:
+        raise UsageError(f"{len(args.delta)} deltas for {args.lm}; expected one")
     exchange = folders.begin(args)
     source, adapted = exchange.source, exchange.adapted
     if args.lm is None:
         models = exchange.adapted_by(args.delta)
     else:
         lm = load(args.lm, str(source.words))
-        if len(args.delta) > 1:
-            raise MdiError(f"{len(args.delta)} deltas for {args.lm}; expected one")
         for delta in args.delta:
             lm = apply_delta(lm, delta, args.lm)
         models = exchange.completed(dict.fromkeys(adapted, lm))
@@ -56,10 +56,10 @@ def run(args: argparse.Namespace) -> None:
     if args.new_words == "add" or (args.new_words is None and args.delta):
         count = dict.fromkeys(lacking, 0)
         if args.delta:
-            count = worth_adding(count, args.lexicon)
+            count = worth_adding(count, args.given)
         if lacking:
             own = next(iter(models.values()))
-            new_words = learned(source, partial(read_own_words, source), count, args.lexicon, True, own)
+            new_words = learned(source, partial(read_own_words, source), count, args.given, True, own)
             for place, path in adapted.items():  # a model that rescores must know them too
                 models.setdefault(place, source.read(path))
     elif args.delta:

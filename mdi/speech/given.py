@@ -7,7 +7,8 @@ like`. new_words.tsv says how each new word is said and how sure that is; edited
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mdi.errors import MdiError, examples
@@ -30,20 +31,29 @@ class Given:
     like: str = ""
 
 
-def given_lines(path: str) -> tuple[bool, list[tuple[int, str]]]:
-    """(whether it is new_words.tsv, its numbered lines without the names of the columns)"""
-    lines = list(text_lines(path))
+@dataclass(frozen=True)
+class GivenLines:
+    """The numbered lines of such a file, which may be a pipe and is read once; `is_table`: it is new_words.tsv, here
+    without the names of its columns."""
+
+    path: str = ""
+    is_table: bool = False
+    lines: list[tuple[int, str]] = field(default_factory=list)
+
+    @cached_property
+    def words(self) -> list[str]:
+        """Those that a user says something of, as they are spelt there."""
+        return list(dict.fromkeys(text.split()[0] for _, text in self.lines))
+
+
+def given_lines(path: str | None) -> GivenLines:
+    lines = list(text_lines(path)) if path else []
     is_table = bool(lines) and tuple(lines[0][1].split("\t")[:3]) == COLUMNS[:3]
-    return is_table, lines[is_table:]
-
-
-def given_words(path: str | None) -> list[str]:
-    """The words that a user says something of, as they are spelt there."""
-    return list(dict.fromkeys(text.split()[0] for _, text in given_lines(path)[1])) if path else []
+    return GivenLines(path or "", is_table, lines[is_table:])
 
 
 def read_given(
-    path: str, lexicon: Mapping[str, Sequence[Pronunciation]], phones: set[str] | None = None
+    source: GivenLines, lexicon: Mapping[str, Sequence[Pronunciation]], phones: set[str] | None = None
 ) -> dict[str, list[Given]]:
     """What a user says of words: lines `word phone phone ...` or `word = known words`, or new_words.tsv, where a word
     without pronunciations is to be left out. Refuses other phones than those given (those of the lexicon), and words
@@ -51,10 +61,9 @@ def read_given(
     known = lexicon if isinstance(lexicon, Lexicon) else Lexicon({word: list(said) for word, said in lexicon.items()})
     phones = phones or known.phones
     given: dict[str, list[Given]] = {}
-    is_table, lines = given_lines(path)
-    for number, text in lines:
-        where = f"{path}:{number}"
-        word, ways = _row(text, where) if is_table else _line(text, phones, where)
+    for number, text in source.lines:
+        where = f"{source.path}:{number}"
+        word, ways = _row(text, where) if source.is_table else _line(text, phones, where)
         given.setdefault(word, [])
         for fields in ways:
             given[word] += [one for one in parse_said(fields, known, phones, where) if one not in given[word]]

@@ -6,7 +6,7 @@ Kaldi's lexicon.txt has a word and its phones on a line, lexiconp.txt a probabil
 import difflib
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from mdi.errors import MdiError, examples
@@ -62,10 +62,11 @@ def listed_words(path: str) -> dict[str, int]:
     return counts
 
 
-def read_lexicon(path: str) -> Lexicon:
+def read_lexicon(path: str, numbered: Iterable[tuple[int, str]] | None = None) -> Lexicon:
     """Kaldi's lexicon.txt or lexiconp.txt: the latter if every line has a probability after its word. Marks of the
-    position in the word are taken off; a pronunciation that is there twice is one."""
-    lines = [(number, text.split()) for number, text in text_lines(path)]
+    position in the word are taken off; a pronunciation that is there twice is one. `numbered`: lines that are read
+    already."""
+    lines = [(number, text.split()) for number, text in numbered or text_lines(path)]
     for number, fields in lines:
         if len(fields) < 2:
             raise MdiError(f"{path}:{number}: '{fields[0][:80]}' without phones; expected a word and its phones")

@@ -52,8 +52,13 @@ class _Silence(dict[int, int]):
 _SILENCE = _Silence()
 
 
+def uncased(word: str) -> str:
+    """What spellings of one word have in common: without case and the forms of apostrophes."""
+    return unicodedata.normalize("NFC", word.translate(_TYPOGRAPHY)).lower()
+
+
 def folded(word: str) -> str:
-    """What spellings of one word have in common: without case, accents, ligatures and the forms of apostrophes."""
+    """The same without accents and ligatures, too."""
     if word.isascii():
         return word.lower()
     if min(word) >= "\u2e80":  # Chinese and the like has none of that

@@ -1,5 +1,6 @@
 """Whole texts as people have them, as sentences in the words of a model."""
 
+import os
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -77,14 +78,18 @@ def _kind(word: str) -> int:
     return 2 if not inside.isalpha() else 3 if inside != word else 4
 
 
+def kept(text: str) -> str | Sentences:
+    """What is in it, if it is standard input or a pipe, which can be read but once; a file is left where it is."""
+    return text if os.path.isfile(text) else Sentences(read_bytes(text), text)
+
+
 def spoken_text(source: str | Sentences, speller: Speller) -> Spoken:
     """The sentences of a text in the words of `speller`. Text that has these words only, or nothing that could be
     changed, is left as it is: one sentence per line. Otherwise lines are split into sentences, and lines that were
     broken at some width are joined before."""
-    if source == "-":
-        source = Sentences(read_bytes("-"), "-")
-    elif isinstance(source, str) and first_bytes(source, 2) in UTF16:
-        source = Sentences(read_bytes(source).decode("utf-16", "replace").encode(), source)
+    source = kept(source) if isinstance(source, str) else source
+    if (first_bytes(source, 2) if isinstance(source, str) else source.data[:2]) in UTF16:
+        source = Sentences(_data(source).decode("utf-16", "replace").encode(), str(source))
     before = _counted(source)
     encoding = ""
     if any(_BYTES.search(word) for word in before) and not any(_BYTES.search(word) for word in speller.known):

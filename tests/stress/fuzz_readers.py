@@ -171,7 +171,7 @@ def _lexicons(folder: Path) -> dict[str, Reader]:
     from mdi.fst.lexicon_fst import Entry, Silence, lexicon_fst, read_entries
     from mdi.fst.openfst import from_bytes, to_bytes
     from mdi.speech.g2p import load_g2p, train_g2p
-    from mdi.speech.given import read_given
+    from mdi.speech.given import given_lines, read_given
     from mdi.speech.lexicon import Lexicon, read_lexicon
 
     known = Lexicon({"bad": [("B", "AA", "D")], "bed": [("B", "EH", "D")], "dab": [("D", "AA", "B")]})
@@ -180,7 +180,7 @@ def _lexicons(folder: Path) -> dict[str, Reader]:
     fst = to_bytes(lexicon_fst([Entry(1, (2, 3)), Entry(2, (2,), 0.5), Entry(1, (3,))], Silence(1, 0.693147, 0.693147)))
     return {
         "lexicon": Reader(read_lexicon, [b"bad B AA D\nbed B_B EH_I D_E\n", b"bad 1.0 B AA D\nbad 0.5 D\n"]),
-        "given": Reader(lambda path: read_given(path, known), [b"bab B AA B\ndabed = dab bed\n", table]),
+        "given": Reader(lambda path: read_given(given_lines(path), known), [b"bab B AA B\ndabed = dab bed\n", table]),
         "g2p": Reader(load_g2p, _seed(folder / "model.g2p")),
         "L.fst": Reader(lambda path: read_entries(from_bytes(Path(path).read_bytes(), path), path), [fst]),
     }

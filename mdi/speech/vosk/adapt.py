@@ -8,20 +8,20 @@ from mdi.errors import MdiError, OtherKindError, examples
 from mdi.fst.symbols import words_of
 from mdi.lm.counts import Counts, add_counts, count_text, scaled_counts
 from mdi.lm.model import NgramModel
-from mdi.lm.new_words import as_new_words, may_be_added
+from mdi.lm.new_words import may_be_added
 from mdi.lm.text import Sentences
 from mdi.lm.word_counts import WordCounts
 from mdi.progress import say
 from mdi.speech.data import DataFolder, read_text
 from mdi.speech.expected_counts import graph_counts
-from mdi.speech.given import given_words
+from mdi.speech.given import GivenLines
 from mdi.speech.score import AS_RECOGNISED, BestPaths, compare, write_scores
 from mdi.speech.vosk.folder import VoskFolder
 from mdi.speech.vosk.new_words import NewWordsOfFolder, OwnWords, learn_words, not_added
 from mdi.speech.vosk.results import Recognised, word_graphs
 from mdi.speech.word_graph import Labels
 from mdi.spoken import sayable
-from mdi.spoken.speller import folded
+from mdi.spoken.speller import uncased
 
 # What --new-words may be beside a number and a list: a graph has no <unk> that words could be mapped to.
 NEW_WORDS = ("add", "none")
@@ -49,8 +49,8 @@ def words_of_texts(
     own_words: Callable[[], OwnWords],
     counts: WordCounts,
     own: NgramModel,
-    how: str,
-    lexicon: str | None,
+    how: str | int | list[str],
+    lexicon: GivenLines,
 ) -> NewWordsOfFolder:
     """Words of the texts that the folder lacks, as many as --new-words says, or of its list, with the graph that knows
     them."""
@@ -68,23 +68,20 @@ def words_of_texts(
         say(f"{len(unknown):,} words of the text, {tokens:,} of {counts.total:,}, are unknown to the model")
     if how == "none":
         return not_added(source, unknown, "not added: --new-words none")
-    choice = as_new_words(how, NEW_WORDS)
-    if isinstance(choice, list):
-        wanted = {w: unknown.get(w, 0) for w in dict.fromkeys(choice) if w not in known and may_be_added(w)}
-        if there := [w for w in choice if w in known]:
-            say(f"{how}: {len(there):,} words are known already, such as {examples(there)}")
+    if isinstance(how, list):
+        wanted = {w: unknown.get(w, 0) for w in dict.fromkeys(how) if w not in known and may_be_added(w)}
+        if there := [w for w in how if w in known]:
+            say(f"--new-words: {len(there):,} words are known already, such as {examples(there)}")
     else:
-        least = choice if isinstance(choice, int) else 1
-        wanted = worth_adding(unknown, lexicon, least)
-    required = how != "add" or lexicon is not None
-    return learned(source, own_words, wanted, lexicon, required, own)
+        wanted = worth_adding(unknown, lexicon, how if isinstance(how, int) else 1)
+    return learned(source, own_words, wanted, lexicon, how != "add" or bool(lexicon.path), own)
 
 
-def worth_adding(count: dict[str, int], lexicon: str | None, least: int = 0) -> dict[str, int]:
+def worth_adding(count: dict[str, int], lexicon: GivenLines, least: int = 0) -> dict[str, int]:
     """The words to add where nobody has listed them: those seen so often that can be words, or that the lexicon has in
     some spelling. A line names the others."""
-    given = set(map(folded, given_words(lexicon)))
-    worth = {w: n for w, n in count.items() if n >= least and (folded(w) in given or sayable(w))}
+    given = set(map(uncased, lexicon.words))
+    worth = {w: n for w, n in count.items() if n >= least and (uncased(w) in given or sayable(w))}
     if left := [word for word in count if word not in worth]:
         seldom = f" or are seen less than {least} times" if least > 1 else ""
         say(f"{len(left):,} words are left out, as they cannot be said{seldom}: {examples(left)}")
@@ -105,16 +102,16 @@ def learned(
     source: VoskFolder,
     own_words: Callable[[], OwnWords],
     count: dict[str, int],
-    lexicon: str | None,
+    lexicon: GivenLines,
     required: bool,
     own: NgramModel,
 ) -> NewWordsOfFolder:
     """How the words are said, and the graph with them. A graph of a kind to which none can be added is an error only
     where they are `required`, a damaged one always. `own`: the folder's model, which tells frequent
     words from rare ones."""
-    new, known = set(map(folded, count)), source.symbols.ids
-    if strange := [word for word in given_words(lexicon) if word not in known and folded(word) not in new]:
-        say(f"{lexicon}: {len(strange):,} words are not among the new words, such as {examples(strange)}")
+    new, known = set(map(uncased, count)), source.symbols.ids
+    if strange := [word for word in lexicon.words if word not in known and uncased(word) not in new]:
+        say(f"{lexicon.path}: {len(strange):,} words are not among the new words, such as {examples(strange)}")
     if not count:
         return not_added(source, {}, "")
     try:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdi.adaptation.delta import read_delta
-from mdi.errors import MdiError, examples
+from mdi.errors import MdiError, UsageError, examples
 from mdi.fst.formats import load
 from mdi.lm.identity import identity
 from mdi.lm.model import NgramModel
@@ -63,7 +63,7 @@ def exchange_of(source: VoskFolder, large_lm: str | None = None, first_pass: str
     unchanged: dict[str, Path | str] = {}
     if source.dynamic:
         if first_pass:
-            raise MdiError(
+            raise UsageError(
                 f"--first-pass is for static graphs; {source.path} decodes with {decoding}, which is adapted"
             )
         adapted[decoding] = source.first_pass

@@ -11,13 +11,13 @@ from mdi.fst.lookahead import write_lookahead
 from mdi.fst.symbols import SymbolTable
 from mdi.progress import get_logger
 from mdi.speech.g2p import train_g2p
-from mdi.speech.given import read_given, write_new_words
+from mdi.speech.given import GivenLines, read_given, write_new_words
 from mdi.speech.lexicon import Lexicon
 from mdi.speech.pronounce import UNCERTAIN, Pronounced, Speaker
 from mdi.speech.vosk.folder import VoskFolder
 from mdi.speech.vosk.graft import Grafted, add_words, by_sound
 from mdi.speech.vosk.recogniser_graph import RecogniserGraph, read_graph
-from mdi.spoken.speller import folded
+from mdi.spoken.speller import uncased
 
 logger = get_logger(__name__)
 
@@ -99,18 +99,18 @@ def learn_words(
     source: VoskFolder,
     own: OwnWords,
     count: Mapping[str, int],
-    lexicon_file: str | None = None,
-    probability: Mapping[str, float] | None = None,
+    given_lines: GivenLines,
+    probability: Mapping[str, float],
 ) -> NewWordsOfFolder:
-    """The words, all of which the folder lacks, by what its own lexicon says of spelling; `lexicon_file`: what the user
+    """The words, all of which the folder lacks, by what its own lexicon says of spelling; `given_lines`: what the user
     says of them; `probability`: of known words."""
     graph, lexicon = own.graph, own.lexicon
-    given = read_given(lexicon_file, lexicon) if lexicon_file else {}
-    spelt = {folded(word): word for word in reversed(list(count))}  # before a text is normalised it may differ
-    given = {spelt.get(folded(w), w): ways for w, ways in given.items()} | {w: given[w] for w in count if w in given}
+    given = read_given(given_lines, lexicon)
+    spelt = {uncased(word): word for word in reversed(list(count))}  # before a text is normalised it may differ
+    given = {spelt.get(uncased(w), w): ways for w, ways in given.items()} | {w: given[w] for w in count if w in given}
     if known := [word for word in given if word in lexicon]:
         logger.warning(
-            f"{lexicon_file}: {len(known):,} words are in the model, such as {examples(known)}; they are "
+            f"{given_lines.path}: {len(known):,} words are in the model, such as {examples(known)}; they are "
             f"said as they were"
         )
     speaker = own.speaker.told(given, probability)
