@@ -2,6 +2,7 @@
 make of one lexicon with positions of phones, without them (_np), and without silence (_ns). Only fstaddselfloops, which
 is a program of Kaldi's, was replaced by a few lines of pywrapfst that do what it does."""
 
+import os
 import shutil
 import subprocess
 import tarfile
@@ -173,15 +174,34 @@ def test_what_it_has_not_made_is_not_replaced(golden: Path, out: str, capfd: pyt
 
 
 def test_what_it_has_made_is_made_again(golden: Path) -> None:
-    """Also by a version that left a list of pronunciations beside it and no certificate in it: a recipe's LANG_mdi."""
     (golden / "list").write_text("dab\n")
     call = ["lang", "extend", "--words", str(golden / "list"), str(golden / "lang"), f"{golden / 'ours'}/"]
     assert main(call) == 0
     (golden / "list").write_text("dab\ndeb\n")
     assert main(call) == 0
-    (golden / "ours" / CERTIFICATE).unlink()
     (golden / "list").write_text("beb\n")
     assert main(call) == 0
     assert {"dab", "beb"} & set(read_lang(str(golden / "ours")).words.ids) == {"beb"}
     (golden / "ours.new_words.tsv").unlink()
     assert main(call) == 0
+
+
+def test_a_list_beside_somebody_elses_directory_does_not_make_it_ours(
+    golden: Path, capfd: pytest.CaptureFixture
+) -> None:
+    (golden / "lang.new_words.tsv").write_text("word\tcount\tpronunciations\n")
+    before = {name: (golden / "lang" / name).read_bytes() for name in files(golden / "lang")}
+    assert main(["lang", "extend", str(golden / "lang_np"), str(golden / "new.txt"), str(golden / "lang")]) == 1
+    assert "was not made by mdi lang extend" in capfd.readouterr().err
+    assert {name: (golden / "lang" / name).read_bytes() for name in files(golden / "lang")} == before
+
+
+def test_pipes(golden: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture) -> None:
+    """The lexicon may be one; in the directory nobody would ever write into it."""
+    with open(golden / "new.txt") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert main(["lang", "extend", str(golden / "lang"), "-", str(golden / "ours")]) == 0
+    check_same(golden / "extended", golden / "ours")
+    os.mkfifo(golden / "lang" / "phones" / "pipe")
+    assert main(["lang", "extend", str(golden / "lang"), str(golden / "new.txt"), str(golden / "ours")]) == 1
+    assert "phones/pipe: is a pipe; expected a file" in capfd.readouterr().err

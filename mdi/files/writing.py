@@ -17,6 +17,7 @@ from isal import igzip
 
 from mdi.errors import MdiError
 from mdi.files.folders import locked, remove_unlocked
+from mdi.files.reading import open_regular
 
 # ISA-L's level 2 writes several times faster than zlib's 6, at about the same size.
 GZIP_LEVEL = 2
@@ -257,5 +258,5 @@ def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 def copy_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
     """A copy with the modes of new files. What cannot be written is named by its own name, not the source's."""
-    with open(source, "rb") as stream, replacing(os.fspath(target), sync=False) as copy:
+    with open_regular(os.fspath(source)) as stream, replacing(os.fspath(target), sync=False) as copy:
         shutil.copyfileobj(stream, copy)

@@ -47,7 +47,7 @@ class Lang:
 
     def lexicon(self) -> Lexicon:
         """Its words and how they are said; without those that are no words, said by a silence phone."""
-        silent = set(self._list("phones/silence.txt")) if (self.path / "phones/silence.txt").exists() else set()
+        silent = set(self._list("phones/silence.txt")) if (self.path / "phones/silence.txt").is_file() else set()
         said: dict[str, list[Pronunciation]] = {}
         names = self.phones.words
         for entry in self.entries:
@@ -82,10 +82,8 @@ def read_lang(path: str) -> Lang:
 
 
 def check_new_lang(out: str, lang: str) -> None:
-    """Refuses a directory that cannot be made, or is somebody else's. Versions before 0.6 left no certificate in one,
-    but beside it, where they had found pronunciations, the list of these."""
-    before = os.path.exists(f"{out}.new_words.tsv") and os.path.exists(f"{out}/L_disambig.fst")
-    check_replaced(Path(out), Path(lang), before or os.path.exists(f"{out}/{CERTIFICATE}"), "mdi lang extend")
+    """Refuses a directory that cannot be made, or is somebody else's."""
+    check_replaced(Path(out), Path(lang), os.path.exists(f"{out}/{CERTIFICATE}"), "mdi lang extend")
 
 
 def extend_lang(lang: Lang, lexicon: Mapping[str, Sequence[Pronunciation]], out: str) -> list[str]:
