@@ -1,6 +1,7 @@
 """How new words are said, each in its way."""
 
 import random
+import unicodedata
 
 import pytest
 from spelling import lexicon, say, words
@@ -10,7 +11,7 @@ from mdi.speech.g2p import LONGEST_WORD, train_g2p
 from mdi.speech.given import Given
 from mdi.speech.homophones import homophones
 from mdi.speech.lexicon import Lexicon
-from mdi.speech.pronounce import UNCERTAIN, Pronounced, Speaker, pronounce
+from mdi.speech.pronounce import UNCERTAIN, Pronounced, Speaker
 
 LEXICON = lexicon()
 
@@ -28,7 +29,7 @@ def one(speaker: Speaker, word: str) -> Pronounced:
 
 def test_what_is_given_comes_first(speaker: Speaker) -> None:
     given = {"cabo": [Given(("B",), "be"), Given(("B", "AA"))], "ta": [Given(("T",))], "no": []}
-    first, second, third = pronounce(["cabo", "ta", "no"], LEXICON, speaker.g2p, given)
+    first, second, third = speaker.told(given, None).say(["cabo", "ta", "no"])
     assert first.pronunciations == (("B",), ("B", "AA"))
     assert first.how == "sounds like: be"
     assert (second.pronunciations, second.how, second.certainty) == ((("T",),), "given", 1.0)
@@ -125,15 +126,10 @@ def test_letters_one_by_one(speaker: Speaker) -> None:
 
 
 def test_numbers_are_read_out_or_refused(speaker: Speaker) -> None:
-    a, b = words(2)
-    reading = Speaker(LEXICON, speaker.g2p, {}, lambda text: [a, b] if text == "31" else [])
-    assert one(reading, "31").pronunciations == (say(a) + say(b),)
-    assert one(reading, "31").how == f"number: {a} {b}"
-    for word in ("7th", "4x4"):
-        assert one(reading, word) == Pronounced(
+    for word in ("7th", "4x4", "31"):
+        assert one(speaker, word) == Pronounced(
             word, (), "cannot be said: a number, which is not read out; write it in words", 0.0
         )
-    assert one(speaker, "31").pronunciations == ()
 
 
 @pytest.mark.parametrize(
@@ -164,10 +160,40 @@ def test_signs_are_said_in_english_and_uncertain_elsewhere(speaker: Speaker) -> 
         assert found.pronunciations[0] == sum((english.lexicon[part][0] for part in said), ())
         assert found.certainty >= UNCERTAIN
         assert one(speaker, word).certainty < UNCERTAIN
-    assert one(english, "BT&T").how == "parts: B T and T"
+    assert one(english, "BT&T").how == "parts: B. T. and T."
+    assert one(english, "BT&T’s").how == "parts: B. T. and T's"
+    name = english.lexicon["a."][0]
+    assert (
+        one(Speaker(english.lexicon | {"a": [("AH",), name]}, speaker.g2p, {}), "B&A").pronunciations[0][-len(name) :]
+        == name
+    )
+    for word, said in ((f"{a}++11", f"{a} plus plus eleven"), ("3+4", "three plus four")):
+        assert one(english, word).how == f"number: {said}"
+        assert one(english, word).certainty >= UNCERTAIN
+    assert one(english, f"{a}#11").certainty < UNCERTAIN
     for word in (f"{a}#", f"{a}*{b}"):  # nobody knows how
         assert one(english, word).certainty < UNCERTAIN
     assert one(speaker, f"{a}-{b}").certainty >= UNCERTAIN
+
+
+def test_marks_are_letters() -> None:
+    """Vowels of many scripts, as in \u092e\u0940\u0928\u093e; others may have accents that nobody says."""
+    consonants, vowels = dict(zip("कमनतर", "KMNTR", strict=True)), dict(zip("ािुे", "AIUE", strict=True))
+    syllables = {c + v: (said, vowel) for c, said in consonants.items() for v, vowel in vowels.items()}
+    known = {a + b: [syllables[a] + syllables[b]] for a in syllables for b in syllables if a + b != "मिनु"}
+    found = one(Speaker(known, None, {}), "मिनु")
+    assert found.pronunciations[0] == ("M", "I", "N", "U")
+    assert found.certainty >= UNCERTAIN
+    decomposed = unicodedata.normalize("NFD", "ćabo")
+    assert (
+        one(Speaker(LEXICON, None, {}), decomposed).pronunciations
+        == one(Speaker(LEXICON, None, {}), "ćabo").pronunciations
+    )
+
+
+def test_nothing_is_learnt_where_every_word_is_given() -> None:
+    odd = Lexicon({"a": [("x", "y", "z")]})  # no spelling can be learnt from it
+    assert one(Speaker(odd, None, {"b": [Given(("x",))]}), "b").pronunciations == (("x",),)
 
 
 @pytest.mark.parametrize(

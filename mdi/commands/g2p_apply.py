@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.speech.g2p import load_g2p
     from mdi.speech.given import given_lines, read_given, write_new_words
     from mdi.speech.lexicon import Lexicon, listed_words, read_lexicon, write_lexicon
-    from mdi.speech.pronounce import Pronounced, pronounce
+    from mdi.speech.pronounce import Pronounced, Speaker
 
     if args.n_best < 1:
         raise OptionError("n_best", args.n_best, "1 or more")
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> None:
     if args.lexicon:
         lexicon = read_lexicon(args.lexicon)
         given = read_given(given_lines(args.given), lexicon)
-        said = pronounce(counts, lexicon, model, given)
+        said = Speaker(lexicon, model, given).say(list(counts))
     else:
         ways = model.pronounce(list(counts), args.n_best)
         said = [

@@ -61,14 +61,13 @@ def _with_guesses(
     args: argparse.Namespace, known: "Lexicon", more: "Mapping[str, Sequence[Pronunciation]]"
 ) -> "Mapping[str, Sequence[Pronunciation]]":
     """The lexicon, and the words of the list that nobody has said yet."""
-    from mdi.speech.g2p import train_g2p
     from mdi.speech.given import Given, write_new_words
     from mdi.speech.lexicon import listed_words
-    from mdi.speech.pronounce import UNCERTAIN, pronounce
+    from mdi.speech.pronounce import UNCERTAIN, Speaker
 
     counts = {word: n for word, n in listed_words(args.words).items() if word not in known}
     given = {word: [Given(phones) for phones in more[word]] for word in counts if word in more}
-    said = pronounce(counts, known, train_g2p(known), given) if counts else []
+    said = Speaker(known, None, given).say(list(counts))
     Path(args.out).parent.mkdir(parents=True, exist_ok=True)
     write_new_words(f"{args.out}.new_words.tsv", said, counts)
     guessed = [one for one in said if one.pronunciations and one.word not in given]

@@ -57,7 +57,7 @@ Unit = tuple[str, Pronunciation]
 
 
 def _letters(word: str) -> str:
-    return _SYLLABLES.sub(lambda found: unicodedata.normalize("NFD", found[0]), word)
+    return _SYLLABLES.sub(lambda found: unicodedata.normalize("NFD", found[0]), unicodedata.normalize("NFC", word))
 
 
 def _numbered(items: Sequence[Sequence[str]]) -> tuple[list[str], Array, Array]:
@@ -157,16 +157,18 @@ class G2p:
         return Units(FIRST + np.searchsorted(letter, np.arange(len(self.letters) + 2)), phones)
 
     def spell(self, word: str) -> Array | None:
-        """The numbers of its letters; those that no word of the lexicon has in another case or without an accent. None
-        where that does not help."""
+        """The numbers of its letters; those that no word of the lexicon has in another case or without an accent, or
+        left out, if they are marks. None where that does not help."""
         numbers = []
         for letter in _letters(word):
+            known = letter
             if letter not in self.letters:
                 forms = (letter.lower(), letter.upper(), _plain(letter.lower()))
-                letter = next((form for form in forms if form in self.letters), "")
-                if not letter:
-                    return None
-            numbers.append(self.letters[letter])
+                known = next((form for form in forms if form in self.letters), "")
+            if known:
+                numbers.append(self.letters[known])
+            elif unicodedata.category(letter)[0] != "M":
+                return None
         return np.array(numbers, np.int32) if 0 < len(numbers) <= LONGEST_WORD else None
 
     def pronounce(self, words: Sequence[str], n: int = 3) -> list[list[tuple[Pronunciation, float]]]:

@@ -12,8 +12,9 @@ What cannot be said is left out, and the reason is told.
 """
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +22,7 @@ from itertools import accumulate
 
 from mdi.errors import examples
 from mdi.speech.affixes import Affixes
-from mdi.speech.g2p import LONGEST_WORD, NO_WORDS, G2p
+from mdi.speech.g2p import LONGEST_WORD, NO_WORDS, G2p, train_g2p
 from mdi.speech.given import Given
 from mdi.speech.homophones import homophones
 from mdi.speech.lexicon import Lexicon, Pronunciation, joined, known_form
@@ -38,10 +39,10 @@ SHORT_CAPITALS, LONGEST_LETTERS = 3, 6
 READABLE = 3.0
 # Vowels are the letters, few of them, of which nearly every word has one; so many words tell.
 MOST_VOWELS, HAVE_VOWELS, SOME_WORDS = 10, 0.99, 20_000
-# Signs that are said, in English as these words; and all that mean something, but for what joins or ends words.
+# Signs that are said, in English as these words; and those that join or end words.
 _SIGNS = str.maketrans(english.SIGNS)
 _SIGN = re.compile(f"[{re.escape(''.join(english.SIGNS))}]")
-_UNSAID = re.compile(r"[^\w\s'’\"._‐‑–/·-]")
+_JOINING = set("'’\"._‐‑–/·-")
 # Below it a pronunciation should be looked at, as one should that has passed over a sign.
 UNCERTAIN, PASSED_OVER = 0.5, 0.4
 
@@ -58,37 +59,27 @@ class Pronounced:
     sounds_like: tuple[str, ...] = ()
 
 
-def pronounce(
-    words: Iterable[str],
-    lexicon: Mapping[str, Sequence[Pronunciation]],
-    g2p: G2p,
-    given: Mapping[str, Sequence[Given]] | None = None,
-    read_out: Callable[[str], Sequence[str]] | None = None,
-) -> list[Pronounced]:
-    """How each word is said, with the phones of the lexicon. `given`: what the user says of them, None or empty
-    pronunciations for what to leave out. `read_out`: numbers and such to words, [] where it cannot
-    (by the language that the lexicon has numbers of)."""
-    return Speaker(lexicon, g2p, given or {}, read_out).say(list(words))
-
-
 class Speaker:
-    """Says words; what it needs of a lexicon is gathered once."""
+    """Says words with the phones of a lexicon; what it needs of that is gathered once. `g2p`: None is learnt from the
+    lexicon where it is needed. `given`: what the user says of words, no pronunciations for what to leave out."""
 
     def __init__(
-        self,
-        lexicon: Mapping[str, Sequence[Pronunciation]],
-        g2p: G2p,
-        given: Mapping[str, Sequence[Given]],
-        read_out: Callable[[str], Sequence[str]] | None = None,
+        self, lexicon: Mapping[str, Sequence[Pronunciation]], g2p: G2p | None, given: Mapping[str, Sequence[Given]]
     ) -> None:
         self.lexicon = lexicon if isinstance(lexicon, Lexicon) else Lexicon({w: list(p) for w, p in lexicon.items()})
-        self.g2p, self.given, self.read_out = g2p, given, read_out
+        self.given = given
+        if g2p is not None:
+            self.g2p = g2p
         self.affixes = Affixes(self.lexicon)
         self.known = self.affixes.words
         self.probability: Mapping[str, float] | None = None
         self.least = READABLE * len(self.lexicon) / 100_000
         self.vowels = _vowels(self.lexicon)
         self.has_case = any(word[:1].islower() for word in self.lexicon)  # so capitals mean something
+
+    @cached_property
+    def g2p(self) -> G2p:
+        return train_g2p(self.lexicon)
 
     def told(self, given: Mapping[str, Sequence[Given]], probability: Mapping[str, float] | None) -> "Speaker":
         """The same, who knows what the user says. `probability`: of known words in text, so that frequent ones tell
@@ -110,8 +101,7 @@ class Speaker:
     def _sure(self, one: Pronounced) -> float:
         """Its certainty; not much where signs were passed over."""
         whole = one.how.startswith(("given", "sounds like", "known", "number"))
-        passed_over = not whole and _UNSAID.search(self._with_signs(one.word))
-        return min(one.certainty, PASSED_OVER) if passed_over else one.certainty
+        return one.certainty if whole else min(one.certainty, _sure_of(self._with_signs(one.word)))
 
     def _said(self, words: list[str]) -> list[Pronounced]:
         found = [self._without_g2p(word) for word in words]
@@ -120,7 +110,7 @@ class Speaker:
         for i, pieces in in_pieces.items():
             found[i] = _chained(words[i], self._said(pieces))
         left = [i for i in left if i not in in_pieces]
-        guesses = self.g2p.pronounce([_sayable(words[i]) for i in left], MOST)
+        guesses = self.g2p.pronounce([_sayable(words[i]) for i in left], MOST) if left else []
         for i, guess in zip(left, guesses, strict=True):
             found[i] = self._by_g2p(words[i], guess)
         return [one for one in found if one is not None]
@@ -161,14 +151,15 @@ class Speaker:
         return ""
 
     def _number(self, word: str) -> Pronounced:
-        said = list((self.read_out or self._read_out)(word))
-        if not said or any(re.search(r"\d", part) for part in said):
+        read = self._read_out(word)
+        said = english.words(read) if self._language == "en" else read.split()
+        if not said or re.search(r"\d", read):
             return Pronounced(word, (), "cannot be said: a number, which is not read out; write it in words", 0.0)
         parts = [self._without_g2p(part) for part in said]
         phones = [part.pronunciations[0] for part in parts if part and part.pronunciations]
         if len(phones) < len(said):
             return Pronounced(word, (), f"cannot be said: '{' '.join(said)}' is not known", 0.0)
-        return Pronounced(word, (sum(phones, ()),), f"number: {' '.join(said)}", 0.9)
+        return Pronounced(word, (sum(phones, ()),), f"number: {' '.join(said)}", min(0.9, _sure_of(read)))
 
     @cached_property
     def trigrams(self) -> Counter[str]:
@@ -180,22 +171,22 @@ class Speaker:
         """That of the lexicon, by the numbers that it has."""
         return language_of(dict.fromkeys(self.lexicon, 1.0), lambda word: known_form(word, self.lexicon) or word)
 
-    def _read_out(self, word: str) -> Sequence[str]:
+    def _read_out(self, word: str) -> str:
         """Numbers in the words of the language; 7th and its like in English alone."""
         if self._language == "en":
-            return english.words(word)
-        return in_words(word, self._language) if self._language and word.isdecimal() else ()
+            return english.read_out(self._with_signs(word))
+        return " ".join(in_words(word, self._language)) if self._language and word.isdecimal() else ""
 
     def _with_signs(self, word: str) -> str:
         """With signs such as & in words, where somebody knows these."""
         return word.translate(_SIGNS) if _SIGN.search(word) and self._language == "en" else word
 
     def _pieces(self, word: str) -> list[str]:
-        """Words that are joined by a dash or its like; the letters of capitals on both sides of a sign: AT&T."""
+        """Words that are joined by a dash or its like; the letters of capitals on both sides of a sign: AT&T's as A.,
+        T., and, T's."""
         pieces = re.split(r"[-_‐‑–/+&@\s]+", self._with_signs(word).strip("-_‐‑–/+&@ "))
-        if _SIGN.search(word) and word.isupper():
-            spelt = {piece for piece in pieces if piece.isupper() and len(piece) <= SHORT_CAPITALS}
-            return [part for piece in pieces for part in (piece if piece in spelt else [piece])]
+        if _SIGN.search(word) and re.split("['’]", word)[0].isupper():
+            return [part for piece in pieces for part in _spelt(piece)]
         return pieces
 
     def _parts(self, word: str) -> Pronounced | None:
@@ -216,7 +207,7 @@ class Speaker:
     def _letters(self, word: str) -> Pronounced | None:
         """A word that is spelt out, or None where it is read."""
         dotted = re.fullmatch(r"(?:[^\W\d_]\.)+[^\W\d_]?\.?", word) is not None
-        letters = [letter for letter in word if letter.isalpha()]
+        letters = [letter for letter in _sayable(word) if _is("LM", letter)]
         capitals = self.has_case and all(letter.isupper() for letter in letters)
         plain = "".join(letters).lower()
         readable = self._has_vowels(plain) and (not capitals or self._readable(plain))
@@ -261,9 +252,28 @@ class Speaker:
         return None
 
 
+def _is(kinds: str, letter: str) -> bool:
+    """Of a kind: L letters, M marks, which in many scripts are vowels, N numbers, Z blanks, C what is not seen."""
+    return unicodedata.category(letter)[0] in kinds
+
+
+def _sure_of(text: str) -> float:
+    """How sure its pronunciation may be: where a sign is passed over that means something, not very."""
+    return PASSED_OVER if any(c not in _JOINING and not _is("LMNZC", c) for c in text) else 1.0
+
+
 def _sayable(word: str) -> str:
     """The word without what is not said: dots and dashes, quotes around it."""
-    return re.sub(r"[^\w'’]|_", "", word.strip("'’\"")).replace("’", "'")
+    plain = unicodedata.normalize("NFC", word.strip("'’\"").replace("’", "'"))
+    return "".join(c for c in plain if c == "'" or _is("LMN", c))
+
+
+def _spelt(piece: str) -> list[str]:
+    """The letters of a few capitals; the last one has the ending, as in AT's."""
+    letters, apostrophe, ending = piece.replace("’", "'").partition("'")
+    if not letters.isupper() or len(letters) > SHORT_CAPITALS:
+        return [piece]
+    return [*(f"{letter}." for letter in letters[:-1]), letters[-1] + (apostrophe + ending or ".")]
 
 
 def _chained(word: str, pieces: list[Pronounced]) -> Pronounced:
@@ -279,7 +289,7 @@ def _vowels(lexicon: Mapping[str, object]) -> set[str]:
     """Letters of which nearly every word has one, each chosen for the most words that have none yet; none in a script
     where it takes many."""
     words = list(lexicon)[:: max(1, len(lexicon) // SOME_WORDS)]
-    left = [set(word.lower()) for word in words if word.isalpha() and len(word) > 1]
+    left = [set(word.lower()) for word in words if len(word) > 1 and all(_is("LM", c) for c in word)]
     most, vowels = len(left), set[str]()
     while len(left) > (1 - HAVE_VOWELS) * most:
         if len(vowels) == MOST_VOWELS:

@@ -20,7 +20,7 @@ def sayable(token: str) -> bool:
     "rock'n'roll", "l'eau", 'NASA', '北京' and 'Жюль-Верн' are.
     """
     letters = unicodedata.normalize("NFC", token)
-    letters = "".join(c for c in letters if not unicodedata.combining(c) and unicodedata.category(c) != "Mc")
+    letters = "".join(c for c in letters if unicodedata.category(c)[0] != "M")
     if len(letters) > LONGEST or not _SHAPE.fullmatch(letters) or _REPEATED.search(letters):
         return False
     if any(c.isnumeric() and not "一" <= c <= "鿿" for c in letters):  # ② and ½; 三 is a word
