@@ -202,7 +202,7 @@ def test_wrong_options_and_missing_files_are_found_before_any_work(folder, text,
     for verb, options, message in (
         ("adapt", ["--new-words", "map"], "--new-words map; expected add, none, a number, or a file"),
         ("adapt", ["--new-words", "drop"], "--new-words drop; expected add, none, a number, or a file"),
-        ("adapt", ["--language", "xx"], "--language xx; expected one of"),
+        ("adapt", ["--language", "english"], "--language english; expected a code"),
         ("adapt", ["--sigma2", "x"], "--sigma2 x; expected a positive number"),
         ("adapt", ["--min-counts", "0"], "--min-counts 0; expected positive numbers"),
         ("adapt", ["--lexicon", "nowhere"], "nowhere: No such file"),

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib.util import find_spec
 
 from mdi.errors import OptionError
@@ -13,8 +13,6 @@ NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _THOUSANDS = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
 # Languages that write 1,000.5; all others 1.000,5.
 _DECIMAL_POINT = {"en", "he", "ja", "ko", "th"}
-# Languages that num2words does not know, but whose text can be cut into words.
-_UNREAD = ("km", "lo", "my", "yue", "zh")
 # Numbers whose words tell languages apart.
 _TOLD_BY = (*range(2, 21), 30, 40, 50, 100)
 # A vocabulary of a language has at least this share of these words.
@@ -27,28 +25,23 @@ def available() -> bool:
     return find_spec("num2words") is not None
 
 
-@cache
-def languages() -> list[str]:
-    """Codes of all that num2words knows."""
+def languages() -> set[str]:
+    """Codes of all that num2words knows, some with a region: fr, fr_CH."""
+    if not available():
+        return set()
     from num2words import CONVERTER_CLASSES
 
-    return sorted({name.split("_")[0] for name in CONVERTER_CLASSES} & set(CONVERTER_CLASSES))
-
-
-def possible(known: Mapping[str, float]) -> list[str]:
-    """Languages that a vocabulary may be of. Japanese numbers look Chinese; it is told by its kana."""
-    if not available():
-        return []
-    kana = any("ぁ" <= word[0] <= "ヿ" for word in known)
-    return [language for language in languages() if language != "ja" or kana]
+    return set(CONVERTER_CLASSES)
 
 
 def code_of(language: str) -> str:
-    """The code that num2words has, of one such as en-US or EN."""
-    code = re.split("[-_]", language.lower())[0]
-    if available() and code not in (known := sorted([*languages(), *_UNREAD])):
-        raise OptionError("language", language, f"one of {', '.join(known)}")
-    return code
+    """The code that num2words has, of one such as pt-BR, en-US or EN; that of the language where it has none."""
+    code, *more = re.split("[-_]", language)
+    if not re.fullmatch(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*", language):
+        raise OptionError("language", language, "a code such as en, hi or pt-BR")
+    code = code.lower()
+    regional = [f"{code}_{part.upper()}" for part in more if code != "en"]  # english.py reads more than numbers
+    return next((name for name in regional if name in languages()), code)
 
 
 @lru_cache(1 << 14)
@@ -73,7 +66,10 @@ def in_words(number: str, language: str) -> tuple[str, ...]:
 def language_of(known: Mapping[str, float], spell: Callable[[str], str]) -> str | None:
     """The language whose numbers a vocabulary has, by the probabilities of their words; None where it has none's."""
     scores: dict[str, float] = {}
-    for language in possible(known):
+    kana = any("ぁ" <= word[0] <= "ヿ" for word in known)  # which tells Japanese from Chinese
+    for language in sorted(languages()):
+        if "_" in language or (language == "ja" and not kana):
+            continue
         words = [spell(word) for number in _TOLD_BY for word in in_words(str(number), language)]
         here = [known.get(word, 0.0) for word in words]
         if not words or sum(value > 0.0 for value in here) < _MOST * len(words):

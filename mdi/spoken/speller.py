@@ -11,10 +11,13 @@ import numpy as np
 
 from mdi.lm.model import NgramModel
 from mdi.lm.vocabulary import BOS, EOS, Vocabulary, vocabulary
+from mdi.progress import get_logger
 from mdi.spoken import english, numbers
 from mdi.spoken.sayable import sayable
 from mdi.spoken.segment import UNSPACED, Segmenter
 from mdi.spoken.sentences import TYPOGRAPHY, whole_sentences
+
+logger = get_logger(__name__)
 
 # Signs that are said; all others, and pictures, are not.
 _SAID = "%‰°&@+§№'-·½¼¾"
@@ -87,6 +90,8 @@ class Speller:
         self.vocab, self.p = vocab.extended(more), np.append(p, np.full(len(more), _NEW))
         self.known = {word: value for word, value in zip(self.vocab.words, self.p.tolist(), strict=True) if word}
         self._asked = numbers.code_of(language) if language else None
+        if self._asked and numbers.available() and self._asked not in numbers.languages():
+            logger.warning(f"--language {language}: numbers are not read out, as num2words does not know it")
         self._words: dict[str, tuple[str, ...]] = {}
 
     def uncut(self) -> "Speller":
@@ -230,15 +235,10 @@ class Speller:
     def _number(self, token: str, held: list[str]) -> str:
         """A token with digits in the words of the language, where all of them are known; or as it is."""
         core = token.strip("\"'()[]{}<>.,;:!?*_/-。，、；：！？（）《》")
-        begin, read = token.find(core), self.number(core, self.language) if self.language else ""
+        reads = self.language and numbers.available() and numbers.NUMBER.fullmatch(core)
+        said = [self.find(word) for word in numbers.in_words(core, self.language or "")] if reads else []
+        begin, read = token.find(core), " ".join(filter(None, said)) if all(said) else ""
         return f"{token[:begin]} {self._hold(read or core, held)} {token[begin + len(core) :]}"
-
-    def number(self, token: str, language: str) -> str:
-        """A number in the words of a language, where all of them are known."""
-        if not (numbers.available() and numbers.NUMBER.fullmatch(token)):
-            return ""
-        said = [self.find(word) for word in numbers.in_words(token, language)]
-        return " ".join(filter(None, said)) if all(said) else ""
 
 
 def sayable_shape(word: str) -> bool:

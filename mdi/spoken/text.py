@@ -50,10 +50,8 @@ class Spoken:
         ]
         unsaid = Counter({word: k for word, k in self.after.items() if word not in known and not sayable(word)})
         if unsaid:
-            could = [] if self.known.language else numbers.possible(known)
-            digits = [found[0] for word in unsaid if (found := numbers.NUMBER.search(word))]
-            helps = any(self.known.number(number, language) for number in digits for language in could)
-            why = "; --language says in which language numbers are read out" if helps else ""
+            asks = not self.known.language and any(map(numbers.NUMBER.fullmatch, unsaid))
+            why = "; --language says in which language numbers are read out" if asks else ""
             more = f" and {len(unsaid) - 5:,} more" if len(unsaid) > 5 else ""
             listed = ", ".join(f"'{word}' {k}" for word, k in unsaid.most_common(5))
             lines.append(f"{self.text}: tokens that cannot be read out, and are no words: {listed}{more}{why}")
