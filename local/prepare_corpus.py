@@ -9,9 +9,8 @@ import os
 import re
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ from mdi.files import GZIP_LEVEL, not_utf8, read_ahead, read_chunks, read_lines,
 from mdi.fst.symbols import read_symbols
 from mdi.lm.new_words import may_be_added
 from mdi.lm.text import SPECIAL, Sentences, Text
-from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, Vocabulary, read_words
+from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, read_words
 from mdi.progress import Progress, say
 from mdi.speech.data import DataFolder, fields
 from mdi.speech.given import write_new_words
@@ -36,34 +35,6 @@ NOT_WORDS = {BOS, EOS, "<eps>", "#0"}
 CHUNK = 1 << 22
 _MARKS = re.compile(rb"(?<![^ \t\n])</?s>(?![^ \t\r\n])")
 _NAME = re.compile(rb"^[ \t]*[^ \t\r\n]+[ \t]*", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class WordCounts:
-    """How often each word of a text occurs: count[i] of the word vocab.word(i), in the order in which they were met."""
-
-    vocab: Vocabulary
-    count: np.ndarray
-
-    @property
-    def total(self) -> int:
-        return int(self.count.sum())
-
-    @cached_property
-    def words(self) -> list[str]:
-        return [word for word, n in zip(self.vocab.words, self.count.tolist(), strict=True) if n]
-
-    def by_word(self) -> dict[str, int]:
-        return {word: n for word, n in zip(self.vocab.words, self.count.tolist(), strict=True) if n}
-
-    def most_common(self, n: int) -> list[str]:
-        """The first met among equals first."""
-        best = np.argsort(-self.count, kind="stable")[:n]
-        return [self.vocab.word(i) for i in best.tolist() if self.count[i]]
-
-    def of(self, words: list[str]) -> int:
-        """The occurrences of these words, all together."""
-        return int(self.count[self.vocab.ids(words)].sum()) if words else 0
 
 
 def whole_lines(path: str) -> Iterator[tuple[int, bytes]]:
@@ -118,17 +89,15 @@ def spell_as(path: Path, speller: Speller | None) -> None:
             write_file(path, spoken.text.data)
 
 
-def count_words(path: Path) -> WordCounts:
-    vocab = GrowingVocabulary(SPECIAL)
-    count = np.zeros(1 << 16, np.int64)
+def count_words(path: Path) -> Counter[str]:
+    """How often each word of a text occurs, in the order in which they are met."""
+    vocab, count = GrowingVocabulary(SPECIAL), np.zeros(0, np.int64)
     for ids in Text(path, vocab):
-        here = np.bincount(ids)
-        if len(here) > len(count):
-            count = np.concatenate([count, np.zeros(2 * len(here) - len(count), np.int64)])
-        count[: len(here)] += here
-    frozen = vocab.freeze()
-    count[: len(SPECIAL) - 1] = 0  # <s> and </s>, which every sentence has
-    return WordCounts(frozen, count[: len(frozen)])
+        found = np.bincount(ids, minlength=max(len(count), len(vocab)))
+        found[: len(count)] += count
+        count = found
+    words = vocab.freeze().words
+    return Counter({word: n for word, n in zip(words, count.tolist(), strict=True) if n and word not in (BOS, EOS)})
 
 
 def write_lines(path: Path, lines: list[str]) -> None:
@@ -182,7 +151,7 @@ def prepare_background(args: argparse.Namespace, folder: Path) -> None:
 
 
 def choose_vocabulary(
-    args: argparse.Namespace, in_domain: WordCounts, folder: Path, recognised: list[str] | None
+    args: argparse.Namespace, in_domain: Counter[str], folder: Path, recognised: list[str] | None
 ) -> list[str]:
     """The words of a list, of a recogniser or of a model, or those of the texts: what is in-domain and the most
     frequent others."""
@@ -196,25 +165,24 @@ def choose_vocabulary(
     else:
         say("counting the words of the background text")
         background = count_words(folder / "background.txt.gz")
-        say(f"background: {background.total:,} words, {len(background.words):,} different ones")
-        known = set(background.words)
-        strange = [word for word in in_domain.words if word not in known]
-        if in_domain.of(strange) > 0.5 * in_domain.total:
+        say(f"background: {background.total():,} words, {len(background):,} different ones")
+        strange = [word for word in in_domain if word not in background]
+        if sum(in_domain[word] for word in strange) > 0.5 * in_domain.total():
             raise MdiError(
                 f"most of the in-domain words do not occur in the background text, such as {examples(strange)}; "
                 f"expected the same letter case and normalisation in both"
             )
-        more = background.most_common(args.vocab_size)
-        words = [*in_domain.words, *more]
+        more = [word for word, _ in background.most_common(args.vocab_size)]
+        words = [*in_domain, *more]
         how = f"of the in-domain text and the {len(more):,} most frequent of the background"
     if args.new_words == "add":
-        words = [*words, *in_domain.words]
+        words = [*words, *in_domain]
         how += ", and of the in-domain text"
     chosen = set(words) - NOT_WORDS
-    unknown = [word for word in in_domain.words if word not in chosen]
-    lost = in_domain.of(unknown)
-    say(f"vocabulary: {len(chosen):,} words, {how}; outside it {lost:,} of {in_domain.total:,} in-domain words")
-    if lost > 0.5 * in_domain.total:
+    unknown = [word for word in in_domain if word not in chosen]
+    lost = sum(in_domain[word] for word in unknown)
+    say(f"vocabulary: {len(chosen):,} words, {how}; outside it {lost:,} of {in_domain.total():,} in-domain words")
+    if lost > 0.5 * in_domain.total():
         raise MdiError(
             f"most of the in-domain words are not in the vocabulary {how}, such as {examples(unknown)}; expected the "
             f"same letter case and normalisation in texts, models and word lists"
@@ -256,11 +224,11 @@ def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path) 
         write_lines(folder / "lattices" / name / "num_jobs", [str(number)])
 
 
-def write_words(table: Path, in_domain: WordCounts, folder: Path) -> None:
+def write_words(table: Path, in_domain: Counter[str], folder: Path) -> None:
     """words.txt with the words of the text that it lacks at its end: the numbers of the others, which lattices have,
     stay. Beside it new_words.tsv: that of a lang folder to which they were added, or words that no lattice has."""
     ids = read_symbols(str(table)).ids
-    count = {word: n for word, n in in_domain.by_word().items() if may_be_added(word)}
+    count = {word: n for word, n in in_domain.items() if may_be_added(word)}
     new = [word for word in count if word not in ids]
     numbered = [*ids.items(), *((word, i) for i, word in enumerate(new, max(ids.values()) + 1))]
     write_lines(folder / "words.txt", [f"{word} {i}" for word, i in numbered])
@@ -302,7 +270,7 @@ def prepare(args: argparse.Namespace) -> None:
     copy_text(in_text, folder / "train.txt.gz", named=bool(args.in_data))
     spell_as(folder / "train.txt.gz", speller)
     in_domain = count_words(folder / "train.txt.gz")
-    say(f"in-domain: {in_domain.total:,} words, {len(in_domain.words):,} different ones")
+    say(f"in-domain: {in_domain.total():,} words, {len(in_domain):,} different ones")
     for name in sets:
         copy_text(texts.get(name) or f"{speech[name]}/text", folder / f"{name}.txt.gz", named=name not in texts)
         spell_as(folder / f"{name}.txt.gz", speller)
@@ -312,7 +280,7 @@ def prepare(args: argparse.Namespace) -> None:
     recognised = None
     if args.vosk:
         if args.new_words == "add":
-            model = vosk_model.with_new_words(model, folder, in_domain.by_word(), in_domain.total, args.lexicon)
+            model = vosk_model.with_new_words(model, folder, in_domain, in_domain.total(), args.lexicon)
         recognised = vosk_model.use_model(model, folder)
     prepare_background(args, folder)
     vocabulary = choose_vocabulary(args, in_domain, folder, recognised)

@@ -41,7 +41,7 @@ def prepare(args: argparse.Namespace) -> None:
     (folder / "new_words.tsv").unlink(missing_ok=True)
     if args.new_words == "add":
         counts = count_words(folder / "train.txt.gz")
-        larger = vosk_model.with_new_words(model, folder, counts.by_word(), counts.total, args.lexicon)
+        larger = vosk_model.with_new_words(model, folder, counts, counts.total(), args.lexicon)
         words = vosk_model.use_model(larger, folder)
     write_lines(folder / "vocab.txt", words)
 
