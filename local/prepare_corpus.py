@@ -22,12 +22,12 @@ from mdi.files import GZIP_LEVEL, not_utf8, read_ahead, read_chunks, read_lines,
 from mdi.fst.symbols import read_symbols
 from mdi.lm.new_words import may_be_added
 from mdi.lm.text import SPECIAL, Sentences, Text
-from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, read_words
+from mdi.lm.vocabulary import BOS, EOS, GrowingVocabulary, read_words, to_bytes
 from mdi.progress import Progress, say
-from mdi.speech.data import DataFolder, fields
+from mdi.speech.data import DataFolder, fields, read_text
 from mdi.speech.given import write_new_words
 from mdi.speech.pronounce import Pronounced
-from mdi.spoken import Speller, spoken_text
+from mdi.spoken import Speller, Spoken, spoken_text
 from mdi.threads import in_threads
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "utils"))
@@ -79,14 +79,30 @@ def copy_text(source: str, target: Path, named: bool = False) -> None:
             raise MdiError(f"{source}: no words in it; expected one sentence per line")
 
 
+def spoken(text: str | Sentences, speller: Speller) -> Spoken:
+    """A text in the words of the recogniser, and lines about what was changed."""
+    found = spoken_text(text, speller)
+    for line in found.report():
+        say(line)
+    return found
+
+
 def spell_as(path: Path, speller: Speller | None) -> None:
     """A text in the words of the recogniser, in place of what it was. One that is so already stays as it is."""
+    if speller is not None and isinstance(text := spoken(str(path), speller).text, Sentences):
+        write_file(path, text.data)
+
+
+def put_references(source: Path, target: Path, speller: Speller | None) -> None:
+    """What was said, in the words of the recogniser, which hypotheses are in. One that is so already is linked."""
+    link(source, target)
     if speller is not None:
-        spoken = spoken_text(str(path), speller)
-        for line in spoken.report():
-            say(line)
-        if isinstance(spoken.text, Sentences):
-            write_file(path, spoken.text.data)
+        said = {name: " ".join(words) for name, words in read_text(source).items()}
+        lines = Sentences(to_bytes("".join(f"{line}\n" for line in said.values())), str(source))
+        if known := spoken(lines, speller).known:
+            spelt = {name: [w for part in known.line(line, split=False) for w in part] for name, line in said.items()}
+            target.unlink()
+            write_lines(target, [" ".join([name, *words]) for name, words in spelt.items()])
 
 
 def count_words(path: Path) -> Counter[str]:
@@ -131,7 +147,7 @@ def pairs(items: list[str]) -> dict[str, str]:
     return dict(item.split("=", 1) for item in items)
 
 
-def prepare_background(args: argparse.Namespace, folder: Path) -> None:
+def prepare_background(args: argparse.Namespace, folder: Path, speller: Speller | None) -> None:
     """Links or writes the background: the recogniser's own model where no other one is given."""
     text, model = folder / "background.txt.gz", folder / "background.arpa.gz"
     (model if args.background_text else text).unlink(missing_ok=True)
@@ -148,6 +164,7 @@ def prepare_background(args: argparse.Namespace, folder: Path) -> None:
         if Path(args.background_text).is_dir():
             raise MdiError(f"{args.background_text}: is a directory; expected a file, or give --case for a directory")
         copy_text(args.background_text, text)
+        spell_as(text, speller)
 
 
 def choose_vocabulary(
@@ -190,13 +207,13 @@ def choose_vocabulary(
     return sorted(chosen)
 
 
-def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path) -> None:
+def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path, speller: Speller | None) -> None:
     """A data folder in sorted order, with absolute paths where it names files; lattices by links."""
     target = folder / "speech" / name
     target.mkdir(parents=True, exist_ok=True)
     if not (source / "text").exists():
         raise MdiError(f"{source}/text: missing; expected a Kaldi data directory")
-    link(source / "text", target / "text")
+    put_references(source / "text", target / "text", speller)
     for file in ("utt2spk", "spk2utt", "segments", "feats.scp", "cmvn.scp", "stm", "glm", "reco2file_and_channel"):
         if (source / file).exists():
             link(source / file, target / file)
@@ -282,14 +299,14 @@ def prepare(args: argparse.Namespace) -> None:
         if args.new_words == "add":
             model = vosk_model.with_new_words(model, folder, in_domain, in_domain.total(), args.lexicon)
         recognised = vosk_model.use_model(model, folder)
-    prepare_background(args, folder)
+    prepare_background(args, folder, speller)
     vocabulary = choose_vocabulary(args, in_domain, folder, recognised)
     write_lines(folder / "vocab.txt", vocabulary)
     write_lines(folder / "sets", [" ".join(sets)])
     for name, source in speech.items():
         if args.in_data and name not in lattices and (lattices or not args.decodes):
             continue  # a set of a recipe that is not decoded, nor will be, has its text, but no WER
-        prepare_speech(name, Path(source), lattices.get(name), folder)
+        prepare_speech(name, Path(source), lattices.get(name), folder, speller)
     if args.words and args.new_words == "add":
         write_words(Path(args.words), in_domain, folder)
     elif args.words:
@@ -321,7 +338,7 @@ def main(argv: list[str] | None = None) -> int:
         "--normalise",
         choices=("auto", "none"),
         default="auto",
-        help="auto: in-text and test sets in the words of the recogniser, where there is one; none: as they are (auto)",
+        help="auto: texts and references in the words of the recogniser, where there is one; none: as they are (auto)",
     )
     add("--text", metavar="SET=TEXT", action="append", default=[], help="a test set; the development set first")
     add("--speech", metavar="SET=DIR", action="append", default=[], help="Kaldi data directory of a test set")

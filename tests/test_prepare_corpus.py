@@ -96,9 +96,14 @@ def test_texts_are_put_into_the_words_of_the_recogniser(speech, capsys, given):
     (speech / "data" / "text").write_text("u1 W001 w002.\nu2 w003\nu3 w001\n")
     assert prepare_corpus.main([*options, *background, "--in-text", str(fine), "--speech", "dev=data", "out"]) == 0
     assert read("dev.txt.gz") == ["w001 w002", "w003", "w001"]
+    assert Path("out/speech/dev/text").read_text() == "u1 w001 w002\nu2 w003\nu3 w001\n"  # what WERs are computed of
+    with_text = [*options, "--background-text", str(prose), "--in-text", str(fine), "--text", f"dev={fine}", "out"]
+    assert prepare_corpus.main(with_text) == 0
+    assert read("background.txt.gz") == wanted
     recipe = ["--in-data", "data", "--speech", "dev=data", "--decodes", "true"]
     assert prepare_corpus.main([*options, *background, *recipe, "out"]) == 0
     assert read("train.txt.gz") == read("dev.txt.gz") == ["W001 w002.", "w003", "w001"]
+    assert Path("out/speech/dev/text").is_symlink()
 
 
 def test_without_a_recogniser_a_background_is_asked_for(tmp_path, capsys):
