@@ -207,7 +207,7 @@ def choose_vocabulary(
     return sorted(chosen)
 
 
-def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path, speller: Speller | None) -> None:
+def prepare_speech(name: str, source: Path, lattices: str | None, folder: Path, speller: Speller | None = None) -> None:
     """A data folder in sorted order, with absolute paths where it names files; lattices by links."""
     target = folder / "speech" / name
     target.mkdir(parents=True, exist_ok=True)
