@@ -44,30 +44,16 @@ BEAM_OF_OLDER = 6.0  # libvosk's own for folders of the older kind; it takes no 
 # change what it hears now.
 _NOISE = {"mfcc.conf": "--dither", "fbank.conf": "--dither", "pitch.conf": "--delta-pitch-noise-stddev"}
 # What libvosk reads (its model.cc), in folders of both kinds.
-_READ_BY_LIBVOSK = (
-    *(
-        f"ivector/{name}"
-        for name in ("final.ie", "final.dubm", "final.mat", "global_cmvn.stats", "online_cmvn.conf", "splice.conf")
-    ),
-    "rescore/G.carpa",
-    "rescore/G.fst",
-    "rnnlm/word_feats.txt",
-    "rnnlm/feat_embedding.final.mat",
-    "rnnlm/special_symbol_opts.conf",
-    "rnnlm/final.raw",
-)
-_GRAPH = ("HCLG.fst", "HCLr.fst", "Gr.fst", "disambig_tid.int", "words.txt", "phones.txt")  # the last is for us
-_CONF = ("mfcc.conf", "fbank.conf", "pitch.conf")
-NEWER = (
-    *_READ_BY_LIBVOSK,
-    "am/final.mdl",
-    "am/global_cmvn.stats",
-    "conf/model.conf",
-    *(f"conf/{name}" for name in _CONF),
-    *(f"graph/{name}" for name in _GRAPH),
-    "graph/phones/word_boundary.int",
-)
-OLDER = (*_READ_BY_LIBVOSK, "final.mdl", "global_cmvn.stats", *_CONF, *_GRAPH, "word_boundary.int")
+_IN_BOTH = """
+    ivector/final.ie ivector/final.dubm ivector/final.mat ivector/global_cmvn.stats ivector/online_cmvn.conf
+    ivector/splice.conf rescore/G.carpa rescore/G.fst rnnlm/word_feats.txt rnnlm/feat_embedding.final.mat
+    rnnlm/special_symbol_opts.conf rnnlm/final.raw
+"""
+_AM, _CONF = ["final.mdl", "global_cmvn.stats"], ["mfcc.conf", "fbank.conf", "pitch.conf"]
+_GRAPH = ["HCLG.fst", "HCLr.fst", "Gr.fst", "disambig_tid.int", "words.txt", "phones.txt"]  # the last is for us
+_PLACES = {"am": _AM, "conf": ["model.conf", *_CONF], "graph": [*_GRAPH, "phones/word_boundary.int"]}
+NEWER = (*_IN_BOTH.split(), *(f"{place}/{name}" for place, names in _PLACES.items() for name in names))
+OLDER = (*_IN_BOTH.split(), *_AM, *_CONF, *_GRAPH, "word_boundary.int")
 # A file of at most so many bytes is copied: whoever edits the new folder's settings must not edit the old one's.
 SMALL = 1 << 20
 
