@@ -148,8 +148,9 @@ def test_phones_without_a_table_have_names_that_stay(tmp_path):
     graph = graph_of(Toy(), tmp_path / "model", phones=False)
     assert graph.phones.names == ["p1", "p2", "p3", "p4", "p5"]
     assert graph.lexicon()["abc"] == [("p2", "p3", "p4")]
-    (tmp_path / "model/graph/phones.txt").write_text("<eps> 0\na_B 2\n")  # that of another model
-    assert read_graph(VoskFolder(tmp_path / "model")).phones.names == graph.phones.names
+    for table in ("<eps> 0\na_B 2\n", "a b c\n", "\0"):  # that of another model, or none
+        (tmp_path / "model/graph/phones.txt").write_text(table)
+        assert read_graph(VoskFolder(tmp_path / "model")).phones.names == graph.phones.names
 
 
 def _with(folder: Path, name: str, change) -> None:

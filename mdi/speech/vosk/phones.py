@@ -5,6 +5,7 @@ phone, as graph/phones/word_boundary.int says. Names are in graph/phones.txt, AH
 that of another model, and phones are called p1, p2 and so on, in the order of their numbers.
 """
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,9 +55,10 @@ class Phones:
 
 def read_phones(graph: Path, word_boundary: Path, numbers: Array) -> Phones:
     """Of a folder whose transition model has the phones `numbers`."""
-    table = graph / "phones.txt"
-    rows = _rows(table, number=1) if table.exists() else []
-    names = {int(i): name for name, i in rows if not name.startswith(("#", "<eps>"))}
+    names: dict[int, str] = {}
+    with contextlib.suppress(MdiError):  # there is none, or no table, which nobody else needs
+        rows = _rows(graph / "phones.txt", number=1)
+        names = {int(i): name for name, i in rows if not name.startswith(("#", "<eps>"))}
     if not names.keys() >= set(numbers.tolist()):
         names = {}  # the table of another model
     position = {int(number): text for number, text in _rows(word_boundary)} if word_boundary.exists() else {}
