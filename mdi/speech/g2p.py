@@ -16,11 +16,12 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 
 import numpy as np
 
 from mdi.errors import MdiError, OtherKindError, examples
-from mdi.files import read_lines, writing
+from mdi.files import read_bytes, writing
 from mdi.kernels import g2p as kernels
 from mdi.kernels.g2p import Found, Pairs, Spelt, Table, Units
 from mdi.kernels.model import ModelArrays
@@ -255,43 +256,19 @@ def train_g2p(lexicon: Mapping[str, Sequence[Pronunciation]]) -> G2p:
 
 def load_g2p(path: str) -> G2p:
     """What `G2p.save` has written."""
-    lines = (_decoded(path, line) for line in read_lines(path))
-    if next(lines, "") != HEADER:
+    data = read_bytes(path)
+    if not data.startswith(f"{HEADER}\n".encode()):
         raise MdiError(f"{path}: does not begin with '{HEADER}'; expected a model of mdi g2p train")
-    units: list[Unit] = []
-    for text in itertools.islice(lines, _count(path, next(lines, ""), "units")):
-        letter, *phones = text.split(" ")
-        if len(letter) != 1 or len(phones) > 2 or not all(phones):
-            raise MdiError(f"{path}: '{text[:80]}' as a unit; expected a letter and up to two phones")
-        units.append((letter, tuple(phones)))
-    n_words = _count(path, next(lines, ""), "words")
-    rows = list(lines)
-    in_order = all(a[0] <= b[0] for a, b in itertools.pairwise(units))
-    if len(rows) != n_words or not rows or len(set(units)) != len(units) or not in_order:
-        raise MdiError(
-            f"{path}: {len(rows):,} words; expected {n_words:,}. The file is cut off or damaged: make it again"
-        )
     try:
-        cut = [np.array(row.split(" "), np.int64) for row in rows]
-    except (ValueError, OverflowError) as error:
-        raise MdiError(f"{path}: words that are no numbers of units; the file is damaged: make it again") from error
-    flat = np.concatenate(cut)
-    if flat.min() < 0 or flat.max() >= len(units):
-        raise MdiError(f"{path}: units that are not in its list; the file is damaged: make it again")
-    return G2p(units, flat.astype(np.int32), np.cumsum([0, *map(len, cut)], dtype=np.int64))
-
-
-def _decoded(path: str, line: bytes) -> str:
-    try:
-        return line.decode()
-    except UnicodeDecodeError as error:
-        raise MdiError(f"{path}: not UTF-8; expected a model of mdi g2p train") from error
-
-
-def _count(path: str, text: str, what: str) -> int:
-    name, _, number = text.partition(" ")
-    if name != what or not number.isdecimal() or not number.isascii() or len(number) > 9:
-        raise MdiError(
-            f"{path}: '{text[:80]}'; expected '{what}' and how many there are. The file is damaged: make it again"
-        )
-    return int(number)
+        _, counted, *lines = data.decode().split("\n")
+        n = int(counted.removeprefix("units "))
+        units = [(letter, tuple(phones)) for letter, *phones in (line.split(" ") for line in lines[:n])]
+        rows = lines[n + 1 : -1]
+        flat = np.array([int(number) for number in " ".join(rows).split(" ")], np.int64)
+        whole = lines[n] == f"words {len(rows)}" and len(set(units)) == n and units == sorted(units, key=itemgetter(0))
+        right = all(len(letter) == 1 and len(phones) < 3 and all(phones) for letter, phones in units)
+        if not (whole and right and flat.min() >= 0 and flat.max() < len(units)):
+            raise ValueError
+    except (ValueError, OverflowError, IndexError) as error:
+        raise MdiError(f"{path}: is cut off or damaged; make it again: mdi g2p train") from error
+    return G2p(units, flat.astype(np.int32), np.cumsum([0, *(row.count(" ") + 1 for row in rows)], dtype=np.int64))
