@@ -44,12 +44,8 @@ def test_risk_of_a_list_is_the_expected_number_of_errors(sequences, data):
     found = minimum_risk(lattice, 1.0)
     assert found.risk == pytest.approx(expected_errors(found.words.tolist(), sequences, costs), abs=1e-3)
     best = best_path(lattice, 1.0).words.tolist()
-    plain = minimum_risk(lattice, 1.0, decode=False)
-    assert plain.words.tolist() == best
-    assert plain.risk == pytest.approx(expected_errors(best, sequences, costs), abs=1e-3)
-    assert found.risk <= plain.risk + 1e-3
-    for one in (found, plain):
-        assert len(one.confidences) == len(one.words)
+    assert found.risk <= expected_errors(best, sequences, costs) + 1e-3
+    assert len(found.confidences) == len(found.words)
 
 
 def recursion(lattice: Lattice, words: list[int], weight: float, penalty: float) -> float:
@@ -110,9 +106,8 @@ def test_a_word_that_most_paths_have_wins_over_the_best_path():
 
 def test_kaldis_lattices_have_less_risk_than_their_best_paths():
     for lattice in list(lattices("lats").values())[:20]:
-        found, plain = minimum_risk(lattice, 10.0), minimum_risk(lattice, 10.0, decode=False)
-        assert found.risk <= plain.risk + 1e-4
-        assert plain.words.tolist() == best_path(lattice, 10.0).words.tolist()
+        found, best = minimum_risk(lattice, 10.0), best_path(lattice, 10.0).words.tolist()
+        assert found.risk <= recursion(lattice, best, 10.0, 0.0) + 1e-4
         assert ((found.confidences >= 0) & (found.confidences <= 1 + 1e-5)).all()
 
 

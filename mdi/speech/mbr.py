@@ -29,9 +29,8 @@ class MinimumRisk:
     risk: float  # expected errors
 
 
-def minimum_risk(lattice: Lattice, lm_weight: float, penalty: float = 0.0, decode: bool = True) -> MinimumRisk:
-    """With likelihoods exp(-(graph + penalty + acoustic / lm_weight)). With `decode` false the words are those of the
-    best path, with confidences."""
+def minimum_risk(lattice: Lattice, lm_weight: float, penalty: float = 0.0) -> MinimumRisk:
+    """With likelihoods exp(-(graph + penalty + acoustic / lm_weight))."""
     arcs, finals = lattice.arcs, lattice.finals
     source, dest = lattice.source, arcs.dest.astype(np.int64)
     scale = 1.0 / lm_weight
@@ -63,7 +62,7 @@ def minimum_risk(lattice: Lattice, lm_weight: float, penalty: float = 0.0, decod
     for _ in range(_MOST_ITERATIONS):
         places, gamma, risk = against(reference)
         each, last = np.arange(len(places)), reference
-        before, places = gamma[each, places], _likeliest(gamma) if decode else places
+        before, places = gamma[each, places], _likeliest(gamma)
         confidence = gamma[each, places]
         reference = places[places != 0]
         if (confidence == before).all():
