@@ -51,7 +51,7 @@ def decoded(
 
 def run(args: argparse.Namespace) -> None:
     from mdi.speech.data import DataFolder
-    from mdi.speech.vosk.decode import Hearing, decode_missing
+    from mdi.speech.vosk.decode import HOW, decode_missing
     from mdi.speech.vosk.folder import changed, find_vosk_folder
     from mdi.speech.vosk.models import exchange_of, lacking_words, refuse_new_words
     from mdi.speech.vosk.outputs import write_outputs
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
     if models:
         refuse_new_words(source, lacking_words(source, models))
     with changed(source, args.lattice_beam, models, args.dither) as folder:
-        how = Hearing(args.n_best, args.nj, args.allow_pipes, args.channel, args.max_overshoot)
+        how = {name: getattr(args, name) for name in HOW.split()}
         factor, silent = decode_missing(folder, source.path, data, utterances, out, how)
         found = read_results(out) | {name: Recognised(name, 0.0, [Alternative([])]) for name in silent}
         results = [found[utterance] for utterance in utterances]

@@ -9,7 +9,6 @@ import itertools
 import json
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -101,48 +100,41 @@ def load_model(folder: str, shown: str) -> Any:
         raise MdiError(f"{shown}: libvosk cannot load this model: {error}. Try it with vosk-transcriber") from error
 
 
-@dataclass(frozen=True)
-class Hearing:
-    """How a folder is decoded: see `Sound`; `nj` processes."""
+HOW = "n_best nj allow_pipes channel max_overshoot"
 
-    n_best: int
-    nj: int
-    allow_pipes: bool
-    channel: int | None
-    max_overshoot: float
 
-    def sound(self, data: DataFolder) -> Sound:
-        return Sound(data, self.allow_pipes, self.channel, self.max_overshoot)
+def _sound(data: DataFolder, how: dict[str, Any]) -> Sound:
+    return Sound(data, how["allow_pipes"], how["channel"], how["max_overshoot"])
 
 
 def decode_missing(
-    folder: VoskFolder, shown: Path, data: DataFolder, utterances: list[str], out: Path, how: Hearing
+    folder: VoskFolder, shown: Path, data: DataFolder, utterances: list[str], out: Path, how: dict[str, Any]
 ) -> tuple[float, dict[str, str]]:
-    """Recognises what is missing, or has another sound than it had. `shown`: the folder as people know it. libvosk has
-    a process of its own: it trusts its models, and hangs beside another OpenFst, which writing models may have loaded.
-    Returns seconds per second of speech, of one job, and the utterances that have no sound, with the reason."""
-    there, sound = read_results(out), how.sound(data)
+    """Recognises what is missing, or has another sound than it had. `shown`: the folder as people know it; `how`:
+    options of mdi vosk decode, those of HOW. libvosk has a process of its own: it trusts its models, and hangs beside
+    another OpenFst, which writing models may have loaded. Returns seconds per second of speech, of one job, and the
+    utterances that have no sound, with the reason."""
+    there, sound = read_results(out), _sound(data, how)
     missing = [
         u
         for u in utterances
         if u not in there
         or there[u].sound != sound.identity(u)
-        or not there[u].overshoot < max(how.max_overshoot, 1e-9)
+        or not there[u].overshoot < max(sound.max_overshoot, 1e-9)
     ]
     if not missing:
         return 0.0, {}
     where = {"folder": str(folder.path.resolve()), "shown": str(shown), "data": str(data.path), "out": str(out)}
     work = "mdi.speech.vosk.decode:decode"
-    return tuple(call_apart(work, f"decoding with {shown}", utterances=missing, how=asdict(how), **where))
+    return tuple(call_apart(work, f"decoding with {shown}", utterances=missing, how=how, **where))
 
 
 def decode(
     folder: str, shown: str, data: str, out: str, utterances: list[str], how: dict[str, Any]
 ) -> tuple[float, dict[str, str]]:
-    """Recognises utterances as `Hearing(**how)` says."""
-    asked = Hearing(**how)
-    recogniser = _Recogniser(load_model(folder, shown), shown, asked.n_best)
-    sound, silent = asked.sound(DataFolder(Path(data))), {}
+    """Recognises utterances."""
+    recogniser = _Recogniser(load_model(folder, shown), shown, how["n_best"])
+    sound, silent = _sound(DataFolder(Path(data)), how), {}
 
     def heard(task: tuple[str, np.ndarray, Iterator[np.ndarray]]) -> Iterator[dict[str, Any]]:
         utterance, first, rest = task
@@ -177,7 +169,7 @@ def decode(
         open(Path(out) / "results.1.jsonl", "ab") as stream,
         Progress("recognising", len(utterances), "utterances") as progress,
     ):
-        for name, found in in_copies(heard, tasks(), asked.nj):
+        for name, found in in_copies(heard, tasks(), how["nj"]):
             if "row" in found:
                 stream.write(json.dumps(found["row"]).encode() + b"\n")
                 stream.flush()
