@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 COLUMNS = ("word", "count", "pronunciations", "certainty", "how", "sounds like")
 # Between the pronunciations of a word.
 OR = "|"
+# A word has at most so many phones.
+LONGEST = 200
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,8 @@ def parse_said(
             raise MdiError(f"{where}: nothing after '='; expected known words that it sounds like")
         return [Given(said, " ".join(fields[1:])) for said in joined(fields[1:], lexicon, where)]
     said = tuple(fields)
+    if len(said) > LONGEST:
+        raise MdiError(f"{where}: {len(said)} phones; expected at most {LONGEST}")
     if unknown := sorted(set(said) - phones):
         marked = {POSITION.sub("", phone) for phone in unknown}
         if marked <= phones:

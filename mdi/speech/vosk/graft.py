@@ -29,8 +29,6 @@ from mdi.fst.openfst import Arcs
 from mdi.lm.trie import Array
 from mdi.speech.vosk.recogniser_graph import RecogniserGraph
 
-LONGEST = 200
-
 
 @dataclass(frozen=True)
 class Grafted:
@@ -93,17 +91,7 @@ class _Said:
 def _flat(
     graph: RecogniserGraph, pronunciations: Mapping[str, Sequence[Sequence[str]]], labels: dict[str, int]
 ) -> _Said:
-    rows: dict[tuple[int, ...], None] = {}
-    for word, ways in pronunciations.items():
-        if not ways:
-            raise MdiError(f"the word '{word}' has no pronunciation; expected one at least")
-        for way in ways:
-            if not 0 < len(way) <= LONGEST:
-                raise MdiError(f"the word '{word}' has a pronunciation of {len(way)} phones; expected 1 to {LONGEST}")
-            try:
-                rows[(*graph.phones.numbers(way), -labels[word])] = None
-            except MdiError as error:
-                raise MdiError(f"the word '{word}': {error}") from None
+    rows = {(*graph.phones.numbers(way), -labels[word]) for word, ways in pronunciations.items() for way in ways}
     ordered = sorted(rows)
     length = np.array([len(row) - 1 for row in ordered])
     phone = np.zeros((len(ordered), int(length.max())), np.int32)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mdi.errors import MdiError, OtherKindError, examples
+from mdi.errors import MdiError, OtherKindError
 from mdi.files import read_lines
 from mdi.lm.trie import Array
 from mdi.lm.vocabulary import to_str
@@ -45,8 +45,6 @@ class Phones:
 
     def numbers(self, pronunciation: Sequence[str]) -> list[int]:
         """As a word is said that has these phones."""
-        if unknown := [name for name in pronunciation if name not in self.index]:
-            raise MdiError(f"no phone {examples(unknown)}; expected some of {' '.join(self.names)}")
         rows = self.form[[self.index[name] for name in pronunciation]]
         if len(rows) == 1:
             return [int(rows[0, _SINGLETON])]
