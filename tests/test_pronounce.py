@@ -181,7 +181,9 @@ def test_marks_are_letters() -> None:
     consonants, vowels = dict(zip("कमनतर", "KMNTR", strict=True)), dict(zip("ािुे", "AIUE", strict=True))
     syllables = {c + v: (said, vowel) for c, said in consonants.items() for v, vowel in vowels.items()}
     known = {a + b: [syllables[a] + syllables[b]] for a in syllables for b in syllables if a + b != "मिनु"}
+    known["मिनू"] = [("M", "I", "N", "U")]
     found = one(Speaker(known, None, {}), "मिनु")
+    assert found.sounds_like == ("मिनू",)
     assert found.pronunciations[0] == ("M", "I", "N", "U")
     assert found.certainty >= UNCERTAIN
     decomposed = unicodedata.normalize("NFD", "ćabo")

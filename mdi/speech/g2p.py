@@ -33,6 +33,7 @@ from mdi.lm.text import TextStats
 from mdi.lm.trie import Array
 from mdi.lm.vocabulary import BOS, EOS, vocabulary
 from mdi.speech.lexicon import Pronunciation
+from mdi.spoken.sayable import is_of
 from mdi.threads import each_in_threads, in_threads
 
 HEADER = "mdi-g2p 1"
@@ -168,7 +169,7 @@ class G2p:
                 known = next((form for form in forms if form in self.letters), "")
             if known:
                 numbers.append(self.letters[known])
-            elif unicodedata.category(letter)[0] != "M":
+            elif not is_of("M", letter):
                 return None
         return np.array(numbers, np.int32) if 0 < len(numbers) <= LONGEST_WORD else None
 

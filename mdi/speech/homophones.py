@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from mdi.speech.lexicon import Pronunciation
+from mdi.spoken.sayable import is_of
 
 # Each word of several costs as much as one that is e^4 times rarer, and a little more the fewer phones it has.
 WORD_COST = 4.0
@@ -23,7 +24,7 @@ def homophones(
     words: dict[Pronunciation, tuple[float, int, str]] = {}  # cost, length, word
     for word, said in lexicon.items():
         for phones in said:
-            if phones in pieces and word.isalpha() and len(word) > 1:
+            if phones in pieces and is_of("LM", word) and len(word) > 1:
                 entry = (math.log(len(said)) - math.log(max(p.get(word, 0.0), least)), len(word), word)
                 words[phones] = min(entry, words.get(phones, entry))
     return [_in_words(way, words) for way in wanted]

@@ -28,6 +28,7 @@ from mdi.speech.homophones import homophones
 from mdi.speech.lexicon import Lexicon, Pronunciation, joined, known_form
 from mdi.spoken import english
 from mdi.spoken.numbers import in_words, language_of
+from mdi.spoken.sayable import is_of
 
 # So many of G2P's pronunciations as hold this share of the probability, but no more than so many: a spelling that can
 # be read in many ways has many, one that is clear has one.
@@ -207,7 +208,7 @@ class Speaker:
     def _letters(self, word: str) -> Pronounced | None:
         """A word that is spelt out, or None where it is read."""
         dotted = re.fullmatch(r"(?:[^\W\d_]\.)+[^\W\d_]?\.?", word) is not None
-        letters = [letter for letter in _sayable(word) if _is("LM", letter)]
+        letters = [letter for letter in _sayable(word) if is_of("LM", letter)]
         capitals = self.has_case and all(letter.isupper() for letter in letters)
         plain = "".join(letters).lower()
         readable = self._has_vowels(plain) and (not capitals or self._readable(plain))
@@ -252,20 +253,15 @@ class Speaker:
         return None
 
 
-def _is(kinds: str, letter: str) -> bool:
-    """Of a kind: L letters, M marks, which in many scripts are vowels, N numbers, Z blanks, C what is not seen."""
-    return unicodedata.category(letter)[0] in kinds
-
-
 def _sure_of(text: str) -> float:
     """How sure its pronunciation may be: where a sign is passed over that means something, not very."""
-    return PASSED_OVER if any(c not in _JOINING and not _is("LMNZC", c) for c in text) else 1.0
+    return PASSED_OVER if any(c not in _JOINING and not is_of("LMNZC", c) for c in text) else 1.0
 
 
 def _sayable(word: str) -> str:
     """The word without what is not said: dots and dashes, quotes around it."""
     plain = unicodedata.normalize("NFC", word.strip("'’\"").replace("’", "'"))
-    return "".join(c for c in plain if c == "'" or _is("LMN", c))
+    return "".join(c for c in plain if c == "'" or is_of("LMN", c))
 
 
 def _spelt(piece: str) -> list[str]:
@@ -289,7 +285,7 @@ def _vowels(lexicon: Mapping[str, object]) -> set[str]:
     """Letters of which nearly every word has one, each chosen for the most words that have none yet; none in a script
     where it takes many."""
     words = list(lexicon)[:: max(1, len(lexicon) // SOME_WORDS)]
-    left = [set(word.lower()) for word in words if len(word) > 1 and all(_is("LM", c) for c in word)]
+    left = [set(word.lower()) for word in words if len(word) > 1 and is_of("LM", word)]
     most, vowels = len(left), set[str]()
     while len(left) > (1 - HAVE_VOWELS) * most:
         if len(vowels) == MOST_VOWELS:

@@ -13,6 +13,12 @@ _REPEATED = re.compile(r"(.)\1{3}", re.IGNORECASE)
 _WRITTEN_TOGETHER = ({"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}, {"CJK", "HANGUL"})
 
 
+def is_of(kinds: str, text: str) -> bool:
+    """Whether all of it is of these kinds: L letters, M their marks, N numbers, Z blanks, C what is not seen. Marks,
+    which str.isalpha refuses, are the vowels of many scripts."""
+    return all(unicodedata.category(c)[0] in kinds for c in text)
+
+
 def sayable(token: str) -> bool:
     """Whether a token can be a word: letters of one script, not too many, and not one letter over and over.
 
@@ -20,7 +26,7 @@ def sayable(token: str) -> bool:
     "rock'n'roll", "l'eau", 'NASA', '北京' and 'Жюль-Верн' are.
     """
     letters = unicodedata.normalize("NFC", token)
-    letters = "".join(c for c in letters if unicodedata.category(c)[0] != "M")
+    letters = "".join(c for c in letters if not is_of("M", c))
     if len(letters) > LONGEST or not _SHAPE.fullmatch(letters) or _REPEATED.search(letters):
         return False
     if any(c.isnumeric() and not "一" <= c <= "鿿" for c in letters):  # ② and ½; 三 is a word

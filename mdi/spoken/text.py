@@ -11,7 +11,7 @@ from mdi.lm.text import Sentences
 from mdi.lm.vocabulary import to_bytes, to_str
 from mdi.lm.word_counts import count_words
 from mdi.spoken import numbers
-from mdi.spoken.sayable import sayable
+from mdi.spoken.sayable import is_of, sayable
 from mdi.spoken.segment import unspaced
 from mdi.spoken.sentences import unwrapped
 from mdi.spoken.speller import Speller
@@ -73,7 +73,7 @@ def _kind(word: str) -> int:
         return 0
     if any(map(unspaced, word)):
         return 1
-    return 2 if not inside.isalpha() else 3 if inside != word else 4
+    return 2 if not is_of("LM", inside) else 3 if inside != word else 4
 
 
 def kept(text: str) -> str | Sentences:
