@@ -6,6 +6,7 @@ import contextlib
 import gc
 import importlib
 import os
+import re
 import signal
 import sys
 import time
@@ -35,21 +36,28 @@ VERBS = {
     "fst": "make G.fst from a model, as Kaldi's arpa2fst does: convert --format fst",
     "rescore": "replace the language model in lattices, exactly",
     "adapt-recordings": "adapt to each recording's own lattices, without transcripts, and rescore them",
-    "vosk": "adapt or replace the models in a Vosk directory, decode with libvosk",
-    "g2p": "find pronunciations from spelling, for words that no lexicon has",
-    "lang": "add words to a lang directory of Kaldi",
+    "vosk adapt": "adapt the language models of a Vosk directory to text, or to recordings",
+    "vosk add-words": "add words to a Vosk directory, without any text",
+    "vosk replace-lm": "replace the language model of a Vosk directory",
+    "vosk decode": "decode a Kaldi data directory with libvosk: text, ctm, lattices",
+    "g2p train": "learn letters and phones from a lexicon, to pronounce words that it lacks",
+    "g2p apply": "find pronunciations for the words of a list",
+    "lang extend": "add words to a lang directory of Kaldi",
     "score": "compute WER over LM weights and insertion penalties, with significance",
     "check": "check a model: format, closure, sums, what Kaldi would stumble on",
 }
-MOST_WANTED = ("adapt", "tune", "ppl", "vosk", "demo")
+MOST_WANTED = ("adapt", "tune", "ppl", "vosk adapt", "demo")
 
 # Modules of the optional dependencies and who brings them: decoding and scoring need them, language models not.
 EXTRA_OF = {"kaldialign": "speech", "num2words": "text", "soundfile": "vosk", "vosk": "vosk"}
 EXTRA_OF |= dict.fromkeys(("dask", "distributed", "dask_jobqueue"), "cluster")
 
 
-def _verb(prog: str, description: str | None, verbs: dict[str, str], argv: list[str]) -> str:
-    """The verb that the arguments begin with."""
+def _verb(argv: list[str]) -> str:
+    """The verb that the arguments begin with, of one word or, as `vosk adapt`, of two."""
+    group = next((f"{argv[0]} " for verb in VERBS if argv and verb.startswith(f"{argv[0]} ")), "")
+    verbs = {verb.removeprefix(group): text for verb, text in VERBS.items() if verb.startswith(group)}
+    prog, words = f"mdi {group}".rstrip(), argv[bool(group) :][:1]
     width = max(map(len, verbs)) + 2
     listed = [f"  {verb:{width}}{text}" for verb, text in verbs.items()]
     if most := [line for verb, line in zip(verbs, listed, strict=True) if verb in MOST_WANTED]:
@@ -57,17 +65,16 @@ def _verb(prog: str, description: str | None, verbs: dict[str, str], argv: list[
         listed = ["what most people want:", *most, "", "all the rest:", *rest]
     parser = Parser(
         prog=prog,
-        description=description,
+        description="MDI adaptation of n-gram language models.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join([*listed, "", f"{prog} verb --help lists the options of a verb."]),
     )
     parser.add_argument("--version", action="version", version=f"mdi {__version__}")
-    parser.add_argument("verb", metavar="verb", choices=list(verbs), help="one of those below")
-    if not argv:
+    parser.add_argument("verb", metavar="verb", choices=[verb.split()[0] for verb in verbs], help="one of those below")
+    if not words:
         parser.print_help(sys.stderr)
         raise SystemExit(2)
-    verb: str = parser.parse_args(argv[:1]).verb
-    return verb
+    return group + str(parser.parse_args(words).verb)
 
 
 def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
@@ -75,17 +82,13 @@ def main(argv: list[str] | None = None, *, own_process: bool = False) -> int:
     arguments that make no sense; of those that do not exist argparse exits with 2. In a process of its own it starts
     sooner."""
     argv = sys.argv[1:] if argv is None else argv
-    verb = _verb("mdi", "MDI adaptation of n-gram language models.", VERBS, argv)
-    command, argv = importlib.import_module(f"mdi.commands.{verb.replace('-', '_')}"), argv[1:]
-    if hasattr(command, "ACTIONS"):  # such as `mdi vosk adapt`
-        action = _verb(f"mdi {verb}", command.__doc__, command.ACTIONS, argv)
-        command, argv = importlib.import_module(f"mdi.commands.{verb}_{action.replace('-', '_')}"), argv[1:]
-        verb = f"{verb} {action}"
+    verb = _verb(argv)
+    command = importlib.import_module(f"mdi.commands.{re.sub('[ -]', '_', verb)}")
     parser = Parser(
         prog=f"mdi {verb}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     declare(parser, command.OPTIONS)
-    args = parser.parse_intermixed_args(argv, argparse.Namespace(started=time.monotonic()))
+    args = parser.parse_intermixed_args(argv[len(verb.split()) :], argparse.Namespace(started=time.monotonic()))
     tame_allocator()
     if own_process:
         from mdi.kernels import start_lightly

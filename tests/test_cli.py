@@ -137,10 +137,21 @@ def test_without_arguments_it_says_what_most_people_want() -> None:
     assert all(f"\n  {verb} " in done.stderr for verb in VERBS)
 
 
+@pytest.mark.parametrize(("more", "code"), [([], 2), (["--help"], 0)])
+def test_verbs_of_two_words_are_listed(more: list[str], code: int) -> None:
+    done = run_mdi("vosk", *more)
+    assert done.returncode == code
+    said = done.stdout + done.stderr
+    assert "usage: mdi vosk " in said
+    assert all(f"\n  {verb} " in said for verb in ("adapt", "add-words", "replace-lm", "decode"))
+    assert "tune" not in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "meant"),
     [
         (["adpt"], "adapt"),
+        (["vosc", "decode"], "vosk"),
         (["vosk", "decod"], "decode"),
         (["ppl", "--jsn", "true", "a", "b"], "--json"),
         (["adapt", "--targets", "smothed", "a", "b", "c"], "smoothed"),

@@ -134,12 +134,9 @@ def vosk_ready(folder: Path) -> None:
 
 def command_of(call: list[str]) -> argparse.Namespace:
     """Its module, and the arguments after the verb."""
-    _, verb, *rest = call
-    module = importlib.import_module(f"mdi.commands.{verb.replace('-', '_')}")
-    if hasattr(module, "ACTIONS") and rest:
-        assert rest[0] in module.ACTIONS, call
-        module = importlib.import_module(f"mdi.commands.{verb}_{rest.pop(0).replace('-', '_')}")
-    return argparse.Namespace(module=module, rest=rest)
+    (words,) = (verb.split() for verb in VERBS if call[1 : 1 + len(verb.split())] == verb.split())
+    module = importlib.import_module(f"mdi.commands.{'_'.join(words).replace('-', '_')}")
+    return argparse.Namespace(module=module, rest=call[1 + len(words) :])
 
 
 def parse(call: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,12 +344,11 @@ def test_extras_that_are_named_exist() -> None:
 
 
 def options_of(call: list[str]) -> set[str]:
-    """Of the verb that a command calls, or of all of a verb's actions."""
-    command = command_of(call)
-    if hasattr(command.module, "ACTIONS"):
-        return {option for action in command.module.ACTIONS for option in options_of([*call, action])}
+    """Of the verb that a command calls, or of all that begin with it."""
+    if more := [verb.split() for verb in VERBS if verb.startswith(f"{' '.join(call[1:])} ")]:
+        return {option for words in more for option in options_of(["mdi", *words])}
     parser = argparse.ArgumentParser()
-    declare(parser, command.module.OPTIONS)
+    declare(parser, command_of(call).module.OPTIONS)
     return set(parser._option_string_actions)
 
 
@@ -362,13 +358,15 @@ def test_every_verb_and_option_that_is_named_exists() -> None:
     for call in (call for page in PAGES for call in in_lines(page)):
         named.add(call[1])
         assert {word for word in call if word.startswith("--")} <= options_of(call), call
-    assert set(VERBS) - named == set()
+    assert {verb.split()[0] for verb in VERBS} - named == set()
 
 
 def test_every_option_alone_is_one_of_a_verb_or_a_script() -> None:
     scripts = [ROOT / "run.sh", ROOT / "local/conf/schema.sh", *ROOT.glob("steps/*.sh"), *ROOT.glob("local/*.sh")]
     declared = [name for path in scripts for name in re.findall(r"^(\w+)=", path.read_text(), re.MULTILINE)]
-    options = {f"--{name.replace('_', '-')}" for name in declared}.union(*(options_of(["mdi", verb]) for verb in VERBS))
+    options = {f"--{name.replace('_', '-')}" for name in declared}.union(
+        *(options_of(["mdi", *verb.split()]) for verb in VERBS)
+    )
     options |= {
         "--quick",
         "--lint",

@@ -110,7 +110,7 @@ def test_every_verb_works_outside_the_clone(installed: tuple[Path, dict[str, str
     mdi("rescore", *words, "--old-lm", background, "--new-lm", "adapted.arpa.gz", "decoded", "rescored")
     assert "%WER" in mdi("score", *words, "speech", "rescored")
     mdi("adapt-recordings", *words, "--data", "speech", background, "decoded", "recordings")
-    assert tried == set(VERBS)
+    assert tried == {verb.split()[0] for verb in VERBS}
 
 
 def test_one_version_number(installed: tuple[Path, dict[str, str]]) -> None:
