@@ -242,7 +242,7 @@ def check_words(
         raise MdiError(f"--words-out {words_out}: no table to put words into; give Kaldi's words.txt, too: --words")
     if needed and words is not None and words_out is None and form in ("fst", "carpa", ONLY_WRITTEN):
         symbols = read_symbols(words)
-        if missing := [word for word in needed if word not in symbols.ids]:
+        if missing := symbols.lacking(needed):
             raise MdiError(
                 f"{path}: {symbols.path} has no numbers for {len(missing):,} words of the model: "
                 f"{examples(missing)}; expected all, as it would not sum to one without them. Say where the table with "
