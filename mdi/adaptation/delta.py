@@ -79,27 +79,28 @@ class Delta:
     new_words: NewWords | None = None
     certificate: dict[str, Any] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)
+    name: str = "the delta"  # for errors: its file
 
     def __repr__(self) -> str:
         return f"<Delta with {self.min_counts}: {self.constraints.total:,} constraints on background {self.background}>"
 
-    def check(self, background: NgramModel, name: str = "the delta", background_name: str = "the background") -> None:
+    def check(self, background: NgramModel, background_name: str = "the background") -> None:
         """Refuses another background than the one that this was made for."""
         if identity(background) != self.background:
             told = f", made as {self.made['background']}" if "background" in self.made else ""
             raise MdiError(
-                f"{name}: is for the background {self.background}{told}; {background_name} is {identity(background)}. "
-                f"Give the model that it was adapted from, or adapt again"
+                f"{self.name}: is for the background {self.background}{told}; {background_name} is "
+                f"{identity(background)}. Give the model that it was adapted from, or adapt again"
             )
         new = 0 if self.new_words is None else len(self.new_words.words)
         if self.ngrams.n_words != background.trie.n_words + new or self.ngrams.order > background.order:
-            raise MdiError(f"{name}: damaged, its n-grams are not over the words of {background_name}; copy it again")
+            raise MdiError(
+                f"{self.name}: damaged, its n-grams are not over the words of {background_name}; copy it again"
+            )
 
-    def apply(
-        self, background: NgramModel, name: str = "the delta", background_name: str = "the background"
-    ) -> NgramModel:
-        """The adapted model. Names are for errors."""
-        self.check(background, name, background_name)
+    def apply(self, background: NgramModel, background_name: str = "the background") -> NgramModel:
+        """The adapted model. `background_name`: for errors."""
+        self.check(background, background_name)
         if self.new_words is not None:
             background = self.new_words.added_to(background)
         wide = extended(background, self.ngrams)
@@ -258,7 +259,7 @@ def decode(data: bytes, name: str = "the delta") -> Delta:
     head = read_head(data, name)
     body = data[16 + int.from_bytes(data[8:16], "little") :]
     try:
-        return _decoded(head, body)
+        return _decoded(head, body, name)
     except _Damaged as error:
         raise MdiError(f"{name}: damaged, {error}; copy it again") from None
 
@@ -296,7 +297,7 @@ def read_head(data: bytes, name: str) -> dict[str, Any]:
     return head
 
 
-def _decoded(head: dict[str, Any], packed: bytes) -> Delta:
+def _decoded(head: dict[str, Any], packed: bytes, name: str) -> Delta:
     counts, n_words, n_mu = head["ngrams"], head["words"], head["constraints"]
     n_new, spelled, unk = head.get("new_words", (0, 0, None))
     numbers = sum(counts) + sum(counts[:-1])  # places of n-grams, sizes of histories
@@ -330,7 +331,7 @@ def _decoded(head: dict[str, Any], packed: bytes) -> Delta:
     if not (mu < _MOST).all():
         raise _Damaged("a parameter is out of range")
     new = _new_words(body, n_new, spelled, unk) if n_new else None
-    return Delta(head["background"], trie, rows, mu, head["min_counts"], new, head["certificate"], head["made"])
+    return Delta(head["background"], trie, rows, mu, head["min_counts"], new, head["certificate"], head["made"], name)
 
 
 def _new_words(body: _Body, n: int, spelled: int, unk: float | None) -> NewWords:
@@ -414,6 +415,4 @@ def apply_delta(background: ModelLike, delta: DeltaLike, background_name: str = 
     -------
     NgramModel
     """
-    name = os.fspath(delta) if isinstance(delta, str | os.PathLike) else "the delta"
-    delta = as_delta("delta", delta)
-    return delta.apply(as_model(background, "background"), name, background_name)
+    return as_delta("delta", delta).apply(as_model(background, "background"), background_name)
