@@ -374,7 +374,7 @@ def test_defaults(domain, tmp_path, capsys):
     assert main(["tune", "--max-settings", "1", BACKGROUND, text, text, str(tmp_path / "t.arpa")]) == 0
     assert "yak" in mdi.load(tmp_path / "t.arpa")
     assert main(["match", BACKGROUND, large, text, str(tmp_path / "m.arpa")]) == 1
-    assert "3 words that the background lacks" in capsys.readouterr().err
+    assert "3 words that the model to be adapted lacks" in capsys.readouterr().err
     assert main(["match", "--new-words", "add", BACKGROUND, large, text, str(tmp_path / "m.arpa")]) == 0
     matched = mdi.load(tmp_path / "m.arpa")
     assert worst_sum(matched)[0] < 1e-5
@@ -400,6 +400,26 @@ def test_words_that_only_the_large_model_has(domain, tmp_path, capsys):
     assert main(["match", "--new-words", "2", BACKGROUND, large, text, str(tmp_path / "m.arpa")]) == 2
     assert "--new-words 2; expected add, map, drop or error" in (said := capsys.readouterr().err)
     assert "in-domain" not in said
+
+
+@pytest.mark.parametrize("verb", ["adapt", "tune"])
+def test_what_no_one_can_say_is_not_added(verb, domain, tmp_path, capsys):
+    """Of normalised text; it is mapped to <unk>, as the message says."""
+    (tmp_path / "text").write_text("\n".join([*TEXT, "w000 http://x.org/a aaaaaa w001"]) + "\n")
+    texts = [str(tmp_path / "text"), *([str(domain / "text")] if verb == "tune" else [])]
+    options = ["--normalise", "auto", *(["--max-settings", "1"] if verb == "tune" else [])]
+    assert main([verb, *options, BACKGROUND, *texts, str(tmp_path / "a.arpa")]) == 0
+    assert "'http://x.org/a', 'aaaaaa': mapped to <unk>" in capsys.readouterr().err
+    model = mdi.load(tmp_path / "a.arpa")
+    assert "yak" in model
+    assert "http://x.org/a" not in model
+    assert "aaaaaa" not in model
+
+
+@pytest.mark.parametrize(("how", "why"), [("drop", "They are skipped"), ("map", "<unk> is easy to predict")])
+def test_unknown_words_are_told_apart(how, why, domain, tmp_path, capsys):
+    assert main(["adapt", "--new-words", how, BACKGROUND, str(domain / "text"), str(tmp_path / "a.arpa")]) == 0
+    assert f"outside the vocabulary. {why}" in capsys.readouterr().err
 
 
 def test_a_model_on_standard_output_is_alone_there(domain, tmp_path, capsys):

@@ -108,11 +108,12 @@ def _report_in_domain(counts: "Counts", vocab: "Vocabulary", oov: str | None, li
             f"{examples(unknown[:5])}; expected most of them in it. {why}"
         )
     note = f"; adds {len(added):,} new words ({tokens:,} tokens): {examples(added)}" if added else ""
+    mapped = oov != "drop" and vocab.unk >= 0
     if stats.oov:
-        done = "left out with the n-grams around them" if oov == "drop" or vocab.unk < 0 else "mapped to <unk>"
+        done = "mapped to <unk>" if mapped else "left out with the n-grams around them"
         note += f"; {stats.oov:,} words outside the vocabulary, such as {examples(stats.oov_examples)}: {done}"
     say(f"in-domain: {stats.sentences:,} sentences, {stats.words:,} words{note}")
-    warn_of_unknown("in-domain", stats.oov, stats.words)
+    warn_of_unknown("in-domain", stats.oov, stats.words, mapped)
 
 
 def read_lattices(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdi.commands import options
 from mdi.commands.inputs import read_model, warn_of_unknown
-from mdi.commands.outputs import check_model_output, save_model
+from mdi.commands.outputs import check_model_output, check_numbered, save_model
 from mdi.errors import MdiError, UsageError, examples
 from mdi.progress import Progress, detail, say, set_verbose
 
@@ -71,6 +71,7 @@ def _mix(args: argparse.Namespace, names: list[str], weights: "Array") -> None:
         models += [apply_delta(first, delta, args.lms[0]) for delta in args.delta]
     _describe(names, [model.order for model in models], [model.vocab for model in models])
     models = over_one_vocabulary(models)
+    check_numbered(args.out, args, args.lms, models[0].vocab)
     about: dict[str, Any] = {"command": "mix", "models": names}
     if args.tune:
         ids, stats = _read_development(args.tune, models[0].vocab)

@@ -8,7 +8,7 @@ import argparse
 
 from mdi.commands import options
 from mdi.commands.inputs import read_model
-from mdi.commands.outputs import check_model_output, save_model
+from mdi.commands.outputs import check_model_output, check_numbered, save_model
 from mdi.progress import say
 
 OPTIONS = f"""
@@ -28,6 +28,7 @@ def run(args: argparse.Namespace) -> None:
 
     check_model_output(args.out, args, [args.lm])
     model = read_model(args.lm, args, closed=False)
+    check_numbered(args.out, args, [args.lm], model.vocab)
     warn_unless_normalised(args.lm, model)
     need, threshold, before = None, args.threshold, model.trie.counts
     if args.max_ngrams is not None:

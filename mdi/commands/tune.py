@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields, warn_of_unknown
-from mdi.commands.outputs import check_model_output, check_outputs, report_result, save_model
+from mdi.commands.outputs import check_model_output, check_numbered, check_outputs, report_result, save_model
 from mdi.errors import UsageError
 from mdi.files import together, write_file
 from mdi.progress import Progress, detail, say, set_verbose
@@ -82,6 +82,7 @@ def _tune(args: argparse.Namespace) -> int:
     from mdi.adaptation.solver import SolverSettings
     from mdi.adaptation.tune import tune
     from mdi.lm.normalise import check_normalised, checked_sum
+    from mdi.lm.text import OOV
 
     background_path, *texts, development_path, out = args.files
     background = read_model(background_path, args)
@@ -89,6 +90,8 @@ def _tune(args: argparse.Namespace) -> int:
     said = spoken_texts(args, [*texts, development_path], background)
     in_domain = [said[text] for text in texts]
     counts = read_in_domain(args, in_domain, background.vocab, background.order)
+    check_numbered(out, args, [background_path, *args.mix_with], counts.vocab)
+    added = counts.vocab.words[len(background.vocab) :]
     bar, best = Progress("searching", unit="settings"), [float("inf")]
 
     def watch(trial: "Trial") -> None:
@@ -108,7 +111,7 @@ def _tune(args: argparse.Namespace) -> int:
         max_settings=args.max_settings,
         targets=args.targets,
         history=read_history(args),
-        new_words=args.new_words,
+        new_words=args.new_words if args.new_words in OOV else added or "map",
         settings=SolverSettings(args.tolerance, args.max_iters),
         threads=args.threads,
         allow_unnormalized=True,  # it has been checked
