@@ -8,8 +8,8 @@ kn is SRILM's -kndiscount (modified Kneser-Ney, back-off form). kn-interpolated 
 certificate, OUT.json, records what was done.
 
 With --cluster, workers of --memory each count blocks of the text, check the model and write it; the result is the same,
-byte for byte. A gzipped file is first unpacked into the directory of shards. After a failure the same command continues
-with what has been counted.
+byte for byte. Meanwhile the text is in the directory of shards, four bytes a word. After a failure the same command
+continues with what has been counted.
 """
 
 import argparse
