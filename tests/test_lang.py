@@ -148,7 +148,7 @@ def test_the_old_directory_is_kept(golden: Path, capfd: pytest.CaptureFixture) -
     lang, before = golden / "lang", {name: (golden / "lang" / name).read_bytes() for name in files(golden / "lang")}
     assert main(["lang", "extend", str(lang), str(golden / "new.txt"), str(lang)]) == 1
     assert "is also what it is made from" in capfd.readouterr().err
-    assert main(["lang", "extend", str(lang), str(golden / "ours")]) == 1
+    assert main(["lang", "extend", str(lang), str(golden / "ours")]) == 2
     assert "expected LANG LEXICON OUT" in capfd.readouterr().err
     assert {name: (lang / name).read_bytes() for name in files(lang)} == before
 

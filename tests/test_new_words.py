@@ -432,12 +432,12 @@ def test_a_model_on_standard_output_is_alone_there(domain, tmp_path, capsys):
 
 def test_inputs_are_looked_for_before_any_work(domain, tmp_path, capsys):
     text = str(domain / "text")
-    for options, files, why in (
-        (["--ppl", "nowhere"], [text], "nowhere: No such file"),
-        (["--targets-lm", "nowhere"], [text], "nowhere: No such file"),
-        (["--ppl", "-"], ["-"], "'-' stands for 2 inputs"),
+    for options, files, why, code in (
+        (["--ppl", "nowhere"], [text], "nowhere: No such file", 1),
+        (["--targets-lm", "nowhere"], [text], "nowhere: No such file", 1),
+        (["--ppl", "-"], ["-"], "'-' stands for 2 inputs", 2),
     ):
-        assert main(["adapt", *options, BACKGROUND, *files, str(tmp_path / "o.arpa")]) == 1
+        assert main(["adapt", *options, BACKGROUND, *files, str(tmp_path / "o.arpa")]) == code
         said = capsys.readouterr().err
         assert why in said
         assert "in-domain" not in said

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdi.errors import MdiError, examples
+from mdi.errors import MdiError, UsageError, examples
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def check_inputs(*paths: str | None) -> None:
     """Refuses, before any work is done, files that are not there, and standard input in two places."""
     named = [path for path in paths if path]
     if named.count("-") > 1:
-        raise MdiError(f"'-' stands for {named.count('-')} inputs; expected standard input once: give files for others")
+        raise UsageError(f"'-' stands for {named.count('-')} inputs; expected standard input once, or files")
     for path in named:
         if path != "-" and stat.S_ISDIR(os.stat(path).st_mode):
             raise MdiError(f"{path}: is a directory; expected a file")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdi.errors import MdiError, examples
+from mdi.errors import UsageError, examples
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.speech.lang import check_new_lang, extend_lang, read_lang
 
     if args.lexicon is None and args.words is None:
-        raise MdiError("expected LANG LEXICON OUT, or --words FILE LANG OUT")
+        raise UsageError("expected LANG LEXICON OUT, or --words FILE LANG OUT")
     args.out = args.out.rstrip("/") or "/"  # what is beside it is named after it
     check_new_lang(args.out, args.lang)
     lang = read_lang(args.lang)

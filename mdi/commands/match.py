@@ -14,7 +14,7 @@ from typing import Any
 from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, text_fields
 from mdi.commands.outputs import check_model_output, check_numbered, report_result, save_model, watched
-from mdi.errors import MdiError, check_choice, examples
+from mdi.errors import UsageError, check_choice, examples
 from mdi.progress import say
 
 WORDS = """words that the small model lacks: add those of the large one, or of the text: map (to <unk>), drop (with
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from mdi.lm.normalise import check_normalised
 
     if len(args.files) < 3 or (len(args.files) == 3) != bool(args.counts):
-        raise MdiError("expected SMALL LARGE TEXT OUT, or --counts COUNTS SMALL LARGE OUT")
+        raise UsageError("expected SMALL LARGE TEXT OUT, or --counts COUNTS SMALL LARGE OUT")
     small_path, large_path, *texts, out = args.files
     options.check_options(args)
     check_choice("new_words", args.new_words, CHOICES)

@@ -43,7 +43,7 @@ def check_model_output(path: str, args: argparse.Namespace, sources: list[str], 
     from mdi.fst.formats import check_form, words_for
 
     check_outputs(args, path, *others, *filter(None, [args.words_out]), beside=certificate_of(path))
-    check_form(path, args.format, words_for(args.words, *sources))
+    check_form(path, args.format, words_for(args.words, *sources), args.words_out)
 
 
 def check_numbered(

@@ -29,7 +29,7 @@ from mdi.commands import options, vosk_decode, vosk_weight
 from mdi.commands import vosk_folders as folders
 from mdi.commands.inputs import spoken_texts
 from mdi.commands.outputs import report_result
-from mdi.errors import MdiError
+from mdi.errors import UsageError
 from mdi.progress import say
 from mdi.record import source_of
 
@@ -75,9 +75,9 @@ out OUT_DIR  the new directory
 def run(args: argparse.Namespace) -> int:
     for name in ("dev", "dev_recordings"):
         if args.recordings and getattr(args, name):
-            raise MdiError(f"--recordings and --{name.replace('_', '-')}; expected either")
+            raise UsageError(f"--recordings and --{name.replace('_', '-')}; expected either")
     if not args.texts and not args.recordings:
-        raise MdiError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
+        raise UsageError("expected MODEL_DIR TEXT... OUT_DIR, or --recordings DATA_DIR MODEL_DIR [TEXT...] OUT_DIR")
     args.min_counts = args.min_counts or ("0.5" if args.recordings else "1")
     exchange = folders.begin(args)
     chosen = {name: getattr(args, name) for name in CHOICES.split()}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdi.commands.inputs import check_inputs
-from mdi.errors import MdiError, OptionError, check_positive
+from mdi.errors import MdiError, OptionError, UsageError, check_positive
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def begin(args: argparse.Namespace) -> "Exchange":
     weight_for(args, source)
     if getattr(args, "dev_recordings", None) is not None:
         if args.lm_weight is not None or args.word_penalty is not None:
-            raise MdiError("--dev-recordings chooses --lm-weight and --word-penalty; expected it alone, or these")
+            raise UsageError("--dev-recordings chooses --lm-weight and --word-penalty; expected it alone, or these")
         if not source.dynamic:
             raise MdiError(
                 f"{source.path}: a static graph (HCLG.fst), whose weights cannot be changed; --dev-recordings "

@@ -11,7 +11,7 @@ from functools import partial
 
 from mdi.commands import vosk_folders as folders
 from mdi.commands import vosk_weight
-from mdi.errors import MdiError
+from mdi.errors import UsageError
 
 OPTIONS = f"""
 model MODEL_DIR  directory of a Vosk model
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> None:
     from mdi.speech.vosk.new_words import read_own_words
 
     if args.lm is None and not args.delta:
-        raise MdiError("expected MODEL_DIR LM OUT_DIR, or --delta A.delta MODEL_DIR OUT_DIR")
+        raise UsageError("expected MODEL_DIR LM OUT_DIR, or --delta A.delta MODEL_DIR OUT_DIR")
     exchange = folders.begin(args)
     source, adapted = exchange.source, exchange.adapted
     if args.lm is None:
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         lm = load(args.lm, str(source.words))
         if len(args.delta) > 1:
-            raise MdiError(f"{len(args.delta)} deltas for {args.lm}; expected one")
+            raise UsageError(f"{len(args.delta)} deltas for {args.lm}; expected one")
         for delta in args.delta:
             lm = apply_delta(lm, delta, args.lm)
         models = exchange.completed(dict.fromkeys(adapted, lm))
