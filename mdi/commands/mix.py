@@ -59,7 +59,7 @@ def _mix(args: argparse.Namespace, names: list[str], weights: "Array") -> None:
     from mdi.adaptation.delta import apply_delta
     from mdi.lm.mix import mix_in_place, over_one_vocabulary
     from mdi.lm.model import with_suffixes
-    from mdi.lm.normalise import checked_sum, warn_unless_normalised
+    from mdi.lm.normalise import warn_unless_normalised
     from mdi.lm.perplexity import perplexity_of
 
     models = []
@@ -79,7 +79,6 @@ def _mix(args: argparse.Namespace, names: list[str], weights: "Array") -> None:
         about["tuning"] = {"texts": args.tune, **tuning}
     model = mix_in_place(models, weights)
     del models
-    checked_sum(model)
     if args.tune:
         result = perplexity_of(with_suffixes(model), [ids], stats)
         about["development"] = result.as_dict()

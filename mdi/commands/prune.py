@@ -23,7 +23,7 @@ out OUT  the pruned model (.gz by suffix, - for standard output); OUT.json says 
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.lm.normalise import checked_sum, warn_unless_normalised
+    from mdi.lm.normalise import warn_unless_normalised
     from mdi.lm.prune import mark_pruned, needs, threshold_for
 
     check_model_output(args.out, args, [args.lm])
@@ -36,7 +36,6 @@ def run(args: argparse.Namespace) -> None:
         threshold = threshold_for(need, args.max_ngrams)
     pruned, keep = mark_pruned(model, threshold, need=need)
     del model, need
-    checked_sum(pruned)
     about = {"command": "prune", "model": args.lm, "threshold": threshold, "max_ngrams": args.max_ngrams}
     about["ngrams_before"] = before
     fields = save_model(pruned, args.out, args, [args.lm], about, keep=keep)

@@ -92,7 +92,6 @@ def _train(
     """(what was read, the model that it gives)"""
     from mdi.lm.counts import read_counts, stream_blocks, stream_text, writing_counts
     from mdi.lm.estimate import checked, estimate
-    from mdi.lm.normalise import checked_sum
 
     texts = list(map(Path, args.texts))
     with ExitStack() as stack:
@@ -115,5 +114,4 @@ def _train(
         found = estimate(counts, args.smoothing, min_counts)
     for k, discount in enumerate(found.discounts, 1):
         say(f"mdi train: {discount.describe(k)}")
-    checked_sum(found.model)
     return stats, found

@@ -81,7 +81,7 @@ def _choices(args: argparse.Namespace) -> dict[str, Any]:
 def _tune(args: argparse.Namespace) -> int:
     from mdi.adaptation.solver import SolverSettings
     from mdi.adaptation.tune import tune
-    from mdi.lm.normalise import check_normalised, checked_sum
+    from mdi.lm.normalise import check_normalised
     from mdi.lm.text import OOV
 
     background_path, *texts, development_path, out = args.files
@@ -119,7 +119,6 @@ def _tune(args: argparse.Namespace) -> int:
         lists=_lists(args, background) if args.dev_lattices else None,
     )
     bar.close()
-    checked_sum(tuned.model)
     ppl = tuned.development.ppl
     what = "fewest expected word errors" if tuned.choice else "lowest development perplexity"
     choice: dict[str, Any] = {"min_counts": tuned.setting.min_counts, "sigma2": tuned.setting.sigma2}
