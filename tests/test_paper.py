@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from updates import mu_of
 
 import mdi
 from mdi.adaptation.adapted import adapted_model
@@ -112,7 +113,7 @@ class Toy:
         self.dual = Dual(self.model, self.mass, self.constraints)
         self.target = np.array([float(value) for value in TARGET.values()])
         self.lam = np.log([float(alpha) for alpha in ALPHA.values()])
-        self.mu = self.dual.mu_of(self.lam)
+        self.mu = mu_of(self.dual, self.lam)
         self.adapted = adapted_model(self.model, self.constraints, self.mu)
 
 
