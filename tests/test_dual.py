@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
 from updates import mu_of
 
-from mdi.adaptation.adapted import adapted_model
 from mdi.adaptation.constraints import select
 from mdi.adaptation.dual import Dual, SubsetDual
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import model_marginals
 from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import count_text
-from mdi.lm.model import extended
+from mdi.lm.model import extended, rescaled
 from mdi.lm.normalise import history_sums
 from mdi.lm.trie import from_ngrams
 
@@ -116,7 +115,7 @@ def test_adapted_model_agrees_with_brute_force_everywhere(case: Case) -> None:
     """Every p_ad(w|h), for histories with and without mass, and the sums over all of them."""
     everywhere = dict.fromkeys(oracle.all_histories(case.dense_model, case.wide.order), 1.0)
     dense = oracle.Dense(case.dense_model, everywhere, case.ngrams, case.lam.tolist())
-    model = adapted_model(case.wide, case.rows, mu_of(case.dual, case.lam))
+    model = rescaled(case.wide, case.rows.row, case.rows.by_order(np.exp(mu_of(case.dual, case.lam))))
     for (h, w), p in dense.p.items():
         assert math.exp(model.log_prob([w], list(h))) == pytest.approx(p, rel=3 * CLOSE, abs=CLOSE)
     for sums in history_sums(model):
@@ -144,7 +143,7 @@ def test_gradient_by_finite_differences(case: Case) -> None:
 @settings(max_examples=30, deadline=None)
 @given(cases)
 def test_zero_lambda_is_the_identity(case: Case) -> None:
-    same = adapted_model(case.wide, case.rows, np.zeros(case.rows.total))
+    same = rescaled(case.wide, case.rows.row, case.rows.by_order(np.ones(case.rows.total)))
     for k in range(1, same.order + 1):
         np.testing.assert_allclose(same.p[k], case.wide.p[k], rtol=1e-11, atol=1e-15)
     for j in range(1, same.order):

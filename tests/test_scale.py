@@ -13,10 +13,9 @@ from updates import mu_of
 
 import mdi.adaptation.dual
 import mdi.lm.arpa
-from mdi.adaptation.adapted import adapted_model, apply
 from mdi.adaptation.dual import Dual
 from mdi.lm.arpa import read_arpa
-from mdi.lm.model import extend
+from mdi.lm.model import extend, rescale, rescaled
 from mdi.lm.trie import from_ngrams
 
 
@@ -72,10 +71,11 @@ def test_small_windows_and_shuffled_lines_read_the_same(seed: int, order: int, w
 def test_in_place_the_background_becomes_the_same_model(seed: int, order: int, closed: bool) -> None:
     case = Case(seed, order, closed, False)
     mu = mu_of(case.dual, case.lam)
-    kept = adapted_model(case.wide, case.rows, mu)
+    scales = case.rows.by_order(np.exp(mu))
+    kept = rescaled(case.wide, case.rows.row, scales)
     made = case.background
     extend(made, from_ngrams(made.trie.n_words, case.chosen.ngrams(case.counts.trie)))
-    apply(made, case.rows, mu)
+    rescale(made, case.rows.row, scales)
     for k in range(1, kept.order + 1):
         assert np.array_equal(made.trie.word[k], kept.trie.word[k])
         assert np.array_equal(made.p[k], kept.p[k])

@@ -30,14 +30,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mdi.adaptation.adapted import Adapted, apply
+from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.constraints import Constraints
 from mdi.certificate import plain
 from mdi.errors import MdiError, OptionError
 from mdi.files import read_plain, writing
 from mdi.fst.given import ModelLike, as_model
 from mdi.lm.identity import identity
-from mdi.lm.model import NgramModel, extended
+from mdi.lm.model import NgramModel, extended, rescale
 from mdi.lm.new_words import NewWords, may_be_added
 from mdi.lm.trie import NONE, PADDED, Array, Trie, add_order, from_ngrams, locate, unigram_trie, with_histories
 from mdi.lm.vocabulary import Vocabulary, to_bytes, to_str
@@ -106,7 +106,7 @@ class Delta:
         wide = extended(background, self.ngrams)
         where = locate(self.ngrams, wide.trie)
         rows = [NONE, *(where[k][self.constraints.row[k]] for k in range(1, self.constraints.order + 1))]
-        apply(wide, Constraints(rows), self.mu)
+        rescale(wide, rows, self.constraints.by_order(np.exp(self.mu)))
         return wide
 
     def mu_at(self, vocab: Vocabulary, ngrams: list[Array]) -> Array:
