@@ -23,7 +23,7 @@ from mdi.fst.given import ModelLike, as_model
 from mdi.kernels.trie import map_histories
 from mdi.lm.counts import Counts
 from mdi.lm.identity import identity
-from mdi.lm.model import NgramModel, copied, with_suffixes, without
+from mdi.lm.model import NgramModel, copied, without
 from mdi.lm.new_words import NewWordsLike, count_with_new_words, estimated
 from mdi.lm.normalise import check_normalised
 from mdi.lm.shards import Job, at_work
@@ -71,8 +71,7 @@ class Adapter:
         check_positive("threads", threads)
         name = str(background) if isinstance(background, str | os.PathLike) else "the background"
         background = as_model(background, "background")
-        if not allow_unnormalized:
-            check_normalised(name, with_suffixes(background))
+        check_normalised(name, background, allow_unnormalized)
         self.order = order = background.order
         if isinstance(targets, str):
             check_choice("targets", targets, TARGETS)

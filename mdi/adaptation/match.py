@@ -57,8 +57,7 @@ def match(
     check_choice("new_words", new_words, CHOICES)
     name = str(small) if isinstance(small, str | os.PathLike) else "the small model"
     small = as_model(small, "small", closed=False)
-    if not allow_unnormalized:
-        check_normalised(name, with_suffixes(small))
+    check_normalised(name, small, allow_unnormalized)
     large = as_model(large, "large")
     added = words_of_large(small, large) if new_words == "add" else None
     if added is not None:

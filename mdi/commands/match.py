@@ -29,7 +29,6 @@ files FILE+  small model, large model, in-domain text(s), output
 
 def run(args: argparse.Namespace) -> int:
     from mdi.adaptation.match import match, words_of_large
-    from mdi.lm.model import with_suffixes
     from mdi.lm.new_words import CHOICES
     from mdi.lm.normalise import check_normalised
 
@@ -41,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     check_model_output(out, args, [small_path, large_path])
     with options.sharding(args, out, [*args.files[:-1], *filter(None, [args.counts])], args.memory):
         small = read_model(small_path, args, closed=False)
-        check_normalised(small_path, with_suffixes(small), args.allow_unnormalized)
+        check_normalised(small_path, small, args.allow_unnormalized)
         large = read_model(large_path, args)
         added = words_of_large(small, large) if args.new_words == "add" else None
         vocab = small.vocab.extended(added.words) if added else small.vocab

@@ -226,8 +226,8 @@ def warn_unless_normalised(path: str, model: NgramModel) -> None:
 
 def check_normalised(path: str, model: NgramModel, allow_unnormalized: bool = False) -> None:
     """A model to adapt is refused on the way in if it is not a probability model."""
-    gap, where = worst_sum(model)
-    if gap > SUM_ERROR and not allow_unnormalized:
+    gap, where = (0.0, "") if allow_unnormalized else worst_sum(with_suffixes(model))
+    if gap > SUM_ERROR:
         raise MdiError(
             f"{path}: p(.|h) sums to one only within {gap:.2g} (after {where}); expected {SUM_ERROR:g}. "
             f"Build the model again, or take it as it is with --allow-unnormalized true (allow_unnormalized=True)"
