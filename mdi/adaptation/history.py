@@ -52,16 +52,14 @@ class History:
 
     def on(self, trie: Trie) -> list[Array]:
         if self.model is not None:
-            return move_mass(*smoothed_history(self.model, trie, self.counts.order - 1, self.cuts), trie)
+            return move_mass(*smoothed_history(self.model, trie, self.counts.order - 1), trie)
         moved = move_mass(self.counts.trie, self.ml, trie)
         for part in moved:
             part /= self.events
         return moved
 
 
-def smoothed_history(
-    model: NgramModel, trie: Trie, longest: int, cuts: Array | None = None
-) -> tuple[Trie, list[Array]]:
+def smoothed_history(model: NgramModel, trie: Trie, longest: int) -> tuple[Trie, list[Array]]:
     """The paper's second way (its missing appendix): p~(w1 .. wm) = p~(w1) p~(w2|w1) ..., m = `longest`, by a back-off
     model.
 
@@ -69,7 +67,7 @@ def smoothed_history(
     rw, or by backing off; so the mass of the grown strings is the marginal of each row when every row is a cell of its
     own, which is one pass. <s> begins a string (as often as </s> is predicted) and a string that begins with <s> is a
     history at any length; </s> is never in one. The model is first given the histories of `trie`, so that none of them
-    is merged with another. `cuts`: as of `Dual`.
+    is merged with another.
 
     Returns (trie, mass by length) to be carried over with `move_mass`.
     """
@@ -90,13 +88,13 @@ def smoothed_history(
 
     for _ in range(1, longest):
         add(sentences)
-        strings, sentences = (_grow(wide, masses, cuts) for masses in (strings, sentences))
+        strings, sentences = _grow(wide, strings), _grow(wide, sentences)
     add(strings)
     norm = sum(float(part.sum()) for part in total)
     return t, [part / norm for part in total]
 
 
-def _grow(model: NgramModel, strings: list[Array], cuts: Array | None) -> list[Array]:
+def _grow(model: NgramModel, strings: list[Array]) -> list[Array]:
     """One word more: masses on the rows of orders 1 .. m become masses on those of orders 1 .. m + 1."""
     m = len(strings)
     part = first_orders(model, m + 1)
@@ -105,7 +103,7 @@ def _grow(model: NgramModel, strings: list[Array], cuts: Array | None) -> list[A
     for j, rows in enumerate(strings, 1):
         mass[j][t.as_hist[j]] = rows
     every = Constraints([NONE, *(np.arange(t.rows(k), dtype=np.int32) for k in range(1, m + 2))])
-    cells = Dual(part, mass, every, cuts=cuts).evaluate(np.zeros(every.total)).cells
+    cells = Dual(part, mass, every).evaluate(np.zeros(every.total)).cells
     grown = every.by_order(np.maximum(cells, 0.0))[1:]
     for k, rows in enumerate(grown, 1):
         rows[t.word[k] == model.vocab.eos] = 0.0
