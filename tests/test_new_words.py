@@ -219,10 +219,9 @@ def test_a_delta_has_its_words(tmp_path):
     np.testing.assert_allclose(further.lam, fresh.lam, atol=1e-4)
 
 
-def test_a_delta_without_new_words_is_as_it_was(tmp_path):
+def test_a_delta_without_new_words(tmp_path):
     background = mdi.read_arpa(BACKGROUND)
     mdi.write_delta(Adapter(background, ["w000 w001"]).delta(), tmp_path / "d")
-    assert b'"version": 1,' in (tmp_path / "d").read_bytes()[:64]
     assert mdi.read_delta(tmp_path / "d").new_words is None
 
 
