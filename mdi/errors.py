@@ -46,10 +46,11 @@ def check_positive(name: str, value: Any, kind: str = "a positive number", *, ze
         raise OptionError(name, value, kind)
 
 
-def check_whole(name: str, value: Any, least: int, most: int, why: str = "") -> None:
+def check_whole(name: str, value: Any, least: int, most: float = math.inf, why: str = "") -> None:
     """Refuses what is no whole number from `least` to `most`."""
     if not isinstance(value, Integral) or not least <= int(value) <= most:
-        raise OptionError(name, value, f"{least}{why} to {most}")
+        expected = f"{least}{why} to {most}" if most < math.inf else f"a whole number, {least} or more"
+        raise OptionError(name, value, expected)
 
 
 def examples(items: list[str], most: int = 5) -> str:

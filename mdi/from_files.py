@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdi.errors import MdiError, OptionError, check_positive
+from mdi.errors import MdiError, OptionError, check_whole
 from mdi.files import read_bytes
 from mdi.fst.given import ModelLike, as_model
 from mdi.fst.symbols import read_symbols
@@ -203,7 +203,7 @@ def prune(
     """
     model = as_model(model, closed=False)
     if max_ngrams is not None:
-        check_positive("max_ngrams", max_ngrams)
+        check_whole("max_ngrams", max_ngrams, 1)
         need = needs(model) if need is None else need
         threshold = threshold_for(need, max_ngrams)
     own = NgramModel(model.vocab, model.trie, [part.copy() for part in model.p], list(model.bow))

@@ -124,7 +124,8 @@ def test_importing_is_instant_and_pandas_waits() -> None:
         (lambda bg: mdi.train(IN_DOMAIN, memory="1G"), "memory='1G'; expected a number of bytes"),
         (lambda bg: mdi.tune(bg, IN_DOMAIN, DEVELOPMENT, max_order="4"), "max_order='4'; expected 3 (the background's"),
         (lambda bg: mdi.prune(bg, "x"), "threshold='x'; expected a number of 0 or more"),
-        (lambda bg: mdi.prune(bg, max_ngrams="x"), "max_ngrams='x'; expected a positive number"),
+        (lambda bg: mdi.prune(bg, max_ngrams="x"), "max_ngrams='x'; expected a whole number"),
+        (lambda bg: mdi.prune(bg, max_ngrams=1e4), "max_ngrams=10000.0; expected a whole number, 1 or more"),
         (lambda bg: mdi.mix([], []), "models=[]; expected at least one model"),
         (lambda bg: mdi.best_weights([], DEVELOPMENT), "models=[]; expected at least one model"),
         (lambda bg: mdi.mix([bg, bg], "0.5,0.5"), "weights='0.5,0.5'; expected a number for each model"),
@@ -159,6 +160,10 @@ def test_what_is_meant_is_accepted(background: mdi.NgramModel, tmp_path: Path) -
     assert by_order.model == mdi.adapt(background, IN_DOMAIN, "5-3-2", sigma2="1-2-1").model
     assert by_order.problem.min_counts == "5-3-2"
     mdi.write_delta(mdi.Adapter(background, IN_DOMAIN).delta("5-3-2"), tmp_path / "a.delta")
+    one_number = mdi.tune(background, IN_DOMAIN, DEVELOPMENT, min_counts=np.array(2.0), sigma2=np.array(1.0))
+    assert str(one_number.setting) == "2, sigma2 1"
+    with pytest.raises(mdi.MdiError, match=r"a\.delta: is for the background"):
+        mdi.adapt(one, IN_DOMAIN, start=tmp_path / "a.delta")
     started = mdi.adapt(background, IN_DOMAIN, "5-3-2", start=tmp_path / "a.delta")
     assert started.solution.iterations < mdi.adapt(background, IN_DOMAIN, "5-3-2").solution.iterations
     mdi.write_arpa(one, tmp_path / "adapted.arpa.gz")

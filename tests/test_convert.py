@@ -1,6 +1,7 @@
 """G.fst against Kaldi's arpa2fst, against OpenFst and against the model itself."""
 
 import gzip
+import os
 import tempfile
 from pathlib import Path
 
@@ -245,6 +246,13 @@ def test_openfst_refuses_what_is_not_what_was_to_be_written(form, tmp_path, mix)
     path.write_bytes(gzip.compress(data[: len(data) // 2]))
     with pytest.raises(MdiError, match="OpenFst cannot read what was written"):
         verify(str(path), written.size)
+
+
+def test_openfst_reads_whatever_its_name(tmp_path, capsys):
+    pytest.importorskip("pywrapfst")
+    path = str(tmp_path / os.fsdecode(b"G\xff.fst"))
+    assert main(["convert", "--words", WORDS, arpa_path("mix"), path]) == 0
+    assert "OpenFst reads it" in capsys.readouterr().err
 
 
 def test_fst_is_a_name_of_convert(tmp_path, capsys):

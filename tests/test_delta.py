@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from mdi.cli import main
 from mdi.errors import MdiError
 from mdi.lm.identity import identity
 from mdi.lm.normalise import worst_sum
-from mdi.lm.trie import is_closed
+from mdi.lm.trie import Array, is_closed
 
 DATA = Path(__file__).parent / "data"
 BACKGROUND = str(DATA / "kaldi" / "bg.kn.arpa.gz")
@@ -230,7 +232,7 @@ def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
         (lambda data: b"junk" + data, "not a delta"),
         (lambda data: data[:-1], "its checksum is another"),
         (lambda data: data[:40], "damaged"),
-        (lambda data: data.replace(b'"version": 1', b'"version": 9'), "version 9 of deltas; expected 2 at most"),
+        (lambda data: data.replace(b'"version": 3', b'"version": 2'), "version 2 of deltas; expected 3"),
         (lambda data: data.replace(b'"constraints": ', b'"constraints":-'), "damaged"),
         (lambda data: data.replace(b'"ngrams": [', b'"ngrams":{['), "damaged"),
     ],
@@ -238,6 +240,29 @@ def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
 def test_damage_is_seen(made: Path, change, message: str) -> None:
     with pytest.raises(MdiError, match=message):
         decode(change((made / "a.delta").read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda ids: ids[::-1], "n-grams are not in order"),
+        (lambda ids: np.append(ids[:-1], ids[-2]), "n-grams are not in order"),
+        (lambda ids: np.append(ids[:-1], np.int32(1 << 30)), "a word that the background lacks"),
+        (lambda ids: np.append(ids[:-1], np.int32(-1)), "a word that the background lacks"),
+    ],
+)
+def test_words_that_cannot_be_are_seen(made: Path, change: Callable[[Array], Array], message: str) -> None:
+    """In a body whose checksum is right: the ids of the 1-grams are its first numbers."""
+    data = (made / "a.delta").read_bytes()
+    end = 16 + int.from_bytes(data[8:16], "little")
+    head, body = json.loads(data[16:end]), zlib.decompress(data[end:])
+    n = head["ngrams"][0]
+    ids = np.frombuffer(body[: 4 * n], np.uint8).reshape(4, n).T.copy().view("<i4").ravel()
+    changed = np.ascontiguousarray(change(ids), "<i4").view(np.uint8).reshape(-1, 4).T.tobytes()
+    packed = zlib.compress(changed + body[4 * n :])
+    text = json.dumps(head | {"crc32": zlib.crc32(packed)}).encode()
+    with pytest.raises(MdiError, match=message):
+        decode(data[:8] + len(text).to_bytes(8, "little") + text + packed)
 
 
 def test_weights_of_histories_that_nothing_follows_are_not_written(made: Path) -> None:

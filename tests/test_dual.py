@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_model, random_text, write_model, write_text
+from updates import mu_of
 
-from mdi.adaptation.adapted import adapted_model
 from mdi.adaptation.constraints import select
 from mdi.adaptation.dual import Dual, SubsetDual
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import model_marginals
 from mdi.lm.arpa import read_arpa
 from mdi.lm.counts import count_text
-from mdi.lm.model import extended
+from mdi.lm.model import extended, rescaled
 from mdi.lm.normalise import history_sums
 from mdi.lm.trie import from_ngrams
 
@@ -82,7 +82,7 @@ cases = st.builds(
 @given(cases)
 def test_marginals_dual_and_normalisers_agree_with_brute_force(case: Case) -> None:
     dense = case.dense(case.lam)
-    mu = case.dual.mu_of(case.lam)
+    mu = mu_of(case.dual, case.lam)
     found = case.dual.evaluate(mu)
     np.testing.assert_allclose(case.dual.marginals(found.cells), dense.marginals(), rtol=0, atol=CLOSE)
     assert found.log_z == pytest.approx(dense.log_z(), abs=CLOSE)
@@ -102,7 +102,7 @@ def test_some_of_the_constraints_on_the_entries_of_all(case: Case, seed: int) ->
     dense = oracle.Dense(
         case.dense_model, case.mass, [g for g, k in zip(case.ngrams, kept, strict=True) if k], case.lam[kept].tolist()
     )
-    found = dual.evaluate(dual.mu_of(case.lam[kept]))
+    found = dual.evaluate(mu_of(dual, case.lam[kept]))
     np.testing.assert_allclose(dual.marginals(found.cells), dense.marginals(), rtol=0, atol=CLOSE)
     assert found.log_z == pytest.approx(dense.log_z(), abs=CLOSE)
     assert float(found.cells.sum()) + found.slack == pytest.approx(1.0, abs=CLOSE)
@@ -115,7 +115,7 @@ def test_adapted_model_agrees_with_brute_force_everywhere(case: Case) -> None:
     """Every p_ad(w|h), for histories with and without mass, and the sums over all of them."""
     everywhere = dict.fromkeys(oracle.all_histories(case.dense_model, case.wide.order), 1.0)
     dense = oracle.Dense(case.dense_model, everywhere, case.ngrams, case.lam.tolist())
-    model = adapted_model(case.wide, case.rows, case.dual.mu_of(case.lam))
+    model = rescaled(case.wide, case.rows.row, case.rows.by_order(np.exp(mu_of(case.dual, case.lam))))
     for (h, w), p in dense.p.items():
         assert math.exp(model.log_prob([w], list(h))) == pytest.approx(p, rel=3 * CLOSE, abs=CLOSE)
     for sums in history_sums(model):
@@ -128,10 +128,10 @@ def test_gradient_by_finite_differences(case: Case) -> None:
     r = case.dual.cell_targets(case.target)
 
     def value(lam: np.ndarray) -> float:
-        mu = case.dual.mu_of(lam)
+        mu = mu_of(case.dual, lam)
         return float(mu @ r) - case.dual.evaluate(mu).log_z
 
-    gradient = case.target - case.dual.marginals(case.dual.evaluate(case.dual.mu_of(case.lam)).cells)
+    gradient = case.target - case.dual.marginals(case.dual.evaluate(mu_of(case.dual, case.lam)).cells)
     step = 1e-5
     for i in np.random.default_rng(0).permutation(len(case.lam))[:6]:
         away = np.zeros_like(case.lam)
@@ -143,7 +143,7 @@ def test_gradient_by_finite_differences(case: Case) -> None:
 @settings(max_examples=30, deadline=None)
 @given(cases)
 def test_zero_lambda_is_the_identity(case: Case) -> None:
-    same = adapted_model(case.wide, case.rows, np.zeros(case.rows.total))
+    same = rescaled(case.wide, case.rows.row, case.rows.by_order(np.ones(case.rows.total)))
     for k in range(1, same.order + 1):
         np.testing.assert_allclose(same.p[k], case.wide.p[k], rtol=1e-11, atol=1e-15)
     for j in range(1, same.order):

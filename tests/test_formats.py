@@ -297,7 +297,7 @@ def test_every_verb_reads_and_writes_any_form(tmp_path: Path, capsys: pytest.Cap
     assert main(["ppl", str(tmp_path / "trained"), dev]) == 0
     assert main(["ppl", "--words", WORDS, other[small], dev]) == 0
     # what cannot be written is refused before any work is done
-    assert main(["adapt", source, text, str(tmp_path / "late.carpa")]) == 1
+    assert main(["adapt", source, text, str(tmp_path / "late.carpa")]) == 2
     said = capsys.readouterr().err
     assert "late.carpa: G.carpa has numbers for words; give Kaldi's table: --words words.txt" in said
     assert "iteration" not in said

@@ -189,7 +189,7 @@ def test_what_cannot_have_a_weight(dynamic, tmp_path, capsys):
     )
     assert "static graph" in capsys.readouterr().err
     for option, value in (("--lm-weight", "0.0"), ("--lm-weight", "nan"), ("--word-penalty", "inf")):
-        assert main(["vosk", "replace-lm", option, value, str(dynamic), lm, str(tmp_path / "o")]) in (1, 2)
+        assert main(["vosk", "replace-lm", option, value, str(dynamic), lm, str(tmp_path / "o")]) == 2
         assert f"{option} {value}; expected" in capsys.readouterr().err
 
 
@@ -279,7 +279,7 @@ def test_what_is_asked_of_recordings(dynamic, tmp_path, capsys):
     command = ["vosk", "replace-lm", "--dev-recordings", str(data)]
     assert main([*command, str(dynamic), lm, str(tmp_path / "out")]) == 1
     assert "expected recordings with transcripts" in capsys.readouterr().err
-    assert main([*command, "--lm-weight", "2", str(dynamic), lm, str(tmp_path / "out")]) == 1
+    assert main([*command, "--lm-weight", "2", str(dynamic), lm, str(tmp_path / "out")]) == 2
     assert "expected it alone" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

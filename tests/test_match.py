@@ -14,6 +14,7 @@ from random_models import random_model, random_text, write_model, write_text
 from mdi.adaptation.match import match
 from mdi.adaptation.solver import SolverSettings
 from mdi.cli import main
+from mdi.errors import MdiError
 from mdi.lm.arpa import read_arpa
 from mdi.lm.normalise import worst_sum
 from mdi.lm.perplexity import perplexity
@@ -74,6 +75,43 @@ def test_a_model_matched_to_itself_stays_as_it_is(tmp_path: Path) -> None:
     np.testing.assert_allclose(same.model.p[3], source.p[3], rtol=1e-6)
 
 
+def test_models_are_given_in_any_way(tmp_path: Path) -> None:
+    path, text = DATA / "srilm" / "in.kn.arpa.gz", [Path(DATA / "text" / "in.txt.gz")]
+    source, bad = read_arpa(str(path)), DATA / "bad" / "missing-backoff-bigram.arpa"
+    once = match(source, path, text, history=path)
+    again = match(once, str(path), text, history=source)
+    assert once.model == match(path, source, text, history=again).model
+    for made in (
+        lambda: match(5, source, text),
+        lambda: match(source, 5, text),
+        lambda: match(source, source, text, history=5),
+    ):
+        with pytest.raises(MdiError, match="=5; expected a model"):
+            made()
+    with pytest.raises(MdiError, match=r"missing-backoff-bigram.arpa: p\(.\|h\) sums to one only within"):
+        match(bad, bad, DATA / "bad" / "tiny.txt")
+    taken = match(bad, bad, DATA / "bad" / "tiny.txt", allow_unnormalized=True)
+    assert worst_sum(taken.model)[0] < 1e-6
+
+
+@pytest.mark.parametrize("options", [["--targets-lm"], ["--history"], ["--mix-with"]], ids=" ".join)
+def test_what_to_do_about_words_too_many(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each caller hears of its own options."""
+    large = str(DATA / "srilm" / "in.kn.arpa.gz")
+    small, out = str(DATA / "bad" / "good.arpa"), str(tmp_path / "o.arpa")
+    text = str(tmp_path / "text")
+    Path(text).write_text("w000 w001\n")
+    verb = "tune" if options == ["--mix-with"] else "adapt"
+    assert main([verb, *options, large, small, text, *([text] if verb == "tune" else []), out]) == 1
+    said = capsys.readouterr().err
+    assert "words that the model to be adapted lacks" in said
+    assert "--new-words" not in said
+    assert main(["match", small, large, text, out]) == 1
+    assert "or add them (--new-words add)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -81,7 +119,7 @@ def test_a_model_matched_to_itself_stays_as_it_is(tmp_path: Path) -> None:
         (["SMALL", str(DATA / "bad" / "good.arpa"), "TEXT", "OUT"], None),
         (
             [str(DATA / "bad" / "good.arpa"), "SMALL", str(DATA / "bad" / "tiny.txt"), "OUT"],
-            "words that the background lacks",
+            "words that the model to be adapted lacks",
         ),
         (["SMALL", "SMALL", "TEXT", "SMALL"], "also an input"),
     ],
@@ -99,7 +137,7 @@ def test_bad_usage(
     if message is None:  # a large model that knows fewer words: their n-grams have no target, which is said
         assert "left out 3,112 constraints, without a target" in said
         return
-    assert code == 1
+    assert code == (2 if "SMALL LARGE TEXT" in message else 1)
     assert message in said
     assert list(tmp_path.iterdir()) == []
 

@@ -219,10 +219,9 @@ def test_a_delta_has_its_words(tmp_path):
     np.testing.assert_allclose(further.lam, fresh.lam, atol=1e-4)
 
 
-def test_a_delta_without_new_words_is_as_it_was(tmp_path):
+def test_a_delta_without_new_words(tmp_path):
     background = mdi.read_arpa(BACKGROUND)
     mdi.write_delta(Adapter(background, ["w000 w001"]).delta(), tmp_path / "d")
-    assert b'"version": 1,' in (tmp_path / "d").read_bytes()[:64]
     assert mdi.read_delta(tmp_path / "d").new_words is None
 
 
@@ -374,7 +373,7 @@ def test_defaults(domain, tmp_path, capsys):
     assert main(["tune", "--max-settings", "1", BACKGROUND, text, text, str(tmp_path / "t.arpa")]) == 0
     assert "yak" in mdi.load(tmp_path / "t.arpa")
     assert main(["match", BACKGROUND, large, text, str(tmp_path / "m.arpa")]) == 1
-    assert "3 words that the background lacks" in capsys.readouterr().err
+    assert "3 words that the model to be adapted lacks" in capsys.readouterr().err
     assert main(["match", "--new-words", "add", BACKGROUND, large, text, str(tmp_path / "m.arpa")]) == 0
     matched = mdi.load(tmp_path / "m.arpa")
     assert worst_sum(matched)[0] < 1e-5
@@ -402,6 +401,26 @@ def test_words_that_only_the_large_model_has(domain, tmp_path, capsys):
     assert "in-domain" not in said
 
 
+@pytest.mark.parametrize("verb", ["adapt", "tune"])
+def test_what_no_one_can_say_is_not_added(verb, domain, tmp_path, capsys):
+    """Of normalised text; it is mapped to <unk>, as the message says."""
+    (tmp_path / "text").write_text("\n".join([*TEXT, "w000 http://x.org/a aaaaaa w001"]) + "\n")
+    texts = [str(tmp_path / "text"), *([str(domain / "text")] if verb == "tune" else [])]
+    options = ["--normalise", "auto", *(["--max-settings", "1"] if verb == "tune" else [])]
+    assert main([verb, *options, BACKGROUND, *texts, str(tmp_path / "a.arpa")]) == 0
+    assert "'http://x.org/a', 'aaaaaa': mapped to <unk>" in capsys.readouterr().err
+    model = mdi.load(tmp_path / "a.arpa")
+    assert "yak" in model
+    assert "http://x.org/a" not in model
+    assert "aaaaaa" not in model
+
+
+@pytest.mark.parametrize(("how", "why"), [("drop", "They are skipped"), ("map", "<unk> is easy to predict")])
+def test_unknown_words_are_told_apart(how, why, domain, tmp_path, capsys):
+    assert main(["adapt", "--new-words", how, BACKGROUND, str(domain / "text"), str(tmp_path / "a.arpa")]) == 0
+    assert f"outside the vocabulary. {why}" in capsys.readouterr().err
+
+
 def test_a_model_on_standard_output_is_alone_there(domain, tmp_path, capsys):
     text = str(domain / "text")
     assert main(["adapt", "--ppl", text, BACKGROUND, text, "-"]) == 0
@@ -412,12 +431,12 @@ def test_a_model_on_standard_output_is_alone_there(domain, tmp_path, capsys):
 
 def test_inputs_are_looked_for_before_any_work(domain, tmp_path, capsys):
     text = str(domain / "text")
-    for options, files, why in (
-        (["--ppl", "nowhere"], [text], "nowhere: No such file"),
-        (["--targets-lm", "nowhere"], [text], "nowhere: No such file"),
-        (["--ppl", "-"], ["-"], "'-' stands for 2 inputs"),
+    for options, files, why, code in (
+        (["--ppl", "nowhere"], [text], "nowhere: No such file", 1),
+        (["--targets-lm", "nowhere"], [text], "nowhere: No such file", 1),
+        (["--ppl", "-"], ["-"], "'-' stands for 2 inputs", 2),
     ):
-        assert main(["adapt", *options, BACKGROUND, *files, str(tmp_path / "o.arpa")]) == 1
+        assert main(["adapt", *options, BACKGROUND, *files, str(tmp_path / "o.arpa")]) == code
         said = capsys.readouterr().err
         assert why in said
         assert "in-domain" not in said

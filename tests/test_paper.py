@@ -24,13 +24,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from updates import mu_of
 
 import mdi
-from mdi.adaptation.adapted import adapted_model
 from mdi.adaptation.constraints import Constraints
 from mdi.adaptation.dual import Dual
 from mdi.adaptation.history import History
 from mdi.adaptation.solver import SolverSettings, solve
+from mdi.lm.model import rescaled
 from mdi.lm.trie import NONE
 
 F = Fraction
@@ -112,8 +113,8 @@ class Toy:
         self.dual = Dual(self.model, self.mass, self.constraints)
         self.target = np.array([float(value) for value in TARGET.values()])
         self.lam = np.log([float(alpha) for alpha in ALPHA.values()])
-        self.mu = self.dual.mu_of(self.lam)
-        self.adapted = adapted_model(self.model, self.constraints, self.mu)
+        self.mu = mu_of(self.dual, self.lam)
+        self.adapted = rescaled(self.model, self.constraints.row, self.constraints.by_order(np.exp(self.mu)))
 
 
 @pytest.fixture(scope="module")
@@ -339,7 +340,7 @@ def test_equations_2_to_4_the_optimum(toy: Toy) -> None:
     """It meets the constraints, and no other model that does is closer to the background."""
     found = solve(toy.dual, toy.target, SolverSettings(1e-12, 500))
     assert found.converged
-    best = adapted_model(toy.model, toy.constraints, found.mu)
+    best = rescaled(toy.model, toy.constraints.row, toy.constraints.by_order(np.exp(found.mu)))
     p_ad = {h: tuple(best.prob(w, h) for w in WORDS) for h in P}
     for constraint, target in TARGET.items():
         events = ((h, i) for h in MASS for i, w in enumerate(WORDS) if ends_in(f"{h} {w}", constraint))

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from mdi.cli import main
 from mdi.errors import MdiError
 from mdi.fst.formats import write_lm
 from mdi.lm.model import NgramModel
+from mdi.lm.new_words import with_words
+from mdi.lm.vocabulary import vocabulary
 
 DATA = Path(__file__).parent / "data"
 BACKGROUND = DATA / "kaldi" / "bg.kn.arpa.gz"
@@ -68,6 +71,55 @@ def test_no_word_is_lost_without_a_word(background: NgramModel, tmp_path: Path, 
     assert certificate(tmp_path / name)["ngrams"] == background.trie.counts
     for word in ("w001", "w007", "w010"):
         assert again.prob(word, "w002") == pytest.approx(background.prob(word, "w002"), rel=1e-5)
+
+
+@pytest.mark.parametrize("verb", ["adapt", "apply", "match", "mix", "prune", "train", "train --vocab", "tune"])
+def test_words_without_numbers_are_refused_before_the_work(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = [line for line in WORDS.read_text().splitlines() if not line.startswith(("w019 ", "w088 "))]
+    (tmp_path / "words.txt").write_text("\n".join(kept) + "\n")
+    background, text, out = str(BACKGROUND), str(IN_DOMAIN), str(tmp_path / "G.fst")
+    if verb == "apply":
+        mdi.write_delta(mdi.Adapter(background, text).delta("5-3-2"), tmp_path / "a.delta")
+    before = sorted(tmp_path.iterdir())
+    arguments = {
+        "adapt": [background, text],
+        "apply": [background, str(tmp_path / "a.delta")],
+        "match": [background, background, text],
+        "mix": ["--weights", "0.5,0.5", background, background],
+        "train": [text],
+        "train --vocab": ["--vocab", str(WORDS), text],
+        "tune": [background, text, str(DEVELOPMENT)],
+    }.get(verb, [background])
+    assert mdi.prune  # what imports these functions must have done so
+    for work in ("adapter.Adapter.pose", "match.match", "tune.tune", "delta.Delta.apply"):
+        monkeypatch.setattr(f"mdi.adaptation.{work}", None)
+    for work in ("mix.mix_in_place", "prune.mark_pruned", "estimate.estimate"):
+        monkeypatch.setattr(f"mdi.lm.{work}", None)
+    if verb == "train --vocab":
+        monkeypatch.setattr("mdi.lm.counts.stream_text", None)
+    assert main([verb.split()[0], "--words", str(tmp_path / "words.txt"), *arguments, out]) == 1
+    assert "words.txt has no numbers for " in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", NAMES[2:])
+def test_the_unknown_word_has_two_names(background: NgramModel, tmp_path: Path, name: str) -> None:
+    """A table has the other one: n-grams are written under its number. With both names each is a word of its own."""
+    (tmp_path / "words.txt").write_text(WORDS.read_text().replace("<unk>", "<UNK>"))
+    mdi.save(background, tmp_path / name, words=tmp_path / "words.txt", words_out=tmp_path / "more.txt")
+    assert (tmp_path / "more.txt").read_text() == (tmp_path / "words.txt").read_text()
+    mdi.save(background, tmp_path / name, words=tmp_path / "words.txt")
+    again = mdi.load(tmp_path / name, tmp_path / "words.txt")
+    assert again.trie.counts == background.trie.counts
+    assert again.vocab.word(again.vocab.unk) == "<UNK>"
+    assert again.prob("<UNK>", "w002") == pytest.approx(background.prob("<unk>", "w002"), rel=1e-5)
+    both = with_words(background, ["<Unk>"], [0.01])
+    both = replace(both, vocab=vocabulary([{"<Unk>": "<UNK>"}.get(word, word) for word in both.vocab.words]))
+    if name in ("G.fst", "G.carpa"):
+        with pytest.raises(MdiError, match="no numbers for 1 words of the model: '<unk>'"):
+            mdi.save(both, tmp_path / name, words=tmp_path / "words.txt")
 
 
 def test_what_reads_models_reads_any_form(background: NgramModel, tmp_path: Path) -> None:

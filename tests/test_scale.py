@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_model, write_model
 from test_dual import CLOSE, Case
+from updates import mu_of
 
 import mdi.adaptation.dual
 import mdi.lm.arpa
-from mdi.adaptation.adapted import adapted_model, apply
 from mdi.adaptation.dual import Dual
 from mdi.lm.arpa import read_arpa
-from mdi.lm.model import extend
+from mdi.lm.model import extend, rescale, rescaled
 from mdi.lm.trie import from_ngrams
 
 
@@ -24,7 +24,7 @@ from mdi.lm.trie import from_ngrams
 def test_blocks_and_threads_do_not_change_an_iteration(seed: int, order: int, closed: bool, smoothed: bool) -> None:
     """Bit for bit between numbers of threads, as the blocks stay the same; between blocks and none up to rounding."""
     case = Case(seed, order, closed, smoothed)
-    mu = case.dual.mu_of(case.lam)
+    mu = mu_of(case.dual, case.lam)
     found = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mdi.adaptation.dual, "FEW", 1)
@@ -70,11 +70,12 @@ def test_small_windows_and_shuffled_lines_read_the_same(seed: int, order: int, w
 @given(seed=st.integers(0, 2**32 - 1), order=st.integers(1, 4), closed=st.booleans())
 def test_in_place_the_background_becomes_the_same_model(seed: int, order: int, closed: bool) -> None:
     case = Case(seed, order, closed, False)
-    mu = case.dual.mu_of(case.lam)
-    kept = adapted_model(case.wide, case.rows, mu)
+    mu = mu_of(case.dual, case.lam)
+    scales = case.rows.by_order(np.exp(mu))
+    kept = rescaled(case.wide, case.rows.row, scales)
     made = case.background
     extend(made, from_ngrams(made.trie.n_words, case.chosen.ngrams(case.counts.trie)))
-    apply(made, case.rows, mu)
+    rescale(made, case.rows.row, scales)
     for k in range(1, kept.order + 1):
         assert np.array_equal(made.trie.word[k], kept.trie.word[k])
         assert np.array_equal(made.p[k], kept.p[k])

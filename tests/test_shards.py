@@ -1,9 +1,13 @@
 """Shards: the same n-grams, the same probabilities, the same bytes for any number of them."""
 
 import contextlib
+import errno
+import fcntl
 import gzip
 import json
+import os
 import re
+import shutil
 import tempfile
 import zlib
 from pathlib import Path
@@ -21,6 +25,7 @@ from mdi.adaptation.solver import SolverSettings
 from mdi.cli import main
 from mdi.cluster import Runner
 from mdi.errors import MdiError
+from mdi.files import locked
 from mdi.lm.arpa import read_arpa, write_arpa
 from mdi.lm.counts import stream_blocks
 from mdi.lm.estimate import estimate
@@ -292,7 +297,56 @@ def test_what_else_is_in_the_folder_is_left_alone(succeeds: bool, tmp_path: Path
     assert (mine / "mdi-job" / "thesis.tex").exists()
 
 
-def test_one_job_in_a_folder_at_a_time(tmp_path: Path) -> None:
+def test_a_directory_that_was_given_stays(tmp_path: Path) -> None:
+    """Empty as it was; the one that a job makes for itself goes."""
+    rng = np.random.default_rng(3)
+    path = write_model(random_model(rng, 3, 6, closed=True), tmp_path / "bg.arpa")
+    text = write_text(random_text(rng, 6, 60), tmp_path / "text")
+    (tmp_path / "mine").mkdir()
+    command = ["adapt", "--shards", "2", path, text, str(tmp_path / "out.arpa")]
+    assert main([*command[:1], "--shards-dir", str(tmp_path / "mine"), *command[1:]]) == 0
+    assert main(command) == 0
+    names = {"bg.arpa", "text", "out.arpa", "out.arpa.json"}
+    assert {one.name for one in tmp_path.iterdir()} == {*names, "mine"}
+    assert not any((tmp_path / "mine").iterdir())
+
+
+def test_no_cluster_is_started_where_another_job_is_at_work(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("mdi.cluster.connected", None)
+    with job_folder(str(tmp_path / "out.shards"), {}):
+        bg, text = (str(Path(__file__).parent / "data" / "bad" / name) for name in ("good.arpa", "tiny.txt"))
+        assert main(["adapt", "--cluster", "local:2", bg, text, str(tmp_path / "out")]) == 1
+    assert "another job is at work here" in capsys.readouterr().err
+
+
+def test_a_folder_that_goes_before_it_is_locked_is_made_again(tmp_path: Path, monkeypatch) -> None:
+    """By a job that ends at that moment."""
+    outer, before = tmp_path / "job", []
+
+    def late(handle: int) -> bool:
+        before.append(handle)
+        if len(before) == 1:
+            shutil.rmtree(outer)
+        return locked(handle)
+
+    monkeypatch.setattr("mdi.lm.shards.locked", late)
+    with job_folder(str(outer), {}) as place:
+        with pytest.raises(MdiError, match="another job is at work here"), job_folder(str(outer), {}):
+            pass
+        assert Path(place, "job.json").exists()
+    assert not outer.exists()
+
+
+@pytest.mark.parametrize("on_nfs", [False, True])
+def test_one_job_in_a_folder_at_a_time(on_nfs: bool, tmp_path: Path, monkeypatch) -> None:
+    def as_on_nfs(handle: int, how: int) -> None:
+        if fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        flock(handle, how)
+
+    flock = fcntl.flock
+    if on_nfs:
+        monkeypatch.setattr(fcntl, "flock", as_on_nfs)
     with job_folder(str(tmp_path / "job"), {"one": "job"}) as place:
         with pytest.raises(MdiError, match="another job is at work here"), job_folder(str(tmp_path / "job"), {}):
             pass
@@ -340,7 +394,7 @@ def test_too_little_memory_for_the_program_itself(tmp_path, capsys):
     assert main(["adapt", "--memory", "300M", path, text, out]) == 2
     assert "expected more than 300M, which the program itself takes" in capsys.readouterr().err
     before = sorted(tmp_path.iterdir())
-    for where in ("tcp:foo", "tcp://127.0.0.1:1", "slurm:/nowhere.yaml"):
-        assert main(["adapt", "--cluster", where, path, text, str(tmp_path / "other.arpa")]) in (1, 2)
+    for where, code in (("tcp:foo", 2), ("tcp://127.0.0.1:1", 1), ("slurm:/nowhere.yaml", 1)):
+        assert main(["adapt", "--cluster", where, path, text, str(tmp_path / "other.arpa")]) == code
     assert sorted(tmp_path.iterdir()) == before
     assert {one.name for one in before} == {"bg.arpa", "text"}

@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from test_dual import Case
-from updates import UPDATES, gis, lbfgs, paper
+from updates import UPDATES, gis, lbfgs, mu_of, paper
 
 from mdi.adaptation.dual import Dual
 from mdi.adaptation.solver import SolverSettings, solve
@@ -18,7 +18,7 @@ from mdi.kernels.solver import penalised_step
 def feasible(case: Case, seed: int) -> np.ndarray:
     """Targets that some model of the family meets: its marginals at random parameters."""
     lam = np.random.default_rng(seed).normal(0, 1.0, case.rows.total)
-    return case.dual.marginals(case.dual.evaluate(case.dual.mu_of(lam)).cells)
+    return case.dual.marginals(case.dual.evaluate(mu_of(case.dual, lam)).cells)
 
 
 def usable(case: Case) -> Case:

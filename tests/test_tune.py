@@ -5,22 +5,16 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-import pandas
 import pytest
 
 from mdi import MdiError, adapt, charts, train, tune
 from mdi.adaptation.adapter import Adapter
 from mdi.adaptation.solver import SolverSettings
-from mdi.adaptation.tuner import Judge
 from mdi.cli import main
-from mdi.fst.symbols import read_symbols
 from mdi.lm.arpa import read_arpa
 from mdi.lm.model import with_suffixes
-from mdi.lm.n_best import NBestLists
 from mdi.lm.normalise import worst_sum
 from mdi.lm.perplexity import perplexity
-from mdi.speech.data import read_text
-from mdi.speech.n_best import read_lists
 
 DATA = Path(__file__).parent / "data"
 BACKGROUND = str(DATA / "kaldi" / "bg.kn.arpa.gz")
@@ -63,7 +57,7 @@ def test_sweep_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_sweep_needs_a_name_for_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["adapt", "--min-counts", "2,3", BACKGROUND, IN_DOMAIN, str(tmp_path / "o.arpa")]) == 1
+    assert main(["adapt", "--min-counts", "2,3", BACKGROUND, IN_DOMAIN, str(tmp_path / "o.arpa")]) == 2
     assert "need {}" in capsys.readouterr().err
 
 
@@ -186,70 +180,28 @@ def test_one_setting_needs_no_list() -> None:
 
 @pytest.mark.parametrize("name", ["--sets", "--min-counts", "--sigma2"])
 def test_choices_are_checked_before_anything_is_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune", name, "2,x", "nowhere.arpa", "nowhere", "nowhere", "out.arpa"])
+    assert main(["tune", name, "2,x", "nowhere.arpa", "nowhere", "nowhere", "out.arpa"]) == 2
     assert f"{name} x; expected" in capsys.readouterr().err
     with pytest.raises(MdiError, match="x'; expected"):
         tune("nowhere.arpa", IN_DOMAIN, DEVELOPMENT, **{name[2:].replace("-", "_"): ["2", "x"]})
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "message", "code"),
     [
-        (["--sigma2", "x", BACKGROUND, IN_DOMAIN, DEVELOPMENT, "OUT"], "--sigma2 x"),
-        (["--min-counts", "0", BACKGROUND, IN_DOMAIN, DEVELOPMENT, "OUT"], "expected positive numbers"),
-        ([BACKGROUND, IN_DOMAIN, "OUT"], "expected BACKGROUND TEXT DEV OUT"),
-        ([BACKGROUND, IN_DOMAIN, str(DATA / "kaldi" / "words.txt"), "OUT"], None),
+        (["--sigma2", "x", BACKGROUND, IN_DOMAIN, DEVELOPMENT, "OUT"], "--sigma2 x", 2),
+        (["--min-counts", "0", BACKGROUND, IN_DOMAIN, DEVELOPMENT, "OUT"], "expected positive numbers", 2),
+        ([BACKGROUND, IN_DOMAIN, "OUT"], "expected BACKGROUND TEXT DEV OUT", 2),
+        ([BACKGROUND, IN_DOMAIN, str(DATA / "kaldi" / "words.txt"), "OUT"], None, 1),
     ],
 )
 def test_bad_usage(
-    arguments: list[str], message: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str | None, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "strange").write_text("none of these\nis known\n")
     if message is None:
         arguments = [BACKGROUND, IN_DOMAIN, str(tmp_path / "strange"), "OUT"]
         message = "none of its words is in the background"
-    assert main(["tune", *(str(tmp_path / "o.arpa") if a == "OUT" else a for a in arguments)]) in (1, 2)
+    assert main(["tune", *(str(tmp_path / "o.arpa") if a == "OUT" else a for a in arguments)]) == code
     assert message in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["strange"]
-
-
-def test_word_errors_decide_where_there_are_lattices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The model has the fewest expected errors of all that was tried, and the certificate says at which weight."""
-    lattices, kaldi = DATA / "lat", DATA / "kaldi"
-    (tmp_path / "lat.1.gz").write_bytes((lattices / "lats.txt.gz").read_bytes())
-    out, words = str(tmp_path / "best.arpa"), str(kaldi / "words.txt")
-    options = ["--dev-lattices", str(tmp_path), "--dev-recordings", str(lattices / "refs.txt"), "--words", words]
-    command = [*options, "--max-settings", "4", "--sets", "", BACKGROUND, IN_DOMAIN, DEVELOPMENT, out]
-    assert main(["tune", *command]) == 0
-    assert "errors expected" in capsys.readouterr().err
-    lists = read_lists(tmp_path, read_symbols(words), read_arpa(BACKGROUND), read_text(lattices / "refs.txt"))
-    found = lists.choose(lists.lm_costs(read_arpa(out)))
-    said = json.loads(Path(f"{out}.json").read_text())["choice"]
-    assert said["lm_weight"] == found.lm_weight
-    assert said["expected_errors"] == pytest.approx(found.expected, abs=1e-3)
-    table = pandas.read_csv(f"{out}.search.tsv", sep="\t")
-    assert len(table) == 4
-    # mixing by errors starts from the best setting, so it leaves no more than that
-    assert found.expected <= table["expected_errors"].min() * 1.01
-    chosen = table[table["chosen"] == "*"]
-    assert chosen["expected_errors"].item() == table["expected_errors"].min()
-    assert main(["tune", *command[2:]]) == 2
-    assert "expected both, or neither" in capsys.readouterr().err
-
-
-def test_a_mixture_by_errors_leaves_no_more_of_them() -> None:
-    rng = np.random.default_rng(3)
-    sequences = [[f"w{i}" for i in rng.integers(0, 5, rng.integers(1, 6))] for _ in range(60)]
-    errors = rng.integers(0, 4, 60)
-    lists = NBestLists(
-        [str(i) for i in range(6)], np.arange(0, 61, 10), sequences, rng.random(60), errors, np.full(6, 4)
-    )
-    tokens = sum(len(words) + 2 for words in sequences)
-    probs = [rng.uniform(0.01, 1.0, tokens) for _ in range(3)]
-    judge = Judge(lists, np.zeros(tokens, np.int32), probs[1:])
-    before = judge.choose(probs, [0.4, 0.3, 0.3])
-    weights, after = judge.mixture(probs, [0.4, 0.3, 0.3])
-    assert sum(weights) == pytest.approx(1.0)
-    assert min(weights) >= 0
-    assert after.expected < before.expected
-    assert after == judge.choose(probs, weights)

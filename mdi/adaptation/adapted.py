@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdi.adaptation.constraints import Constraints
 from mdi.adaptation.problem import Problem
 from mdi.adaptation.solver import Solution
 from mdi.lm.model import NgramModel, rescale, rescaled, without
@@ -39,10 +38,11 @@ class Adapted:
     @cached_property
     def whole(self) -> NgramModel:
         """The model on all rows of the problem's background, also those that are not to be written."""
-        background, constraints, mu = self.problem.background, self.problem.constraints, self.solution.mu
+        background, constraints = self.problem.background, self.problem.constraints
+        scale = constraints.by_order(np.exp(self.solution.mu))
         if not self.in_place:
-            return adapted_model(background, constraints, mu)
-        apply(background, constraints, mu)
+            return rescaled(background, constraints.row, scale)
+        rescale(background, constraints.row, scale)
         return background
 
     @cached_property
@@ -107,13 +107,3 @@ class Adapted:
     @property
     def dual_value(self) -> float:
         return float(self.lam @ self.problem.target) - self.solution.evaluation.log_z
-
-
-def adapted_model(background: NgramModel, constraints: Constraints, mu: Array) -> NgramModel:
-    """The exact, normalised model with scale exp(mu) on the constraints' cells. With mu = 0 it is the background."""
-    return rescaled(background, constraints.row, constraints.by_order(np.exp(mu)))
-
-
-def apply(background: NgramModel, constraints: Constraints, mu: Array) -> None:
-    """Makes the background that model, in place."""
-    rescale(background, constraints.row, constraints.by_order(np.exp(mu)))

@@ -19,12 +19,11 @@ from mdi.adaptation.table import certificate
 from mdi.cluster import OnDask
 from mdi.errors import MdiError, check_choice, check_positive
 from mdi.files import make_folder
-from mdi.fst.given import ModelLike
-from mdi.fst.given import as_model as as_model
+from mdi.fst.given import ModelLike, as_model
 from mdi.kernels.trie import map_histories
 from mdi.lm.counts import Counts
 from mdi.lm.identity import identity
-from mdi.lm.model import NgramModel, copied, with_suffixes, without
+from mdi.lm.model import NgramModel, copied, without
 from mdi.lm.new_words import NewWordsLike, count_with_new_words, estimated
 from mdi.lm.normalise import check_normalised
 from mdi.lm.shards import Job, at_work
@@ -72,8 +71,7 @@ class Adapter:
         check_positive("threads", threads)
         name = str(background) if isinstance(background, str | os.PathLike) else "the background"
         background = as_model(background, "background")
-        if not allow_unnormalized:
-            check_normalised(name, with_suffixes(background))
+        check_normalised(name, background, allow_unnormalized)
         self.order = order = background.order
         if isinstance(targets, str):
             check_choice("targets", targets, TARGETS)
@@ -154,6 +152,8 @@ class Adapter:
         """One adaptation: see `adapt` for the parameters. `ground`: what several sets of thresholds may share. mu is
         rounded to the precision of deltas, so that both ways to a model give the same one."""
         start = as_start(start)
+        if isinstance(start, Delta):
+            start.check(self.given)
         problem = self.pose(min_counts, variances(sigma2) is not None, ground)
         mu = None
         if isinstance(start, Adapted):  # every event keeps the scale that the old solution gives it
@@ -210,11 +210,8 @@ class OneAdaptation(Adapter):
 
     once = True
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        del self.given  # of which nothing is needed any more
-
     def ground(self, chosen: Constraints) -> ExtendedBackground:
+        del self.given  # of which nothing is needed any more
         ground = super().ground(chosen)
         del self.counts, self.history
         return ground

@@ -2,18 +2,14 @@
 
     8 bytes "MDIDELTA", 8 bytes size of the head (little-endian), the head (JSON in UTF-8), the body (a zlib stream)
 
-The head has `version` (1, or 2 with new words), `background` (see mdi/lm/identity.py), `words` (of its vocabulary, the
-new ones being the last), `ngrams` (numbers of n-grams by order; of order 1 those words that occur), `constraints`,
-`step` (an exponent of 2), `crc32` of the body, with new words `new_words` (their number, the bytes of their spellings,
-the probability of <unk> beside them), and for people `min_counts`, `made`, `certificate`. The body is about n-grams,
-closed under prefixes and suffixes and sorted as in mdi/lm/trie.py; every number is four bytes, and of each list first
-all lowest bytes, then all second ones and so on, which packs well:
+The head has `version`, `background` (see mdi/lm/identity.py), `words` (of its vocabulary, the new ones being the last),
+`ngrams` (how many are constraints, by order), `constraints` (their sum), `step` (an exponent of 2), `crc32` of the
+body, `new_words` (their number, the bytes of their spellings, the probability of <unk> beside them), and for people
+`min_counts`, `made`, `certificate`. Of each list of numbers the body has first all lowest bytes, then all second ones
+and so on, which packs well:
 
-    the words that occur, ascending, each less the one before
-    for each order k >= 2:  how many rows each history has (words that occur; all rows of order k - 1 as histories)
-                            the place of each row's suffix h'w among the rows of h', less that of the row before in h;
-                            for k = 2 the place of w among the words that occur
-    a bit for every n-gram, by order: is it a constraint?
+    for each order k: the constraints, sorted as in mdi/lm/trie.py: the first word of each, then the second of each ...;
+                      numbers of words of four bytes
     mu of the constraints, whole numbers of 6 bytes each, in steps of 2^step
     the new words, each with a line feed behind it, and their probabilities, 8 bytes each
 
@@ -30,19 +26,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mdi.adaptation.adapted import Adapted, apply
+from mdi.adaptation.adapted import Adapted
 from mdi.adaptation.constraints import Constraints
 from mdi.certificate import plain
 from mdi.errors import MdiError, OptionError
 from mdi.files import read_plain, writing
 from mdi.fst.given import ModelLike, as_model
 from mdi.lm.identity import identity
-from mdi.lm.model import NgramModel, extended
+from mdi.lm.model import NgramModel, extended, rescale
 from mdi.lm.new_words import NewWords, may_be_added
-from mdi.lm.trie import NONE, PADDED, Array, Trie, add_order, from_ngrams, locate, unigram_trie, with_histories
+from mdi.lm.trie import NONE, PADDED, Array, Trie, from_ngrams, locate
 from mdi.lm.vocabulary import Vocabulary, to_bytes, to_str
 
-VERSIONS = (1, 2)  # without and with new words
+VERSION = 3
 _MAGIC = b"MDIDELTA"
 _BITS = 48
 _MOST = 709.78  # of mu: exp(mu) is a finite number
@@ -79,33 +75,34 @@ class Delta:
     new_words: NewWords | None = None
     certificate: dict[str, Any] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)
+    name: str = "the delta"  # for errors: its file
 
     def __repr__(self) -> str:
         return f"<Delta with {self.min_counts}: {self.constraints.total:,} constraints on background {self.background}>"
 
-    def check(self, background: NgramModel, name: str = "the delta", background_name: str = "the background") -> None:
+    def check(self, background: NgramModel, background_name: str = "the background") -> None:
         """Refuses another background than the one that this was made for."""
         if identity(background) != self.background:
             told = f", made as {self.made['background']}" if "background" in self.made else ""
             raise MdiError(
-                f"{name}: is for the background {self.background}{told}; {background_name} is {identity(background)}. "
-                f"Give the model that it was adapted from, or adapt again"
+                f"{self.name}: is for the background {self.background}{told}; {background_name} is "
+                f"{identity(background)}. Give the model that it was adapted from, or adapt again"
             )
         new = 0 if self.new_words is None else len(self.new_words.words)
         if self.ngrams.n_words != background.trie.n_words + new or self.ngrams.order > background.order:
-            raise MdiError(f"{name}: damaged, its n-grams are not over the words of {background_name}; copy it again")
+            raise MdiError(
+                f"{self.name}: damaged, its n-grams are not over the words of {background_name}; copy it again"
+            )
 
-    def apply(
-        self, background: NgramModel, name: str = "the delta", background_name: str = "the background"
-    ) -> NgramModel:
-        """The adapted model. Names are for errors."""
-        self.check(background, name, background_name)
+    def apply(self, background: NgramModel, background_name: str = "the background") -> NgramModel:
+        """The adapted model. `background_name`: for errors."""
+        self.check(background, background_name)
         if self.new_words is not None:
             background = self.new_words.added_to(background)
         wide = extended(background, self.ngrams)
         where = locate(self.ngrams, wide.trie)
         rows = [NONE, *(where[k][self.constraints.row[k]] for k in range(1, self.constraints.order + 1))]
-        apply(wide, Constraints(rows), self.mu)
+        rescale(wide, rows, self.constraints.by_order(np.exp(self.mu)))
         return wide
 
     def mu_at(self, vocab: Vocabulary, ngrams: list[Array]) -> Array:
@@ -145,52 +142,24 @@ def _planes(values: Array, size: int = 4) -> bytes:
     return values.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :size].T.tobytes()
 
 
-def _gaps(values: Array, begin: Array) -> Array:
-    """Ascending numbers within begin[h] .. begin[h+1], each less the one before it there."""
-    gaps = np.diff(values, prepend=0)
-    first = begin[:-1][np.diff(begin) > 0]
-    gaps[first] = values[first]
-    return gaps
-
-
 def encode(delta: Delta) -> bytes:
-    trie = delta.ngrams
-    occurs = np.zeros(trie.n_words, bool)  # is constrained or part of a longer n-gram
-    occurs[delta.constraints.row[1]] = True
-    if trie.order > 1:
-        occurs[trie.word[2]] = True
-        occurs |= np.diff(trie.begin[2]) > 0
-    words = np.flatnonzero(occurs)
-    parts = [_planes(np.diff(words, prepend=0))]
-    for k in range(2, trie.order + 1):
-        begin = trie.begin[k].astype(np.int64)
-        size = np.diff(begin)
-        if k == 2:
-            size = size[words]
-            place = np.searchsorted(words, trie.word[2])
-        else:
-            place = trie.suffix[k] - trie.begin[k - 1][trie.back[k - 1][trie.hist_of_rows(k)]]
-        parts += [_planes(size), _planes(_gaps(place.astype(np.int64), begin))]
-    flags = trie.flags(delta.constraints.row)
-    parts.append(np.packbits(np.concatenate([flags[1][words], *flags[2:]])).tobytes())
+    ngrams = delta.constraints.ngrams(delta.ngrams)
+    parts = [_planes(ids.T.ravel()) for ids in ngrams]
     whole, exponent = _steps(delta.mu)
     parts.append(_planes(whole, _BITS // 8))
-    more = {}
-    if delta.new_words is not None:
-        new = delta.new_words
-        spelled = b"".join(to_bytes(word) + b"\n" for word in new.words)
-        parts += [spelled, new.p.astype("<f8").tobytes()]
-        more = {"new_words": [len(new.words), len(spelled), new.unk]}
+    new = delta.new_words or NewWords([], np.zeros(0))
+    spelled = b"".join(to_bytes(word) + b"\n" for word in new.words)
+    parts += [spelled, new.p.astype("<f8").tobytes()]
     body = zlib.compress(b"".join(parts), 6)
     head = {
-        "version": VERSIONS[bool(more)],
+        "version": VERSION,
         "background": delta.background,
-        "words": trie.n_words,
-        "ngrams": [len(words), *trie.counts[1:]],
+        "words": delta.ngrams.n_words,
+        "ngrams": [len(ids) for ids in ngrams],
         "constraints": delta.constraints.total,
         "step": exponent,
         "crc32": zlib.crc32(body),
-        **more,
+        "new_words": [len(new.words), len(spelled), new.unk],
         "min_counts": delta.min_counts,
         "made": delta.made,
         "certificate": delta.certificate,
@@ -240,25 +209,12 @@ class _Body:
         wide[:, :size] = self.bytes(n * size).reshape(size, n).T
         return wide.view("<i8").ravel()
 
-    def ascending(self, begin: Array, n: int) -> Array:
-        """The inverse of _gaps."""
-        gaps = self.numbers(n)
-        first = begin[:-1][np.diff(begin) > 0]
-        total = np.cumsum(gaps)
-        start = np.zeros(n, np.int64)
-        start[first] = total[first] - gaps[first]
-        moves = np.ones(n, bool)
-        moves[first] = False
-        if (gaps[moves] < 1).any():
-            raise _Damaged("n-grams are not in order")
-        return total - np.maximum.accumulate(start)
-
 
 def decode(data: bytes, name: str = "the delta") -> Delta:
     head = read_head(data, name)
     body = data[16 + int.from_bytes(data[8:16], "little") :]
     try:
-        return _decoded(head, body)
+        return _decoded(head, body, name)
     except _Damaged as error:
         raise MdiError(f"{name}: damaged, {error}; copy it again") from None
 
@@ -274,12 +230,12 @@ def read_head(data: bytes, name: str) -> dict[str, Any]:
         head = json.loads(data[16 : 16 + size].decode("utf-8", "surrogateescape"))
         if not isinstance(head, dict):
             raise ValueError("no object in the head")
-        if head["version"] not in VERSIONS:
+        if head["version"] != VERSION:
             raise MdiError(
-                f"{name}: version {head['version']} of deltas; expected {VERSIONS[-1]} at most. Use the mdi that wrote "
-                f"it"
+                f"{name}: version {head['version']} of deltas; expected {VERSION}. Use the mdi that wrote it, or adapt "
+                f"again"
             )
-        *added, unk = head["new_words"] if head["version"] > 1 else (0, 0, None)
+        *added, unk = head["new_words"]
         numbers = [*head["ngrams"], head["words"], head["constraints"], *added]
         kinds = {"background": str, "min_counts": str, "made": dict, "certificate": dict, "crc32": int}
         good = {
@@ -296,14 +252,14 @@ def read_head(data: bytes, name: str) -> dict[str, Any]:
     return head
 
 
-def _decoded(head: dict[str, Any], packed: bytes) -> Delta:
+def _decoded(head: dict[str, Any], packed: bytes, name: str) -> Delta:
     counts, n_words, n_mu = head["ngrams"], head["words"], head["constraints"]
-    n_new, spelled, unk = head.get("new_words", (0, 0, None))
-    numbers = sum(counts) + sum(counts[:-1])  # places of n-grams, sizes of histories
-    size = 4 * numbers + -(-sum(counts) // 8) + n_mu * _BITS // 8 + spelled + 8 * n_new
+    n_new, spelled, unk = head["new_words"]
+    numbers = sum(k * n for k, n in enumerate(counts, 1))
+    size = 4 * numbers + n_mu * _BITS // 8 + spelled + 8 * n_new
     if zlib.crc32(packed) != head["crc32"]:
         raise _Damaged("its checksum is another")
-    if size > len(packed) * _DEFLATE_MOST or n_mu > sum(counts) or counts[0] > n_words or n_words > 1 << 28:
+    if size > len(packed) * _DEFLATE_MOST or n_mu != sum(counts) or n_words > 1 << 28:
         raise _Damaged("it cannot hold so much")
     try:
         unpack = zlib.decompressobj()
@@ -313,24 +269,20 @@ def _decoded(head: dict[str, Any], packed: bytes) -> Delta:
     if len(data) != size or not unpack.eof or unpack.unused_data:
         raise _Damaged("its size is another")
     body = _Body(data)
-    words = body.ascending(np.array([0, counts[0]]), counts[0])
-    if len(words) and words[-1] >= n_words:
+    ngrams = [body.numbers(k * n).reshape(k, n).T for k, n in enumerate(counts, 1)]
+    if any((ids >= n_words).any() for ids in ngrams):
         raise _Damaged("a word that the background lacks")
-    trie = unigram_trie(n_words)
-    for k, rows in enumerate(counts[1:], 2):
-        trie = _next_order(with_histories(trie), body, words, k, rows)
-    flags = np.unpackbits(body.bytes(-(-sum(counts) // 8)))[: sum(counts)].astype(bool)
-    if int(flags.sum()) != n_mu:
-        raise _Damaged("another number of constraints")
-    marked = [np.flatnonzero(part).astype(np.int32) for part in np.split(flags, np.cumsum(counts)[:-1])]
-    rows = Constraints([NONE, words[marked[0]].astype(np.int32), *marked[1:]])
+    trie = from_ngrams(n_words, ngrams)
+    rows = Constraints([NONE, *map(trie.find, ngrams)])
+    if any((np.diff(part) < 1).any() for part in rows.row[1:]):
+        raise _Damaged("n-grams are not in order")
     whole = body.numbers(n_mu, _BITS // 8)
     whole = np.where(whole >= 1 << (_BITS - 1), whole - (1 << _BITS), whole)
     mu = np.ldexp(whole.astype(float), head["step"])
     if not (mu < _MOST).all():
         raise _Damaged("a parameter is out of range")
     new = _new_words(body, n_new, spelled, unk) if n_new else None
-    return Delta(head["background"], trie, rows, mu, head["min_counts"], new, head["certificate"], head["made"])
+    return Delta(head["background"], trie, rows, mu, head["min_counts"], new, head["certificate"], head["made"], name)
 
 
 def _new_words(body: _Body, n: int, spelled: int, unk: float | None) -> NewWords:
@@ -341,28 +293,6 @@ def _new_words(body: _Body, n: int, spelled: int, unk: float | None) -> NewWords
     if not ((p > 0) & (p < 1)).all() or not p.sum() < 1:
         raise _Damaged("its new words have no probabilities")
     return NewWords(words, p, unk)
-
-
-def _next_order(trie: Trie, body: _Body, words: Array, k: int, rows: int) -> Trie:
-    n_hist = trie.n_hist(k - 1)
-    size = body.numbers(len(words) if k == 2 else n_hist)
-    if int(size.sum()) != rows:
-        raise _Damaged(f"another number of {k}-grams")
-    every = size
-    if k == 2:
-        every = np.zeros(n_hist, np.int64)
-        every[words] = size
-    begin = np.concatenate([[0], np.cumsum(every)])
-    place = body.ascending(begin, rows)
-    if k == 2:
-        if rows and int(place.max()) >= len(words):
-            raise _Damaged("a word that does not occur")
-        return add_order(trie, begin.astype(np.int32), words[place].astype(np.int32))
-    back = trie.back[k - 1][np.repeat(np.arange(n_hist), every)]
-    suffix = trie.begin[k - 1][back] + place
-    if (suffix >= trie.begin[k - 1][back + 1]).any():
-        raise _Damaged("an n-gram whose suffix is missing")
-    return add_order(trie, begin.astype(np.int32), trie.word[k - 1][suffix], suffix.astype(np.int32))
 
 
 def read_delta(path: str | os.PathLike[str]) -> Delta:
@@ -414,6 +344,4 @@ def apply_delta(background: ModelLike, delta: DeltaLike, background_name: str = 
     -------
     NgramModel
     """
-    name = os.fspath(delta) if isinstance(delta, str | os.PathLike) else "the delta"
-    delta = as_delta("delta", delta)
-    return delta.apply(as_model(background, "background"), name, background_name)
+    return as_delta("delta", delta).apply(as_model(background, "background"), background_name)

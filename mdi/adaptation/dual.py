@@ -148,11 +148,6 @@ class Dual:
         np.subtract.at(r, self.parent[nested], target[nested])
         return r
 
-    def mu_of(self, lam: Array) -> Array:
-        mu = lam.copy()
-        kernels.add_from_parents(self.parent, mu)
-        return mu
-
     def lam_of(self, mu: Array) -> Array:
         return mu - np.where(self.parent >= 0, mu[self.parent], 0.0)
 

@@ -6,30 +6,31 @@ import numpy as np
 
 from mdi.adaptation import constraints as selecting
 from mdi.adaptation.adapted import Adapted
-from mdi.adaptation.adapter import as_model
 from mdi.adaptation.constraints import Constraints, Dropped
 from mdi.adaptation.dual import Dual
 from mdi.adaptation.history import History
 from mdi.adaptation.problem import Problem, model_marginals, onto
 from mdi.adaptation.solver import USUAL, SolverSettings
 from mdi.errors import check_choice
-from mdi.fst.formats import load
+from mdi.fst.given import ModelLike, as_model
 from mdi.lm.counts import Counts, count_text, over_words
 from mdi.lm.model import NgramModel, with_suffixes
 from mdi.lm.new_words import CHOICES, NewWords, may_be_added
+from mdi.lm.normalise import check_normalised
 from mdi.lm.text import TextLike
 from mdi.lm.trie import NONE, locate
 
 
 def match(
-    small: NgramModel | str | os.PathLike[str],
-    large: NgramModel | str | os.PathLike[str],
+    small: ModelLike,
+    large: ModelLike,
     text: TextLike | Counts,
     *,
-    history: NgramModel | None = None,
+    history: ModelLike | None = None,
     new_words: str = "map",
-    settings: SolverSettings = USUAL,
+    settings: SolverSettings | None = USUAL,
     threads: int = 2,
+    allow_unnormalized: bool = False,
 ) -> Adapted:
     """Adapts a small model so that all its n-grams keep the marginals that they have in a large one: better at the
     same size.
@@ -41,8 +42,8 @@ def match(
     Parameters
     ----------
     small, large
-        Models, or the files of models in any form that `load` reads.
-    text, history, settings, threads
+        Models, what `adapt`, `match` or `tune` gives, or the files of models in any form that `load` reads.
+    text, history, settings, threads, allow_unnormalized
         As of `adapt`.
     new_words
         Words of the large model that the small one lacks: "add" gives them the large one's probabilities first;
@@ -53,15 +54,17 @@ def match(
     -------
     Adapted
     """
-    small = load(small, closed=False) if isinstance(small, str | os.PathLike) else small
     check_choice("new_words", new_words, CHOICES)
+    name = str(small) if isinstance(small, str | os.PathLike) else "the small model"
+    small = as_model(small, "small", closed=False)
+    check_normalised(name, small, allow_unnormalized)
     large = as_model(large, "large")
     added = words_of_large(small, large) if new_words == "add" else None
     if added is not None:
         small = added.added_to(small)
-    large = onto(large, small.vocab, "the large model")
+    large = onto(large, small.vocab, "the large model", ", or add them (--new-words add)")
     if history is not None:
-        history = onto(history, small.vocab, "the model that gives the histories")
+        history = onto(as_model(history, "history"), small.vocab, "the model that gives the histories")
     if not isinstance(text, Counts):
         oov = "map" if new_words == "add" else new_words
         text = count_text(text, small.vocab, max(small.order, large.order), oov)

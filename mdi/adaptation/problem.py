@@ -134,14 +134,14 @@ def model_marginals(model: NgramModel, source: Trie, constraints: Constraints, h
     return dual.marginals(cells)
 
 
-def onto(model: NgramModel, vocab: Vocabulary, role: str) -> NgramModel:
+def onto(model: NgramModel, vocab: Vocabulary, role: str, otherwise: str = "") -> NgramModel:
     """The model over the background's vocabulary. Words that it lacks have probability 0 in it; words of its own are
-    refused."""
+    refused. `otherwise`: what else its user can do."""
     joined, ids = join_vocabularies([vocab, model.vocab])
     if len(joined) > len(vocab):
         more = [joined.word(i) for i in range(len(vocab), min(len(joined), len(vocab) + 5))]
         raise MdiError(
-            f"{role} has {len(joined) - len(vocab):,} words that the background lacks, such as {examples(more)}; "
-            f"build it over the background's vocabulary (mdi train --vocab), or add them (mdi match --new-words add)"
+            f"{role} has {len(joined) - len(vocab):,} words that the model to be adapted lacks, such as "
+            f"{examples(more)}; build it over that one's vocabulary (mdi train --vocab){otherwise}"
         )
     return over_vocabulary(model, vocab, ids[1])

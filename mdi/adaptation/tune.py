@@ -6,8 +6,7 @@ among the choices:
     p = w1 p_ad + w2 p_in + w3 p_bg
 
 What is searched on development text: thresholds and the variance of the prior on lambda, both by order. The weights are
-EM's for each choice. The in-domain model may be one order longer than the background. With n-best lists of development
-recordings the expected word errors decide in place of the perplexity, and in the end on the weights w too.
+EM's for each choice. The in-domain model may be one order longer than the background.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +26,6 @@ from mdi.lm.counts import Counts, count_text
 from mdi.lm.estimate import estimate
 from mdi.lm.mix import em_weights, mix, predicted_probs
 from mdi.lm.model import NgramModel
-from mdi.lm.n_best import Choice, NBestLists
 from mdi.lm.new_words import NewWordsLike
 from mdi.lm.perplexity import Perplexity, perplexity_of
 from mdi.lm.text import Text, TextLike, TextStats, rereadable
@@ -55,7 +53,6 @@ class Tuned:
     background: float  # the background's
     trials: list[Trial] = field(default_factory=list)
     ended: str = ""
-    choice: Choice | None = None  # LM weight and expected errors of `model`, where these decided
 
     def __repr__(self) -> str:
         return f"<Tuned: {self.setting}; development perplexity {self.development.ppl:.5g}>"
@@ -81,11 +78,7 @@ class Tuned:
             }
             for t in self.trials
         ]
-        table = pandas.DataFrame(rows)
-        if self.choice is not None:
-            choices = [t.choice for t in self.trials if t.choice]
-            table["lm_weight"], table["expected_errors"] = [c.lm_weight for c in choices], [c.expected for c in choices]
-        return table
+        return pandas.DataFrame(rows)
 
     def references(self) -> dict[str, float]:
         """Development perplexities to compare with, by name."""
@@ -127,7 +120,6 @@ def tune(
     threads: int = 2,
     allow_unnormalized: bool = False,
     report: Callable[[Trial], None] | None = None,
-    lists: NBestLists | None = None,
 ) -> Tuned:
     """Searches for the best model on development text: an adapted background, mixed with in-domain models and itself.
 
@@ -153,8 +145,6 @@ def tune(
         End the search after so many.
     report
         Called with every `Trial`.
-    lists
-        N-best lists of development recordings (`mdi.speech.n_best.read_lists`): expected word errors decide.
 
     Returns
     -------
@@ -180,7 +170,7 @@ def tune(
         again = None if isinstance(text, Counts) else text
         models = in_domain_models(adapter.counts, again, max_order, ids, "drop" if new_words == "drop" else "map")
     components = {**models, "background": background}
-    tuner = Tuner(adapter, ids, list(components.values()), settings=settings, report=report, lists=lists)
+    tuner = Tuner(adapter, ids, list(components.values()), settings=settings, report=report)
     least, priors = ([] if given is None else listed(given) for given in (min_counts, sigma2))
     if least or priors:
         tuner.grid(least or fitting(GRID_SETS, adapter.order), priors or [1.0])
@@ -203,7 +193,7 @@ def _finished(tuner: Tuner, components: dict[str, NgramModel], stats: TextStats)
     rivals: list[tuple[float, list[float]]] = [(interpolation, [0.0, *plain.tolist()])]
     rivals += [(ppl, [float(name == one) for one in named]) for name, ppl in alone.items()]
     rivals.append((trial.ppl_alone, [float(name == "adapted") for name in named]))
-    for ppl, other in rivals if tuner.judge is None else ():
+    for ppl, other in rivals:
         if ppl < result.ppl * (1 + STATIC_MARGIN):
             rival = mix(list(named.values()), other)
             found = perplexity_of(rival, [tuner.ids], stats)
@@ -220,5 +210,4 @@ def _finished(tuner: Tuner, components: dict[str, NgramModel], stats: TextStats)
         background,
         list(tuner.trials.values()),
         tuner.ended,
-        tuner.judge.lists.choose(tuner.judge.lists.lm_costs(model)) if tuner.judge else None,
     )

@@ -19,9 +19,7 @@ from mdi.adaptation.problem import ExtendedBackground, Variances, variances
 from mdi.adaptation.solver import USUAL, SolverSettings, as_settings
 from mdi.errors import ConvergenceWarning, MdiError
 from mdi.lm.mix import em_weights, predicted_probs
-from mdi.lm.model import NgramModel, with_suffixes
-from mdi.lm.n_best import Choice, NBestLists
-from mdi.lm.perplexity import token_probs
+from mdi.lm.model import NgramModel
 from mdi.lm.thresholds import Thresholds, listed, parse_thresholds
 from mdi.lm.trie import MAX_ORDER, Array
 
@@ -37,8 +35,6 @@ FACTORS = (4.0, 2.0)
 WORTHWHILE = 2e-4
 # While searching, marginals need not be met as closely as in the end.
 SEARCH_SLACK = 3.0
-# Shares of a mixture that are moved from one model to another, as long as that lowers the expected errors by so much.
-_MOVES, _WORTHWHILE = (0.2, 0.1, 0.05), 1e-3
 
 
 @dataclass(frozen=True)
@@ -77,48 +73,6 @@ class Trial:
     ppl_alone: float
     ppl_mixed: float
     weights: list[float]
-    choice: Choice | None = None  # by word errors
-
-    @property
-    def value(self) -> float:
-        """What is to be least."""
-        return self.ppl_mixed if self.choice is None else self.choice.expected
-
-
-@dataclass(frozen=True)
-class Judge:
-    """Choosing by word errors: what a mixture of models would leave of them in n-best lists of development recordings.
-    The tokens of the lists, and the probabilities that the models have for them which all mixtures share."""
-
-    lists: NBestLists
-    tokens: Array
-    others: list[Array]
-
-    def probs(self, model: NgramModel) -> list[Array]:
-        """Of this model, and of the others."""
-        return [token_probs(with_suffixes(model), self.tokens)[0], *self.others]
-
-    def choose(self, probs: Sequence[Array], weights: Sequence[float] | Array) -> Choice:
-        """The LM weight of the least expected errors, of a mixture."""
-        return self.lists.choose(self.lists.costs(np.asarray(weights) @ np.array(probs)))
-
-    def mixture(self, probs: Sequence[Array], weights: Sequence[float]) -> tuple[list[float], Choice]:
-        """Weights near these that leave fewer errors, where there are some."""
-        best, choice = list(weights), self.choose(probs, weights)
-        for share in _MOVES:
-            moved = True
-            while moved:
-                moved = False
-                for i in range(len(best)):
-                    for j in range(len(best)):
-                        if i == j or best[i] < share:
-                            continue
-                        other = list(best)
-                        other[i], other[j] = best[i] - share, best[j] + share
-                        found = self.choose(probs, other)
-                        if found.expected < choice.expected * (1 - _WORTHWHILE):
-                            best, choice, moved = other, found, True
-        return best, choice
 
 
 def check_choices(min_counts: Any, sigma2: Any, sets: Any, order: int = MAX_ORDER) -> None:
@@ -150,12 +104,7 @@ class Tuner:
         *,
         settings: SolverSettings | None = USUAL,
         report: Callable[[Trial], None] | None = None,
-        lists: NBestLists | None = None,
     ) -> None:
-        self.judge = None
-        if lists is not None:
-            tokens = lists.tokens(adapter.background.vocab)
-            self.judge = Judge(lists, tokens, [token_probs(with_suffixes(model), tokens)[0] for model in others])
         self.adapter, self.settings, self.report = adapter, as_settings(settings), report
         self.ids = development
         self.others = predicted_probs(others, development)
@@ -186,25 +135,24 @@ class Tuner:
         return mixture_ppl(np.ones(1), probs[:1]), mixture_ppl(weights, probs), weights.tolist()
 
     def try_setting(self, setting: Setting) -> float:
-        """Development perplexity of the mixture with this setting, or its expected errors."""
+        """Development perplexity of the mixture with this setting."""
         if setting in self.trials:
-            return self.trials[setting].value
+            return self.trials[setting].ppl_mixed
         if len(self.trials) >= self.most:
             raise _Budget
         begun = time.perf_counter()
         adapted = self.last = self.solve(setting, SEARCH_SLACK, self.last)
         alone, mixed, weights = self.weigh(adapted.whole)
-        choice = self.judge.choose(self.judge.probs(adapted.whole), weights) if self.judge else None
         size, iterations = adapted.problem.constraints.total, adapted.solution.iterations
         trial = Trial(
-            len(self.trials) + 1, setting, size, iterations, time.perf_counter() - begun, alone, mixed, weights, choice
+            len(self.trials) + 1, setting, size, iterations, time.perf_counter() - begun, alone, mixed, weights
         )
         self.trials[setting] = trial
-        if self.best is None or trial.value < self.best[0]:
-            self.best = (trial.value, setting, adapted)
+        if self.best is None or trial.ppl_mixed < self.best[0]:
+            self.best = (trial.ppl_mixed, setting, adapted)
         if self.report:
             self.report(trial)
-        return trial.value
+        return trial.ppl_mixed
 
     def search(self, most: int, sets: Sequence[Thresholds]) -> None:
         """What we recommend without a search; the given sets of thresholds with and without a prior; every n-gram under
@@ -282,10 +230,7 @@ class Tuner:
         assert self.best is not None  # noqa: S101 - for the type checker
         _, setting, adapted = self.best
         final = self.solve(setting, 1.0, adapted)
-        weights = self.weigh(final.whole)[2]
-        if self.judge:
-            weights = self.judge.mixture(self.judge.probs(final.whole), weights)[0]
-        return self.trials[setting], final, weights
+        return self.trials[setting], final, self.weigh(final.whole)[2]
 
 
 def mixture_ppl(weights: Array, probs: list[Array]) -> float:

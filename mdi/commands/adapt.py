@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING
 from mdi.certificate import certificate_of
 from mdi.commands import options
 from mdi.commands.inputs import check_inputs, read_history, read_in_domain, read_model, spoken_texts, text_fields
-from mdi.commands.outputs import check_outputs, report_result, save_model, watched
-from mdi.errors import MdiError, UsageError, check_positive
+from mdi.commands.outputs import check_numbered, check_outputs, report_result, save_model, watched
+from mdi.errors import UsageError, check_positive
 
 if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
@@ -70,22 +70,22 @@ def run(args: argparse.Namespace) -> int:
     options.check_options(args)
     check_positive("count_weight", args.count_weight)
     if args.count_weight != 1 and not (args.counts or args.lattices):
-        raise MdiError(f"--count-weight {args.count_weight:g} and no counts; expected --counts or --lattices beside it")
+        raise UsageError(f"--count-weight {args.count_weight:g} and no counts; expected --counts or --lattices, too")
     if args.delta and (args.words_out or args.format):
-        raise MdiError("--delta and an option of models, --words-out or --format; expected it with mdi apply")
+        raise UsageError("--delta and an option of models, --words-out or --format; expected it with mdi apply")
     args.sigma2 = None if variances(args.sigma2) is None else args.sigma2
     args.lattices = args.lattices or None
     sets = list(dict.fromkeys(args.min_counts.split(",")))
     named = {text: (out.replace("{}", text), (args.constraints_out or "").replace("{}", text)) for text in sets}
     unnamed = "{}" not in out or (args.constraints_out and "{}" not in args.constraints_out)
     if len(sets) > 1 and (unnamed or args.start):
-        raise MdiError("several --min-counts need {} in the output's name (and in --constraints-out), and no --start")
+        raise UsageError("several --min-counts need {} in the output's name (and in --constraints-out), and no --start")
     made = [path for path in (args.words_out, *(path for pair in named.values() for path in pair)) if path]
     beside = [path for model, _ in named.values() for path in certificate_of(model) if not args.delta]
     check_inputs(background_path, *texts, *args.ppl, args.words, args.counts, args.targets_lm, args.start)
     check_outputs(args, *made, beside=beside)  # a delta has its certificate inside
     if not args.delta:
-        check_form(out, args.format, words_for(args.words, background_path))
+        check_form(out, args.format, words_for(args.words, background_path), args.words_out)
 
     files = [background_path, *texts, *filter(None, [args.counts, args.targets_lm, args.start])]
     with options.sharding(args, out, [*files, *(args.lattices or [])], args.memory):
@@ -96,10 +96,9 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
     """`named`: model and table for each set of thresholds."""
     from mdi import __version__
     from mdi.adaptation.adapter import Adapter, OneAdaptation
-    from mdi.adaptation.delta import delta_of, read_delta, write_delta
+    from mdi.adaptation.delta import delta_of, write_delta
     from mdi.adaptation.table import write_constraints
     from mdi.files import together
-    from mdi.fst.formats import check_words, format_of, words_for
     from mdi.lm.identity import identity
     from mdi.lm.normalise import check_normalised
     from mdi.lm.perplexity import perplexity
@@ -116,13 +115,9 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
     adapter = kind(
         background, counts, targets=targets, history=read_history(args), threads=args.threads, allow_unnormalized=True
     )  # checked below
-    background = background if args.delta or args.start else adapter.background
-    if not args.delta and (words := words_for(args.words, background_path)):  # known before it is solved
-        out = args.files[-1]
-        check_words(out, args.format or format_of(out), words, adapter.background.vocab.unmarked, args.words_out)
-    start = read_delta(args.start) if args.start else None
-    if start is not None:
-        start.check(background, args.start, background_path)
+    background = background if args.delta else adapter.background
+    if not args.delta:
+        check_numbered(args.files[-1], args, [background_path], adapter.background.vocab)
     if args.delta:
         adapter, identified = adapter.on_part(), identity(background)
     check_normalised(background_path, adapter.background, args.allow_unnormalized)
@@ -163,7 +158,7 @@ def _adapt(args: argparse.Namespace, named: dict[str, tuple[str, str]]) -> int:
         if len(sets) > 1:
             results = adapter.sweep(sets, sigma2=args.sigma2, settings=settings)
         else:
-            results = (adapter.adapt(text, sigma2=args.sigma2, settings=settings, start=start) for text in sets)
+            results = (adapter.adapt(text, sigma2=args.sigma2, settings=settings, start=args.start) for text in sets)
         pending = []
         begun = time.monotonic()
         for adapted in results:

@@ -10,7 +10,7 @@ import argparse
 
 from mdi.commands import options
 from mdi.commands.inputs import read_model
-from mdi.commands.outputs import check_model_output, save_model
+from mdi.commands.outputs import check_model_output, check_numbered, save_model
 from mdi.progress import say
 
 OPTIONS = f"""
@@ -30,7 +30,9 @@ def run(args: argparse.Namespace) -> None:
     with options.sharding(args, args.out, [args.background, args.delta], args.memory):
         delta = read_delta(args.delta)
         background = read_model(args.background, args)
-        model = delta.apply(background, args.delta, args.background)
+        new_words = delta.new_words.words if delta.new_words else []
+        check_numbered(args.out, args, [args.background], background.vocab, new_words)
+        model = delta.apply(background, args.background)
         made = {"ngrams": model.trie.counts, "min_counts": delta.min_counts, "made": delta.made}
         about = {"command": "apply", "background": args.background, "delta": args.delta, **delta.certificate, **made}
         about |= new_word_fields(delta.new_words)

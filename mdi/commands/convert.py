@@ -61,7 +61,7 @@ def _convert(args: argparse.Namespace) -> tuple[int, int] | None:
     if args.max_order is not None and args.max_order < 1:
         raise UsageError(f"--max-order {args.max_order}; expected 1 or more")
     words = words_for(args.words, args.lm)
-    check_form(args.out, args.format, words, args.disambig_symbol)
+    check_form(args.out, args.format, words, args.words_out, args.disambig_symbol)
     model = read_adapted(args.lm, args, closed=False)
     if args.max_order is not None:
         model = first_orders(model, args.max_order)

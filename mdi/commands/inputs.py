@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mdi.errors import MdiError, examples
+from mdi.errors import MdiError, UsageError, examples
 from mdi.progress import say
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def check_inputs(*paths: str | None) -> None:
     """Refuses, before any work is done, files that are not there, and standard input in two places."""
     named = [path for path in paths if path]
     if named.count("-") > 1:
-        raise MdiError(f"'-' stands for {named.count('-')} inputs; expected standard input once: give files for others")
+        raise UsageError(f"'-' stands for {named.count('-')} inputs; expected standard input once, or files")
     for path in named:
         if path != "-" and stat.S_ISDIR(os.stat(path).st_mode):
             raise MdiError(f"{path}: is a directory; expected a file")
@@ -106,11 +106,12 @@ def _report_in_domain(counts: "Counts", vocab: "Vocabulary", oov: str | None, li
             f"{examples(unknown[:5])}; expected most of them in it. {why}"
         )
     note = f"; adds {len(added):,} new words ({tokens:,} tokens): {examples(added)}" if added else ""
+    mapped = oov != "drop" and vocab.unk >= 0
     if stats.oov:
-        done = "left out with the n-grams around them" if oov == "drop" or vocab.unk < 0 else "mapped to <unk>"
+        done = "mapped to <unk>" if mapped else "left out with the n-grams around them"
         note += f"; {stats.oov:,} words outside the vocabulary, such as {examples(stats.oov_examples)}: {done}"
     say(f"in-domain: {stats.sentences:,} sentences, {stats.words:,} words{note}")
-    warn_of_unknown("in-domain", stats.oov, stats.words)
+    warn_of_unknown("in-domain", stats.oov, stats.words, mapped)
 
 
 def read_lattices(

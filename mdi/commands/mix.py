@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdi.commands import options
 from mdi.commands.inputs import read_model, warn_of_unknown
-from mdi.commands.outputs import check_model_output, save_model
+from mdi.commands.outputs import check_model_output, check_numbered, save_model
 from mdi.errors import MdiError, UsageError, examples
 from mdi.progress import Progress, detail, say, set_verbose
 
@@ -59,7 +59,7 @@ def _mix(args: argparse.Namespace, names: list[str], weights: "Array") -> None:
     from mdi.adaptation.delta import apply_delta
     from mdi.lm.mix import mix_in_place, over_one_vocabulary
     from mdi.lm.model import with_suffixes
-    from mdi.lm.normalise import checked_sum, warn_unless_normalised
+    from mdi.lm.normalise import warn_unless_normalised
     from mdi.lm.perplexity import perplexity_of
 
     models = []
@@ -71,6 +71,7 @@ def _mix(args: argparse.Namespace, names: list[str], weights: "Array") -> None:
         models += [apply_delta(first, delta, args.lms[0]) for delta in args.delta]
     _describe(names, [model.order for model in models], [model.vocab for model in models])
     models = over_one_vocabulary(models)
+    check_numbered(args.out, args, args.lms, models[0].vocab)
     about: dict[str, Any] = {"command": "mix", "models": names}
     if args.tune:
         ids, stats = _read_development(args.tune, models[0].vocab)
@@ -78,7 +79,6 @@ def _mix(args: argparse.Namespace, names: list[str], weights: "Array") -> None:
         about["tuning"] = {"texts": args.tune, **tuning}
     model = mix_in_place(models, weights)
     del models
-    checked_sum(model)
     if args.tune:
         result = perplexity_of(with_suffixes(model), [ids], stats)
         about["development"] = result.as_dict()

@@ -27,8 +27,7 @@ MODELS = f"{WORDS}{FORMAT}"
 CLUSTER = f"--cluster WHERE  share the work between Dask workers: {KINDS} (this process)"
 SHARDS = """
 --shards N  cut into this many shards (as many as workers and memory demand)
---shards-dir DIR  directory that all workers see, for shards; what a job has put there is removed when it is done, and
-  used again after a failure (OUT.shards)
+--shards-dir DIR  directory that all workers see, for shards, which are removed in the end (OUT.shards)
 """
 IN_SHARDS = f"""
 {CLUSTER}
@@ -105,8 +104,8 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
 def sharding(
     args: argparse.Namespace, out: str, inputs: list[str], memory: str | None = None
 ) -> "Iterator[Job | None]":
-    """Where arrays are meanwhile, and by whom shards are worked on; None where all is in memory. A job that fails
-    leaves what it has for the next try."""
+    """Where arrays are meanwhile, and by whom shards are worked on; None where all is in memory. What a job has counted
+    stays if it fails."""
     if args.cluster is None and args.shards is None and memory is None:
         yield None
         return
@@ -126,8 +125,7 @@ def sharding(
     about["sources"] = [source_of(path) for path in inputs]
     name = out.replace("{}", "sweep")
     where, log = args.shards_dir or f"{name}.shards", f"{name}.workers.log"
-    # the cluster first: where it fails there is nothing to keep
-    with connected(args.cluster, size, log) as runner, job_folder(where, about) as folder:
+    with job_folder(where, about, args.shards_dir is None) as folder, connected(args.cluster, size, log) as runner:
         with at_work(job := Job(folder, runner, size, args.shards)):
             yield job
         if runner.exchanged:

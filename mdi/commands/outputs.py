@@ -1,7 +1,7 @@
 """Not a verb: outputs as verbs check, watch, save and report them."""
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mdi.adaptation.adapted import Adapted
     from mdi.adaptation.solver import SolverSettings, Step
     from mdi.lm.trie import Array
+    from mdi.lm.vocabulary import Vocabulary
     from mdi.saving import Saved
 
 
@@ -42,7 +43,18 @@ def check_model_output(path: str, args: argparse.Namespace, sources: list[str], 
     from mdi.fst.formats import check_form, words_for
 
     check_outputs(args, path, *others, *filter(None, [args.words_out]), beside=certificate_of(path))
-    check_form(path, args.format, words_for(args.words, *sources))
+    check_form(path, args.format, words_for(args.words, *sources), args.words_out)
+
+
+def check_numbered(
+    path: str, args: argparse.Namespace, sources: list[str], vocab: "Vocabulary", more: Sequence[str] = ()
+) -> None:
+    """Refuses words that `save_model` would refuse, as soon as they are known: those of `vocab`, and `more`."""
+    from mdi.fst.formats import check_words, format_of, words_for
+
+    words = words_for(args.words, *sources)
+    needed = [*vocab.unmarked, *more] if words else []
+    check_words(path, args.format or format_of(path), words, needed, args.words_out)
 
 
 def save_model(

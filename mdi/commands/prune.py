@@ -8,7 +8,7 @@ import argparse
 
 from mdi.commands import options
 from mdi.commands.inputs import read_model
-from mdi.commands.outputs import check_model_output, save_model
+from mdi.commands.outputs import check_model_output, check_numbered, save_model
 from mdi.progress import say
 
 OPTIONS = f"""
@@ -23,11 +23,12 @@ out OUT  the pruned model (.gz by suffix, - for standard output); OUT.json says 
 
 
 def run(args: argparse.Namespace) -> None:
-    from mdi.lm.normalise import checked_sum, warn_unless_normalised
+    from mdi.lm.normalise import warn_unless_normalised
     from mdi.lm.prune import mark_pruned, needs, threshold_for
 
     check_model_output(args.out, args, [args.lm])
     model = read_model(args.lm, args, closed=False)
+    check_numbered(args.out, args, [args.lm], model.vocab)
     warn_unless_normalised(args.lm, model)
     need, threshold, before = None, args.threshold, model.trie.counts
     if args.max_ngrams is not None:
@@ -35,7 +36,6 @@ def run(args: argparse.Namespace) -> None:
         threshold = threshold_for(need, args.max_ngrams)
     pruned, keep = mark_pruned(model, threshold, need=need)
     del model, need
-    checked_sum(pruned)
     about = {"command": "prune", "model": args.lm, "threshold": threshold, "max_ngrams": args.max_ngrams}
     about["ngrams_before"] = before
     fields = save_model(pruned, args.out, args, [args.lm], about, keep=keep)

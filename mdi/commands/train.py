@@ -8,8 +8,8 @@ kn is SRILM's -kndiscount (modified Kneser-Ney, back-off form). kn-interpolated 
 certificate, OUT.json, records what was done.
 
 With --cluster, workers of --memory each count blocks of the text, check the model and write it; the result is the same,
-byte for byte. A gzipped file is first unpacked into the directory of shards. After a failure the same command continues
-with what has been counted.
+byte for byte. Meanwhile the text is in the directory of shards, four bytes a word. After a failure the same command
+continues with what has been counted.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from mdi.commands import options
 from mdi.commands.inputs import text_fields
-from mdi.commands.outputs import check_model_output, save_model
+from mdi.commands.outputs import check_model_output, check_numbered, save_model
 from mdi.errors import UsageError, check_whole, examples
 from mdi.progress import say
 
@@ -68,6 +68,8 @@ def run(args: argparse.Namespace) -> None:
     memory = max(asked - PROGRAM, asked // 8)
     check_model_output(args.out, args, [], *filter(None, [args.counts_out]))
     vocab = model_vocabulary(read_words(args.vocab), args.oov != "drop") if args.vocab else GrowingVocabulary(SPECIAL)
+    if args.vocab:
+        check_numbered(args.out, args, [], vocab.freeze())
     with options.sharding(args, args.out, [*args.texts, *filter(None, [args.vocab])]) as job:
         stats, found = _train(args, job, vocab, min_counts, memory)
         about = {"command": "train", "inputs": args.texts or [args.counts], "vocabulary": args.vocab}
@@ -90,7 +92,6 @@ def _train(
     """(what was read, the model that it gives)"""
     from mdi.lm.counts import read_counts, stream_blocks, stream_text, writing_counts
     from mdi.lm.estimate import checked, estimate
-    from mdi.lm.normalise import checked_sum
 
     texts = list(map(Path, args.texts))
     with ExitStack() as stack:
@@ -101,6 +102,7 @@ def _train(
             counts = stack.enter_context(stream_blocks(texts, vocab, args.order, args.oov, memory, job))
         else:
             counts = stack.enter_context(stream_text(texts, vocab, args.order, args.oov, memory, args.tmp))
+        check_numbered(args.out, args, [], counts.vocab)
         stats, note = counts.stats, ""
         if stats.oov:
             done = "mapped to <unk>" if args.oov == "map" else "left out with the n-grams around them"
@@ -112,5 +114,4 @@ def _train(
         found = estimate(counts, args.smoothing, min_counts)
     for k, discount in enumerate(found.discounts, 1):
         say(f"mdi train: {discount.describe(k)}")
-    checked_sum(found.model)
     return stats, found

@@ -7,19 +7,14 @@ the adapted model is mixed with the in-domain model and the background, with wei
 text. Plain interpolation, the in-domain model alone and the sets of --sets, with and without a prior, are among the
 choices, so OUT is never worse than these on the development text. OUT is the static mixture of the best choice.
 OUT.search.tsv and OUT.search.svg show what was tried.
-
-With --dev-lattices, word errors decide instead of perplexity, also about the weights of the mixture. They are the
-errors expected in the 100 best sequences of lattices of development recordings, at the best LM weight, which the
-certificate records. On game dialogue this was no better than perplexity (RESULTS.md).
 """
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdi.commands import options
 from mdi.commands.inputs import read_history, read_in_domain, read_model, spoken_texts, text_fields, warn_of_unknown
-from mdi.commands.outputs import check_model_output, check_outputs, report_result, save_model
+from mdi.commands.outputs import check_model_output, check_numbered, check_outputs, report_result, save_model
 from mdi.errors import UsageError
 from mdi.files import together, write_file
 from mdi.progress import Progress, detail, say, set_verbose
@@ -27,8 +22,6 @@ from mdi.progress import Progress, detail, say, set_verbose
 if TYPE_CHECKING:
     from mdi.adaptation.tune import Tuned
     from mdi.adaptation.tuner import Trial
-    from mdi.lm.model import NgramModel
-    from mdi.lm.n_best import NBestLists
 
 OPTIONS = f"""
 files FILE+  background, in-domain text, development text, output
@@ -38,9 +31,6 @@ files FILE+  background, in-domain text, development text, output
 --sigma2 V[,...]  try only these variances of the prior, such as 0.5,2-1-1,none (search)
 --sets N-N-N[,...] = 2-2-2,5-3-2,6-4-3  thresholds that the search tries in any case, with and without a prior
 {options.TARGETS}
---dev-lattices DIR  choose by word errors: lat.N.gz of development recordings (mdi vosk decode --n-best 100)
---dev-recordings DATA  their Kaldi data directory, or its text: the transcripts
---old-lm LM  the model whose scores are in the lattices (the background)
 --max-settings N = 32  stop the search after this many settings
 {options.text("none")}
 {options.MODELS}
@@ -58,8 +48,6 @@ def run(args: argparse.Namespace) -> int:
     background_path, *_, out = args.files
     options.check_options(args)
     check_choices(**_choices(args))
-    if bool(args.dev_lattices) != bool(args.dev_recordings):
-        raise UsageError("--dev-lattices and --dev-recordings; expected both, or neither")
     if out == "-":
         raise UsageError("expected a file as output")
     searched = (f"{out}.search.tsv", f"{out}.search.svg")
@@ -81,7 +69,8 @@ def _choices(args: argparse.Namespace) -> dict[str, Any]:
 def _tune(args: argparse.Namespace) -> int:
     from mdi.adaptation.solver import SolverSettings
     from mdi.adaptation.tune import tune
-    from mdi.lm.normalise import check_normalised, checked_sum
+    from mdi.lm.normalise import check_normalised
+    from mdi.lm.text import OOV
 
     background_path, *texts, development_path, out = args.files
     background = read_model(background_path, args)
@@ -89,13 +78,15 @@ def _tune(args: argparse.Namespace) -> int:
     said = spoken_texts(args, [*texts, development_path], background)
     in_domain = [said[text] for text in texts]
     counts = read_in_domain(args, in_domain, background.vocab, background.order)
+    check_numbered(out, args, [background_path, *args.mix_with], counts.vocab)
+    added = counts.vocab.words[len(background.vocab) :]
     bar, best = Progress("searching", unit="settings"), [float("inf")]
 
     def watch(trial: "Trial") -> None:
         """One line that follows the search; a line for each setting that is better than all before, or with --verbose
         for every one."""
-        (say if trial.value < best[0] else detail)(_described(trial))
-        best[0] = min(best[0], trial.value)
+        (say if trial.ppl_mixed < best[0] else detail)(_described(trial))
+        best[0] = min(best[0], trial.ppl_mixed)
         bar.update(trial.number, f"best {best[0]:.2f}")
 
     tuned = tune(
@@ -108,27 +99,18 @@ def _tune(args: argparse.Namespace) -> int:
         max_settings=args.max_settings,
         targets=args.targets,
         history=read_history(args),
-        new_words=args.new_words,
+        new_words=args.new_words if args.new_words in OOV else added or "map",
         settings=SolverSettings(args.tolerance, args.max_iters),
         threads=args.threads,
         allow_unnormalized=True,  # it has been checked
         report=watch,
-        lists=_lists(args, background) if args.dev_lattices else None,
     )
     bar.close()
-    checked_sum(tuned.model)
     ppl = tuned.development.ppl
-    what = "fewest expected word errors" if tuned.choice else "lowest development perplexity"
     choice: dict[str, Any] = {"min_counts": tuned.setting.min_counts, "sigma2": tuned.setting.sigma2}
     choice |= {"mixed": list(tuned.weights), "weights": list(tuned.weights.values()), "development_ppl": ppl}
     choice |= {"interpolation_ppl": tuned.interpolation, "in_domain_ppl": tuned.in_domain}
-    choice |= {"why": f"{what} of {len(tuned.trials)} settings", "ended": tuned.ended}
-    if found := tuned.choice:
-        choice |= {"lm_weight": found.lm_weight, "expected_errors": found.expected, "errors": found.errors}
-        say(
-            f"development recordings: LM weight {found.lm_weight:g} of the one that decoded, "
-            f"{found.expected:.1f} errors expected, {found.errors:,} made"
-        )
+    choice |= {"why": f"lowest development perplexity of {len(tuned.trials)} settings", "ended": tuned.ended}
     inputs = {"background": background_path, "in_domain": args.counts or texts, "development": development_path}
     about = {"command": "tune", **inputs, **text_fields(counts.stats), "choice": choice}
     sources, more = [background_path, *args.mix_with], {"options": options.options_of(args)}
@@ -148,24 +130,11 @@ def _tune(args: argparse.Namespace) -> int:
     return 0 if report_result(tuned.adapted, out) else 1
 
 
-def _lists(args: argparse.Namespace, background: "NgramModel") -> "NBestLists":
-    """Of the development recordings; their symbol table lies beside lattices of mdi vosk decode."""
-    from mdi.fst.symbols import read_symbols
-    from mdi.speech.data import read_references
-    from mdi.speech.n_best import read_lists
-
-    words = args.words or str(Path(args.dev_lattices) / "words.txt")
-    old = read_model(args.old_lm, args) if args.old_lm else background
-    return read_lists(args.dev_lattices, read_symbols(words), old, read_references(args.dev_recordings))
-
-
 def _described(trial: "Trial") -> str:
-    weights, found = " ".join(f"{weight:.3f}" for weight in trial.weights), trial.choice
-    errors = f"; {found.expected:.1f} errors expected at LM weight {found.lm_weight:g}" if found else ""
+    weights = " ".join(f"{weight:.3f}" for weight in trial.weights)
     return (
         f"{trial.number}. {trial.setting}: {trial.constraints:,} constraints, {trial.iterations} iterations, "
         f"{trial.seconds:.1f} s; perplexity alone {trial.ppl_alone:.2f}, mixed {trial.ppl_mixed:.2f} ({weights})"
-        f"{errors}"
     )
 
 

@@ -27,8 +27,9 @@ out OUT  word list to write; - is standard output
 def run(args: argparse.Namespace) -> None:
     from mdi.commands.outputs import check_outputs
     from mdi.errors import OptionError, examples
-    from mdi.files import writing
-    from mdi.lm.vocabulary import read_words, to_bytes, vocabulary
+    from mdi.files import write_file
+    from mdi.fst.symbols import make_symbols, read_symbols, write_symbols
+    from mdi.lm.vocabulary import read_word_file, read_words, vocabulary
     from mdi.lm.word_counts import choose_words, count_words, coverage
 
     check_outputs(args, args.out)
@@ -38,10 +39,11 @@ def run(args: argparse.Namespace) -> None:
     background = count_words(list(map(Path, args.background))) if args.background else None
     base = read_words(args.base) if args.base else []
     words = choose_words(in_domain, background, base=base, size=args.size, min_count=args.min_count)
-    with writing(args.out) as stream:
-        kaldi = args.format == "kaldi" or (args.format is None and args.out.endswith("words.txt"))
-        rows = _numbered(words, args.base) if kaldi else words
-        stream.write(to_bytes("".join(f"{row}\n" for row in rows)))
+    if args.format == "kaldi" or (args.format is None and args.out.endswith("words.txt")):
+        grows = args.base and read_word_file(args.base)[1] is not None
+        write_symbols(read_symbols(args.base).extended(words) if grows else make_symbols(words), args.out)
+    else:
+        write_file(args.out, "".join(f"{word}\n" for word in words))
     known = vocabulary(words)
     say(f"{len(words):,} words -> {args.out}")
     counted = {"in-domain": in_domain, "background": background}
@@ -51,17 +53,3 @@ def run(args: argparse.Namespace) -> None:
             found = coverage(counts, known)
             missing = f"; missing: {examples(found.missing)}" if found.missing else ""
             say(f"{name}: {found.words:,} words, {100 * found.share:.2f}% covered{missing}")
-
-
-def _numbered(words: list[str], base: str | None) -> list[str]:
-    """Kaldi's table: the numbers of `base` stay, new words come after the highest; or a new table with its symbols."""
-    from mdi.fst.symbols import make_symbols, read_symbols
-    from mdi.lm.vocabulary import read_word_file
-
-    if base and read_word_file(base)[1] is not None:
-        ids = dict(read_symbols(base).ids)
-        after = max(ids.values()) + 1
-        ids |= {word: after + i for i, word in enumerate(word for word in words if word not in ids)}
-    else:
-        ids = make_symbols(words).ids
-    return [f"{word} {i}" for word, i in ids.items()]

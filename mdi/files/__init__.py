@@ -5,6 +5,7 @@ from mdi.files.folders import exchange_folder as exchange_folder
 from mdi.files.folders import locked as locked
 from mdi.files.folders import make_folder as make_folder
 from mdi.files.folders import scratch_folder as scratch_folder
+from mdi.files.reading import LONGEST_LINE as LONGEST_LINE
 from mdi.files.reading import UTF16 as UTF16
 from mdi.files.reading import check_regular as check_regular
 from mdi.files.reading import check_sum as check_sum
@@ -17,6 +18,7 @@ from mdi.files.reading import read_chunks as read_chunks
 from mdi.files.reading import read_json as read_json
 from mdi.files.reading import read_lines as read_lines
 from mdi.files.reading import read_plain as read_plain
+from mdi.files.reading import whole_lines as whole_lines
 from mdi.files.writing import GZIP_LEVEL as GZIP_LEVEL
 from mdi.files.writing import check_output as check_output
 from mdi.files.writing import copy_file as copy_file

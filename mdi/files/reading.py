@@ -8,7 +8,7 @@ import shlex
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -18,7 +18,7 @@ from isal import igzip, isal_zlib
 from mdi.errors import MdiError
 
 CHUNK = 1 << 24
-LONGEST_LINE = 1 << 26
+LONGEST_LINE = 1 << 26  # beyond this a file is no text
 UTF16 = (b"\xff\xfe", b"\xfe\xff")  # byte-order marks
 _ISAL_ERROR: Any = isal_zlib.error  # typed as an exception, not as a class of them
 _MAGIC = {
@@ -169,23 +169,28 @@ class _Joined(io.RawIOBase):
         return len(data)
 
 
+def whole_lines(source: object, chunks: Iterable[bytes], expected: str, longest: int = LONGEST_LINE) -> Iterator[bytes]:
+    """The same content in pieces of whole lines, without a byte order mark."""
+    parts: list[bytes] = []
+    mark = b"\xef\xbb\xbf"
+    for chunk in chunks:
+        cut = chunk.rfind(b"\n") + 1
+        if cut:
+            data = b"".join([*parts, memoryview(chunk)[:cut]]) if any(parts) else chunk[:cut]
+            yield data.removeprefix(mark)
+            parts, mark = [], b""
+        parts.append(chunk[cut:])
+        if sum(map(len, parts)) > longest:
+            raise MdiError(f"{source}: a line of over {longest:,} bytes; expected {expected}")
+    if any(parts):
+        yield b"".join(parts).removeprefix(mark) + b"\n"
+
+
 def read_lines(path: str) -> Iterator[bytes]:
     """Lines without their ends."""
-    rest: list[bytes] = []  # of a line whose end has not come yet
-    size = number = 0
-    for chunk in read_chunks(path):
-        *lines, last = chunk.split(b"\n")
-        if lines:
-            yield b"".join([*rest, lines[0]]).rstrip(b"\r")
-            for line in lines[1:]:
-                yield line.rstrip(b"\r")
-            rest, size, number = [], 0, number + len(lines)
-        rest.append(last)
-        size += len(last)
-        if size > LONGEST_LINE:
-            raise MdiError(f"{path}:{number + 1}: a line of more than {LONGEST_LINE >> 20} MB; expected text, in lines")
-    if size:
-        yield b"".join(rest).rstrip(b"\r")
+    for data in whole_lines(path, read_chunks(path), "text, in lines"):
+        for line in data.split(b"\n")[:-1]:
+            yield line.rstrip(b"\r")
 
 
 def not_utf8(path: object, data: bytes, number: int = 1) -> str:

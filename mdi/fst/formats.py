@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from mdi.certificate import discard_certificate
-from mdi.errors import MdiError, examples
+from mdi.errors import MdiError, UsageError, examples
 from mdi.files import first_bytes, read_bytes, together, writing
 from mdi.fst.backoff_fst import read_backoff_fst
 from mdi.fst.const_arpa import begins_const_arpa, const_arpa, read_const_arpa, write_const_arpa
@@ -155,12 +155,21 @@ def _fst_header(path: str) -> Header | None:
         return None
 
 
-def check_form(path: str, format: str | None, words: str | SymbolTable | None, back_off: str = DISAMBIGUATION) -> None:
-    """Refuses, before any work is done, a form that cannot be written with these words."""
+def check_form(
+    path: str,
+    format: str | None,
+    words: str | SymbolTable | None,
+    words_out: str | os.PathLike[str] | None = None,
+    back_off: str = DISAMBIGUATION,
+) -> None:
+    """Refuses, before any work is done, a form that cannot be written with these words, and a table that grows from
+    none."""
     form = format or format_of(path)
+    if words_out is not None and words is None:
+        raise UsageError(f"--words-out {words_out}: no table to put words into; give Kaldi's words.txt, too: --words")
     if form in ("carpa", ONLY_WRITTEN) and words is None:
         name = "G.carpa" if form == "carpa" else "k2's text"
-        raise MdiError(f"{path}: {name} has numbers for words; give Kaldi's table: --words words.txt")
+        raise UsageError(f"{path}: {name} has numbers for words; give Kaldi's table: --words words.txt")
     if form != "arpa" and words is not None:
         symbols = read_symbols(words)
         if form in ("fst", ONLY_WRITTEN):
@@ -208,8 +217,8 @@ def write_lm(
     form = format or format_of(path)
     if form not in (*FORMATS, ONLY_WRITTEN):
         raise MdiError(f"'{form}'; expected one of {', '.join(FORMATS)} and {ONLY_WRITTEN}")
+    check_form(path, form, words, words_out, back_off)
     check_words(path, form, words, new_words, words_out)
-    check_form(path, form, words, back_off)
     if form == "arpa" and weight:
         raise MdiError(f"{path}: {weight}; expected an FST or G.carpa, as ARPA files are probabilities")
     symbols, own = None, list[str]()
@@ -237,12 +246,10 @@ def check_words(
     needed: Sequence[str],
     words_out: str | os.PathLike[str] | None,
 ) -> None:
-    """Refuses words whose numbers nobody would learn of, and a table that grows from none."""
-    if words_out is not None and words is None:
-        raise MdiError(f"--words-out {words_out}: no table to put words into; give Kaldi's words.txt, too: --words")
+    """Refuses words whose numbers nobody would learn of."""
     if needed and words is not None and words_out is None and form in ("fst", "carpa", ONLY_WRITTEN):
         symbols = read_symbols(words)
-        if missing := [word for word in needed if word not in symbols.ids]:
+        if missing := symbols.lacking(needed):
             raise MdiError(
                 f"{path}: {symbols.path} has no numbers for {len(missing):,} words of the model: "
                 f"{examples(missing)}; expected all, as it would not sum to one without them. Say where the table with "

@@ -1,7 +1,7 @@
 """words.txt: Kaldi's table of words and their integers. Files of OpenFst may hold one too."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,7 +48,7 @@ class SymbolTable:
     def extended(self, words: Iterable[str]) -> "SymbolTable":
         """The table with the words that it lacks behind its largest number, as Kaldi's utils/lang/extend_lang.sh has
         it: the numbers of old words, of #0, <s> and </s> stay."""
-        more = [word for word in dict.fromkeys(words) if word not in self.ids]
+        more = self.lacking(dict.fromkeys(words))
         if not more:
             return self
         first = 1 + max(self.ids.values())
@@ -58,9 +58,19 @@ class SymbolTable:
         """The table as it lies in an FST whose costs have this weight."""
         return Symbols(weight.named(self.name), self.ids)
 
+    def lacking(self, words: Collection[str]) -> list[str]:
+        """Those without a number."""
+        return [word for word, i in zip(words, self._numbers(words), strict=True) if i < 0]
+
     def labels_of(self, vocab: Vocabulary) -> np.ndarray:
         """The number of each word of a model, -1 where the table lacks it."""
-        return np.array([self.ids.get(word, -1) for word in vocab.words], np.int32)
+        return np.array(self._numbers(vocab.words), np.int32)
+
+    def _numbers(self, words: Collection[str]) -> list[int]:
+        """Whatever two tables call the unknown word, <unk> or <UNK>, it is the same unless one has both."""
+        own, other = ([name for name in UNKNOWN if name in named] for named in (self.ids, words))
+        same = dict(zip(other, own, strict=True)) if len(own) == len(other) == 1 else {}
+        return [self.ids.get(same.get(word, word), -1) for word in words]
 
 
 def words_of(ids: Mapping[str, int], vocab: Vocabulary, oov: str = "map", where: str = "") -> np.ndarray:

@@ -18,9 +18,12 @@ def verify(path: str, size: tuple[int, int]) -> bool:
     import pywrapfst
 
     try:
-        fst: Any = (
-            pywrapfst.Fst.read_from_string(read_bytes(path)) if path.endswith(".gz") else pywrapfst.Fst.read(path)
-        )
+        with open(path, "rb") as stream:  # by its number: OpenFst takes no name that is not UTF-8
+            fst: Any = (
+                pywrapfst.Fst.read_from_string(read_bytes(path))
+                if path.endswith(".gz")
+                else pywrapfst.Fst.read(f"/dev/fd/{stream.fileno()}")
+            )
     except pywrapfst.FstIOError as error:
         raise MdiError(f"{path}: OpenFst cannot read what was written ({error}); is the disk full?") from error
     sound, found = fst.verify(), (fst.num_states(), sum(fst.num_arcs(state) for state in fst.states()))

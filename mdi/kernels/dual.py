@@ -127,14 +127,6 @@ def add_to_parents(parent, value):
             value[parent[i]] += value[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def add_from_parents(parent, value):
-    """value[i] += value[parent[i]], from the shortest n-grams to the longest."""
-    for i in range(parent.shape[0]):
-        if parent[i] >= 0:
-            value[i] += value[parent[i]]
-
-
 @njit(cache=True, nogil=True)
 def inherit(parent, owner):
     """owner[i] = owner[parent[i]] where it is -1, from the shortest n-grams to the longest."""

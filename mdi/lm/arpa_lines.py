@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdi.errors import MdiError
-from mdi.files import read_ahead, read_chunks
+from mdi.files import read_ahead, read_chunks, whole_lines
 from mdi.kernels.text import NEWLINE, line_bounds
-from mdi.lm.text import whole_lines
 from mdi.lm.vocabulary import to_str
 
 LONGEST_LINE = 1 << 20
@@ -39,7 +38,7 @@ class Lines:
         self.path = path
         self.number = 1
         chunks = read_ahead(read_chunks(path, WINDOW))
-        self.pieces = whole_lines(path, chunks, LONGEST_LINE, "an ARPA file")
+        self.pieces = whole_lines(path, chunks, "an ARPA file", LONGEST_LINE)
         self.windows: deque[Window] = deque()
         self.failure: MdiError | None = None
 

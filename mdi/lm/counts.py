@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from mdi.errors import MdiError, check_choice, check_positive, check_whole, examples
-from mdi.files import replacing, writing
+from mdi.files import LONGEST_LINE, replacing, writing
 from mdi.kernels import counts as kernels
 from mdi.kernels.counts import CountedRows
 from mdi.kernels.model import add_at
 from mdi.kernels.text import FULL
 from mdi.lm.external import PIECE, ExternalCounter, MergedRuns, SortedRun, joined, store, stored
 from mdi.lm.shards import Job, in_order
-from mdi.lm.text import LONGEST_LINE, OOV, SPECIAL, Text, TextLike, TextStats, line_blocks
+from mdi.lm.text import OOV, SPECIAL, Text, TextLike, TextStats, line_blocks
 from mdi.lm.trie import MAX_ORDER, NONE, Array, Trie, add_order, from_ngrams, locate, unigram_trie
 from mdi.lm.vocabulary import GrowingVocabulary, Vocabulary, WordsLike, given_words, model_vocabulary, to_str
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from mdi.errors import MdiError, OptionError
+from mdi.errors import MdiError, OptionError, UsageError
 from mdi.kernels import mix as kernels
 from mdi.kernels.mix import KnownRows
 from mdi.lm.model import NgramModel, copied, extend, over_vocabulary, with_suffixes, without
@@ -80,11 +80,11 @@ def check_weights(weights: Sequence[float] | Array, models: int) -> Array:
         raise OptionError("weights", weights, "a number for each model, such as [0.7, 0.3]") from None
     shown = ",".join(f"{w:g}" for w in array)
     if len(array) != models:
-        raise MdiError(f"{len(array)} weights ({shown}) for {models} models; expected one for each, in their order")
+        raise UsageError(f"{len(array)} weights ({shown}) for {models} models; expected one for each, in their order")
     if not (np.isfinite(array).all() and (array >= 0).all()):
-        raise MdiError(f"weights {shown}; expected numbers from 0 to 1")
+        raise UsageError(f"weights {shown}; expected numbers from 0 to 1")
     if abs(array.sum() - 1.0) > 1e-5:
-        raise MdiError(f"weights {shown} sum to {array.sum():g}; expected 1")
+        raise UsageError(f"weights {shown} sum to {array.sum():g}; expected 1")
     array /= array.sum()
     return array
 

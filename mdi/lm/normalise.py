@@ -22,8 +22,6 @@ logger = get_logger(__name__)
 # What is found in a file for the probabilities or weights that were written: see mdi/fst/formats.py.
 Reader = Callable[[Array], Array]
 # How far from one the probabilities after a history may sum to. Seven digits of a log10 give about 1e-6 in a file.
-# A model that was estimated, mixed or pruned here, in memory:
-TOLERANCE = 1e-9
 # As it is found in the file that was written: in another form than ARPA, in ARPA.
 MAX_OUTPUT_GAP = (1e-5, 2e-6)
 # Sums that rounding may have changed by more are added up word by word, up to so many additions.
@@ -228,8 +226,8 @@ def warn_unless_normalised(path: str, model: NgramModel) -> None:
 
 def check_normalised(path: str, model: NgramModel, allow_unnormalized: bool = False) -> None:
     """A model to adapt is refused on the way in if it is not a probability model."""
-    gap, where = worst_sum(model)
-    if gap > SUM_ERROR and not allow_unnormalized:
+    gap, where = (0.0, "") if allow_unnormalized else worst_sum(with_suffixes(model))
+    if gap > SUM_ERROR:
         raise MdiError(
             f"{path}: p(.|h) sums to one only within {gap:.2g} (after {where}); expected {SUM_ERROR:g}. "
             f"Build the model again, or take it as it is with --allow-unnormalized true (allow_unnormalized=True)"
@@ -261,13 +259,3 @@ def scaled_to_one(path: str, model: NgramModel) -> NgramModel:
         p.append(model.p[k] / np.repeat(sums[k - 1], np.diff(trie.begin[k])))
         bow.append(model.bow[k - 1] * sums[k - 2][trie.back[k - 1]] / sums[k - 1])
     return NgramModel(model.vocab, trie, p, bow)
-
-
-def checked_sum(model: NgramModel) -> float:
-    """Worst |sum p - 1| of a model about to be written; an error where it is not one."""
-    gap, where = worst_sum(with_suffixes(model))
-    if not gap <= TOLERANCE:
-        raise MdiError(
-            f"the probabilities after {where} miss 1 by {gap:.3g}; expected a model that sums to one. Check the inputs"
-        )
-    return gap

@@ -114,20 +114,16 @@ def blocks_at_once(blocks: int) -> int:
 
 
 @contextlib.contextmanager
-def job_folder(path: str, about: dict[str, Any]) -> Iterator[str]:
-    """A folder of its own, within the one at `path`, for the arrays of a job. It goes when the job is done, and stays
-    when it is not: the same job, as `about` tells, goes on with what was kept there; another begins from scratch. What
-    else lies at `path` is not touched."""
-    outer = make_folder(path)
-    folder = make_folder(str(outer / OWN_FOLDER))
-    if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
-        raise MdiError(f"{folder}: is somebody else's directory; expected one of yours. Give --shards-dir")
-    note = folder / "job.json"
-    with contextlib.ExitStack() as stack:
-        handle = os.open(folder, os.O_RDONLY)
-        stack.callback(os.close, handle)
-        if not locked(handle):
-            raise MdiError(f"{folder}: another job is at work here; expected a directory for each. Give --shards-dir")
+def job_folder(path: str, about: dict[str, Any], own: bool = True) -> Iterator[str]:
+    """A folder of its own, within the one at `path`, for the arrays of a job. It goes when the job ends, unless that
+    failed and has counted something: the same job, as `about` tells, need not count it again; another begins from
+    scratch. What else lies at `path` is not touched. `own`: that goes, too, if nothing is left in it."""
+    folder = Path(path, OWN_FOLDER)
+    note, done = folder / "job.json", True
+    with _alone(Path(path, f"{OWN_FOLDER}.lock"), own):
+        make_folder(str(folder))
+        if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+            raise MdiError(f"{folder}: is somebody else's directory; expected one of yours. Give --shards-dir")
         if any(folder.iterdir()):
             if not note.exists():
                 raise MdiError(f"{folder}: there is something in this directory; expected none, or what a job has left")
@@ -139,14 +135,35 @@ def job_folder(path: str, about: dict[str, Any]) -> Iterator[str]:
         try:
             yield str(folder.resolve())
         except BaseException:
-            if any(one.suffix != ".array" and one.name != note.name for one in folder.iterdir()):
-                raise  # what can be used again stays
-            _remove(folder, outer)
+            done = all(one.suffix == ".array" or one == note for one in folder.iterdir())
             raise
-        _remove(folder, outer)
+        finally:
+            if done:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove(folder: Path, outer: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):  # something else is there
-        outer.rmdir()
+@contextlib.contextmanager
+def _alone(lock: Path, own: bool) -> Iterator[None]:
+    """Meanwhile this file, made with its folder, is locked. Afterwards it goes, and with `own` the folder, if empty."""
+    while True:
+        try:
+            make_folder(str(lock.parent))
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:  # another job has removed the folder again
+            continue
+        try:
+            if not locked(handle):
+                raise MdiError(
+                    f"{lock.parent}: another job is at work here; expected a directory for each. Give --shards-dir"
+                )
+            if os.fstat(handle).st_nlink:  # else another job has removed the file before it was locked
+                try:
+                    yield
+                finally:
+                    with contextlib.suppress(OSError):  # something else is there
+                        lock.unlink()
+                        if own:
+                            lock.parent.rmdir()
+                return
+        finally:
+            os.close(handle)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdi.errors import MdiError, check_choice, examples
-from mdi.files import UTF16, not_utf8, read_chunks
+from mdi.files import UTF16, not_utf8, read_chunks, whole_lines
 from mdi.kernels import text as kernels
 from mdi.kernels.types import Array
 from mdi.lm.vocabulary import BOS, EOS, UNKNOWN, GrowingVocabulary, Vocabulary, is_word, to_str
@@ -21,8 +21,6 @@ logger = get_logger(__name__)
 OOV = ("map", "drop", "error")
 # What a vocabulary that grows from text begins with: ids 0, 1, 2.
 SPECIAL = (BOS, EOS, UNKNOWN[0])
-# Beyond this a file does not have one sentence per line.
-LONGEST_LINE = 1 << 26
 # Bytes read at once: under a million words.
 _CHUNK = 1 << 22
 
@@ -109,28 +107,11 @@ def _sentence(item: object) -> str:
     return " ".join(words)
 
 
-def whole_lines(source: object, chunks: Iterable[bytes], longest: int, expected: str) -> Iterator[bytes]:
-    """The same content in pieces of whole lines, without a byte order mark."""
-    parts: list[bytes] = []
-    mark = b"\xef\xbb\xbf"
-    for chunk in chunks:
-        cut = chunk.rfind(b"\n") + 1
-        if cut:
-            data = b"".join([*parts, memoryview(chunk)[:cut]]) if any(parts) else chunk[:cut]
-            yield data.removeprefix(mark)
-            parts, mark = [], b""
-        parts.append(chunk[cut:])
-        if sum(map(len, parts)) > longest:
-            raise MdiError(f"{source}: a line of over {longest:,} bytes; expected {expected}")
-    if any(parts):
-        yield b"".join(parts).removeprefix(mark) + b"\n"
-
-
 def line_blocks(source: str | Sentences, expected: str) -> Iterator[tuple[int, bytes]]:
     """(number of the first, whole lines) of a text file, some megabytes at a time."""
     number = 1
     chunks = [source.data] if isinstance(source, Sentences) else read_chunks(source, _CHUNK)
-    for data in whole_lines(source, chunks, LONGEST_LINE, expected):
+    for data in whole_lines(source, chunks, expected):
         if number == 1 and data[:2] in UTF16:
             raise MdiError(not_utf8(source, data))
         if b"\0" in data:

@@ -15,7 +15,8 @@ _EXPECTED = "positive numbers, one per order, the last one repeating, such as 5-
 
 def listed(given: Any) -> list[Any]:
     """What may be given one by one or several at a time, as a list. A string is one."""
-    return list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else [given]
+    given = given.tolist() if isinstance(given, np.ndarray) else given
+    return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
 
 
 def numbers_by_order(name: str, given: Thresholds, order: int, expected: str) -> list[float]:

@@ -200,8 +200,6 @@ def read_word_file(path: str) -> tuple[list[str], list[int] | None]:
     numbers: list[int] = []
     columns = 0
     for at, line in enumerate(read_lines(path), 1):
-        if at == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")
         fields = [field for field in re.split(rb"[ \t]+", line) if field]
         if not fields:
             continue

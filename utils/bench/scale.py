@@ -8,12 +8,11 @@ same run.
 FOLDER keeps the synthetic models (ARPA files, see make_synthetic_lm.py) between runs. Needs the package's extra
 `report`.
 
-- ours: one evaluation of the dual, Z of every history and the marginals of all constraints; every history carries
-mass, so that
-  every n-gram of the model is passed through, with one thread and with two;
-- ours, histories of the text: the same with maximum-likelihood p~(h), as `mdi adapt` does it; - pandas: the same sums
-as the paper describes them, "with group-by operation for summing up probabilities of n-grams of the same
-  suffix", over integer keys that were joined beforehand; its marginals must agree with ours;
+- ours: one evaluation of the dual, Z of every history and the marginals of all constraints; every history carries mass,
+  so that every n-gram of the model is passed through, with one thread and with two;
+- ours, histories of the text: the same with maximum-likelihood p~(h), as `mdi adapt` does it;
+- pandas: the same sums as the paper describes them, "with group-by operation for summing up probabilities of n-grams of
+  the same suffix", over integer keys that were joined beforehand; its marginals must agree with ours;
 - naive: Z(h) = sum over the whole vocabulary for every history, compiled, on the smallest models only.
 """
 

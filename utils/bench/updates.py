@@ -8,17 +8,26 @@ lbfgs   SciPy's L-BFGS-B in lam, variables scaled by sqrt(target)
 import numpy as np
 from scipy.optimize import minimize
 
+from mdi.adaptation.dual import Dual
 from mdi.adaptation.solver import Objective, Update
 from mdi.lm.trie import Array
+
+
+def mu_of(dual: Dual, lam: Array) -> Array:
+    """The inverse of `lam_of`: mu_i = lam_i + mu_parent(i), from the shortest n-grams to the longest."""
+    mu = lam.copy()
+    for part in np.split(np.arange(len(mu)), dual.constraints.first[2:-1]):
+        mu[part] += np.where(dual.parent[part] >= 0, mu[dual.parent[part]], 0.0)
+    return mu
 
 
 def gis(objective: Objective, mu: Array, constant: float | None = None) -> str:
     dual = objective.dual
     if constant is None:
-        constant = float(dual.mu_of(np.ones(len(mu))).max(initial=1.0))  # depth of the nesting
+        constant = float(mu_of(dual, np.ones(len(mu))).max(initial=1.0))  # depth of the nesting
     lam = dual.lam_of(mu)
     while True:
-        value, _, marginal, _ = objective(dual.mu_of(lam))
+        value, _, marginal, _ = objective(mu_of(dual, lam))
         if not np.isfinite(value):
             return "the dual is no longer finite: the step is too long"
         marginal = np.maximum(marginal, 1e-300)
@@ -42,7 +51,7 @@ def lbfgs(objective: Objective, mu: Array) -> str:
     unit = np.sqrt(objective.target)
 
     def negative(y: Array) -> tuple[float, Array]:
-        value, _, _, gradient = objective(dual.mu_of(y / unit))
+        value, _, _, gradient = objective(mu_of(dual, y / unit))
         return (-value if np.isfinite(value) else 1e300), -gradient / unit
 
     options = {
