@@ -18,7 +18,7 @@ from isal import igzip
 
 from mdi.arguments import boolean
 from mdi.errors import MdiError, examples, exit_code
-from mdi.files import GZIP_LEVEL, not_utf8, read_ahead, read_chunks, read_lines, replacing, write_file
+from mdi.files import GZIP_LEVEL, not_utf8, read_ahead, read_chunks, read_lines, replacing, write_file, writing
 from mdi.fst.symbols import read_symbols
 from mdi.lm.new_words import may_be_added
 from mdi.lm.text import SPECIAL, Sentences, Text
@@ -93,6 +93,19 @@ def spell_as(path: Path, speller: Speller | None) -> None:
         write_file(path, text.data)
 
 
+def spell_blocks(path: Path, speller: Speller) -> None:
+    """The same of a text that may be larger than memory, block by block; what was changed in the first one is said."""
+    told = False
+    with writing(str(path)) as stream, Progress("normalising", None, "lines") as progress:
+        for number, block in whole_lines(str(path)):
+            found = spoken_text(Sentences(block, f"{path}, from line {number:,} on"), speller)
+            for line in [] if told else found.report():
+                say(line)
+                told = True
+            stream.write(found.text.data if isinstance(found.text, Sentences) else block)
+            progress.update(number)
+
+
 def put_references(source: Path, target: Path, speller: Speller | None) -> None:
     """What was said, in the words of the recogniser, which hypotheses are in. One that is so already is linked."""
     link(source, target)
@@ -164,7 +177,8 @@ def prepare_background(args: argparse.Namespace, folder: Path, speller: Speller 
         if Path(args.background_text).is_dir():
             raise MdiError(f"{args.background_text}: is a directory; expected a file, or give --case for a directory")
         copy_text(args.background_text, text)
-        spell_as(text, speller)
+        if speller is not None:
+            spell_blocks(text, speller)
 
 
 def choose_vocabulary(

@@ -65,12 +65,13 @@ def _verb(argv: list[str]) -> str:
         listed = ["what most people want:", *most, "", "all the rest:", *rest]
     parser = Parser(
         prog=prog,
-        description="MDI adaptation of n-gram language models.",
+        description=None if group else "MDI adaptation of n-gram language models.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join([*listed, "", f"{prog} verb --help lists the options of a verb."]),
     )
     parser.add_argument("--version", action="version", version=f"mdi {__version__}")
-    parser.add_argument("verb", metavar="verb", choices=[verb.split()[0] for verb in verbs], help="one of those below")
+    first = dict.fromkeys(verb.split()[0] for verb in verbs)
+    parser.add_argument("verb", metavar="verb", choices=list(first), help="one of those below")
     if not words:
         parser.print_help(sys.stderr)
         raise SystemExit(2)

@@ -161,3 +161,8 @@ def test_what_is_misspelt_is_guessed(arguments: list[str], meant: str) -> None:
     done = run_mdi(*arguments)
     assert done.returncode == 2
     assert done.stderr.endswith(f"did you mean {meant}?\n")
+
+
+def test_verbs_are_listed_once() -> None:
+    listed = run_mdi("xyz").stderr.split("choose from")[1]
+    assert listed.count("vosk") == listed.count("g2p") == 1

@@ -52,6 +52,15 @@ def test_as_kaldi_extends_it(golden: Path, form: str, lexicon: str) -> None:
     check_same(golden / f"extended{form}", golden / "ours")
 
 
+def test_another_spelling_of_the_unknown_word_is_a_word(golden: Path) -> None:
+    lang = read_lang(str(golden / "lang"))
+    unknown = next(name for name in ("<unk>", "<UNK>") if name in lang.words.ids)
+    other = {"<unk>": "<UNK>", "<UNK>": "<unk>"}[unknown]
+    said = next(iter(lang.lexicon().values()))[0]
+    assert extend_lang(lang, {other: [said]}, str(golden / "ours")) == [other]
+    assert read_lang(str(golden / "ours")).lexicon()[other] == [said]
+
+
 @pytest.mark.parametrize("form", ["", "_np", "_ns"])
 def test_no_words_make_the_same_directory(golden: Path, form: str) -> None:
     lang = read_lang(str(golden / f"lang{form}"))

@@ -76,6 +76,7 @@ def test_what_users_give(tmp_path: Path) -> None:
         ("y D\nx D QQ\n", "mine.txt:2: no word is said with the phones 'QQ'; expected phones of the model, such as"),
         ("x\n", "mine.txt:1: 'x' alone"),
         (f"x{' D' * 201}\n", "mine.txt:1: 201 phones; expected at most 200"),
+        (f"x ={' dog' * 67}\n", "mine.txt:1: 201 phones; expected at most 200"),
         ("x =\n", "mine.txt:1: nothing after '='"),
         ("x = dogg\n", "sounds like 'dogg', which the model does not know itself; expected known words, such as 'dog'"),
         ("word\tcount\tpronunciations\nx\n", "mine.txt:2: 'x'; expected word, count and pronunciations"),

@@ -69,7 +69,7 @@ def read(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("given", ["model", "words"])
-def test_texts_are_put_into_the_words_of_the_recogniser(speech, capsys, given):
+def test_texts_are_put_into_the_words_of_the_recogniser(speech, capsys, monkeypatch, given):
     """As mdi.as_spoken puts them; those that are, and recipes' own, stay as they are."""
     prose = speech / "prose"
     prose.write_text('W001 w002. W003!\n(w001) "w004," <s> w005 </s>\n')
@@ -100,6 +100,12 @@ def test_texts_are_put_into_the_words_of_the_recogniser(speech, capsys, given):
     with_text = [*options, "--background-text", str(prose), "--in-text", str(fine), "--text", f"dev={fine}", "out"]
     assert prepare_corpus.main(with_text) == 0
     assert read("background.txt.gz") == wanted
+    monkeypatch.setattr(prepare_corpus, "CHUNK", 16)  # in several blocks
+    prose.write_text(prose.read_text() + "W007 w008.\n" * 3)
+    capsys.readouterr()
+    assert prepare_corpus.main(with_text) == 0
+    assert read("background.txt.gz") == [*wanted, *["w007 w008"] * 3]
+    assert capsys.readouterr().err.count("background.txt.gz, from line") == 1
     recipe = ["--in-data", "data", "--speech", "dev=data", "--decodes", "true"]
     assert prepare_corpus.main([*options, *background, *recipe, "out"]) == 0
     assert read("train.txt.gz") == read("dev.txt.gz") == ["W001 w002.", "w003", "w001"]

@@ -116,6 +116,18 @@ def test_two_words_in_one(speaker: Speaker) -> None:
     assert (found.pronunciations, found.how) == ((say(a) + say(b),), f"parts: {a} {b}")
 
 
+def test_two_words_in_one_with_a_mark_of_stress(speaker: Speaker) -> None:
+    a, b = (next(word for word in words(500) if len(word) > 5 and word[-1] in ends) for ends in ("ao", "iu"))
+    found = one(speaker, f"{a}\u0332{b}")
+    assert (found.pronunciations, found.how) == ((say(a) + say(b),), f"parts: {a} {b}")
+
+
+def test_what_takes_too_many_phones_is_left_out(speaker: Speaker) -> None:
+    long = Speaker(LEXICON | {"abba": [tuple("DAB" * 30)]}, speaker.g2p, {})
+    found = one(long, "abba-abba-abba")
+    assert (found.pronunciations, found.how) == ((), "cannot be said: over 200 phones; words have fewer")
+
+
 def test_letters_one_by_one(speaker: Speaker) -> None:
     spelt = tuple(phone for letter in "bdt" for phone in LEXICON[f"{letter}."][0])
     for word in ("B.D.T", "b.d.t.", "BDT", "bdt"):
@@ -173,7 +185,8 @@ def test_signs_are_said_in_english_and_uncertain_elsewhere(speaker: Speaker) -> 
     assert one(english, f"{a}#11").certainty < UNCERTAIN
     for word in (f"{a}#", f"{a}*{b}"):  # nobody knows how
         assert one(english, word).certainty < UNCERTAIN
-    assert one(speaker, f"{a}-{b}").certainty >= UNCERTAIN
+    for word in (f"{a}-{b}", f"“{a}-{b}”", f"{a}-{b},"):
+        assert one(speaker, word).certainty >= UNCERTAIN
 
 
 def test_marks_are_letters() -> None:

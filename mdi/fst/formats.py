@@ -224,7 +224,9 @@ def write_lm(
     symbols, own = None, list[str]()
     if form != "arpa" or words_out is not None:
         own = model.vocab.unmarked
-        symbols = None if words is None else read_symbols(words).extended(new_words if words_out is None else own)
+        if words is not None:
+            symbols = read_symbols(words)
+            symbols = symbols.extended(symbols.lacking(new_words if words_out is None else own))
     with together():
         if symbols is not None and words_out is not None:
             write_symbols(symbols, os.fspath(words_out))
@@ -253,8 +255,7 @@ def check_words(
             raise MdiError(
                 f"{path}: {symbols.path} has no numbers for {len(missing):,} words of the model: "
                 f"{examples(missing)}; expected all, as it would not sum to one without them. Say where the table with "
-                f"them is to be written (--words-out), do not add new ones (--new-words map), or write ARPA and have "
-                f"mdi convert drop them"
+                f"them is to be written (--words-out), or write ARPA and have mdi convert drop them"
             )
 
 

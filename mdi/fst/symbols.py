@@ -48,7 +48,7 @@ class SymbolTable:
     def extended(self, words: Iterable[str]) -> "SymbolTable":
         """The table with the words that it lacks behind its largest number, as Kaldi's utils/lang/extend_lang.sh has
         it: the numbers of old words, of #0, <s> and </s> stay."""
-        more = self.lacking(dict.fromkeys(words))
+        more = [word for word in dict.fromkeys(words) if word not in self.ids]
         if not more:
             return self
         first = 1 + max(self.ids.values())

@@ -97,16 +97,20 @@ def parse_said(
     if fields[0] == "=":
         if len(fields) == 1:
             raise MdiError(f"{where}: nothing after '='; expected known words that it sounds like")
-        return [Given(said, " ".join(fields[1:])) for said in joined(fields[1:], lexicon, where)]
-    said = tuple(fields)
+        given = [Given(said, " ".join(fields[1:])) for said in joined(fields[1:], lexicon, where)]
+    else:
+        given = [Given(tuple(fields))]
+    said = given[0].phones
     if len(said) > LONGEST:
         raise MdiError(f"{where}: {len(said)} phones; expected at most {LONGEST}")
+    if fields[0] == "=":
+        return given
     if unknown := sorted(set(said) - phones):
         marked = {POSITION.sub("", phone) for phone in unknown}
         if marked <= phones:
             return [Given(tuple(POSITION.sub("", phone) if phone in unknown else phone for phone in said))]
         raise MdiError(f"{where}: no word is said with the phones {examples(unknown)}{_instead(unknown, phones)}")
-    return [Given(said)]
+    return given
 
 
 def _instead(unknown: list[str], phones: set[str]) -> str:

@@ -66,7 +66,7 @@ def read_lexicon(path: str, numbered: Iterable[tuple[int, str]] | None = None) -
     """Kaldi's lexicon.txt or lexiconp.txt: the latter if every line has a probability after its word. Marks of the
     position in the word are taken off; a pronunciation that is there twice is one. `numbered`: lines that are read
     already."""
-    lines = [(number, text.split()) for number, text in numbered or text_lines(path)]
+    lines = [(number, text.split()) for number, text in (text_lines(path) if numbered is None else numbered)]
     for number, fields in lines:
         if len(fields) < 2:
             raise MdiError(f"{path}:{number}: '{fields[0][:80]}' without phones; expected a word and its phones")

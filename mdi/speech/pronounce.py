@@ -23,7 +23,7 @@ from itertools import accumulate
 from mdi.errors import examples
 from mdi.speech.affixes import Affixes
 from mdi.speech.g2p import LONGEST_WORD, NO_WORDS, G2p, train_g2p
-from mdi.speech.given import Given
+from mdi.speech.given import LONGEST, Given
 from mdi.speech.homophones import homophones
 from mdi.speech.lexicon import Lexicon, Pronunciation, joined, known_form
 from mdi.spoken import english
@@ -43,7 +43,7 @@ MOST_VOWELS, HAVE_VOWELS, SOME_WORDS = 10, 0.99, 20_000
 # Signs that are said, in English as these words; and those that join or end words.
 _SIGNS = str.maketrans(english.SIGNS)
 _SIGN = re.compile(f"[{re.escape(''.join(english.SIGNS))}]")
-_JOINING = set("'’\"._‐‑–/·-")
+_JOINING = set("'’‘\"“”„«»._‐‑–/·-,;:!?()")
 # Below it a pronunciation should be looked at, as one should that has passed over a sign.
 UNCERTAIN, PASSED_OVER = 0.5, 0.4
 
@@ -91,7 +91,12 @@ class Speaker:
 
     def say(self, words: list[str]) -> list[Pronounced]:
         """How each word is said, with known words that sound like it."""
-        said = self._said(words)
+        said = [
+            one
+            if all(len(way) <= LONGEST for way in one.pronunciations)
+            else Pronounced(one.word, (), f"cannot be said: over {LONGEST} phones; words have fewer", 0.0)
+            for one in self._said(words)
+        ]
         ways = [way for one in said for way in one.pronunciations]
         alike = dict(zip(ways, homophones(ways, self.known, self.probability), strict=True))
         return [
@@ -239,8 +244,10 @@ class Speaker:
             return Pronounced(word, (), "cannot be said: its letters are in no order that words have", 0.0)
         shares = accumulate((p for _, p in guesses), initial=0.0)  # of those before each
         likely = [said for (said, _), share in zip(guesses, shares, strict=False) if share < SHARE]
-        if parts := self._compound(_sayable(word).lower(), likely[0]):  # two known words in one
-            return Pronounced(word, tuple(likely), f"parts: {' '.join(parts)}", max(0.9, guesses[0][1]))
+        spelt = _sayable(word).lower()
+        for form in (spelt, "".join(c for c in spelt if not is_of("M", c))):  # without marks of stress, too
+            if parts := self._compound(form, likely[0]):  # two known words in one
+                return Pronounced(word, tuple(likely), f"parts: {' '.join(parts)}", max(0.9, guesses[0][1]))
         return Pronounced(word, tuple(likely), "g2p", guesses[0][1])
 
     def _compound(self, word: str, phones: Pronunciation) -> tuple[str, str] | None:

@@ -235,7 +235,7 @@ class Speller:
     def _number(self, token: str, held: list[str]) -> str:
         """A token with digits in the words of the language, where all of them are known; or as it is."""
         core = token.strip("\"'()[]{}<>.,;:!?*_/-。，、；：！？（）《》")
-        reads = self.language and numbers.available() and numbers.NUMBER.fullmatch(core)
+        reads = self.language in numbers.languages() and numbers.NUMBER.fullmatch(core)
         said = [self.find(word) for word in numbers.in_words(core, self.language or "")] if reads else []
         begin, read = token.find(core), " ".join(filter(None, said)) if all(said) else ""
         return f"{token[:begin]} {self._hold(read or core, held)} {token[begin + len(core) :]}"

@@ -18,6 +18,8 @@ from mdi.spoken.speller import Speller
 
 # Of the words of Chinese text and the like, where it is cut into words already; of Korean as it is written it is half.
 _KNOWN_WHERE_CUT = 2 / 3
+# $5,000, 12th, 1990s: what begins with a number
+_COUNTS = re.compile(r"[^\w\s]?\d")
 _BYTES = re.compile("[\udc80-\udcff]")
 
 
@@ -50,7 +52,7 @@ class Spoken:
         ]
         unsaid = Counter({word: k for word, k in self.after.items() if word not in known and not sayable(word)})
         if unsaid:
-            asks = not self.known.language and any(map(numbers.NUMBER.fullmatch, unsaid))
+            asks = not self.known.language and numbers.available() and any(map(_COUNTS.match, unsaid))
             why = "; --language says in which language numbers are read out" if asks else ""
             more = f" and {len(unsaid) - 5:,} more" if len(unsaid) > 5 else ""
             listed = ", ".join(f"'{word}' {k}" for word, k in unsaid.most_common(5))
@@ -78,7 +80,7 @@ def _kind(word: str) -> int:
 
 def kept(text: str) -> str | Sentences:
     """What is in it, if it is standard input or a pipe, which can be read but once; a file is left where it is."""
-    return text if os.path.isfile(text) else Sentences(read_bytes(text), text)
+    return text if text != "-" and os.path.isfile(text) else Sentences(read_bytes(text), text)
 
 
 def spoken_text(source: str | Sentences, speller: Speller) -> Spoken:
