@@ -63,7 +63,7 @@ mdi.errors.OptionError: targets='smothed'; expected ml or smoothed
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 
 if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from mdi.adaptation.adapter import Adapter as Adapter
