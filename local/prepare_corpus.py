@@ -19,6 +19,7 @@ from isal import igzip
 from mdi.arguments import boolean
 from mdi.errors import MdiError, examples, exit_code
 from mdi.files import GZIP_LEVEL, not_utf8, read_ahead, read_chunks, read_lines, replacing, write_file, writing
+from mdi.files import whole_lines as lines_of
 from mdi.fst.symbols import read_symbols
 from mdi.lm.new_words import may_be_added
 from mdi.lm.text import SPECIAL, Sentences, Text
@@ -39,18 +40,11 @@ _NAME = re.compile(rb"^[ \t]*[^ \t\r\n]+[ \t]*", re.MULTILINE)
 
 def whole_lines(path: str) -> Iterator[tuple[int, bytes]]:
     """(number of the first one, lines): a file in blocks of whole lines, in UTF-8, without a byte-order mark."""
-    rest, number = b"", 1
-    for chunk in read_ahead(read_chunks(path, CHUNK)):
-        data = (rest + chunk).removeprefix(b"\xef\xbb\xbf") if number == 1 else rest + chunk
-        cut = data.rfind(b"\n") + 1
-        block, rest = data[:cut], data[cut:]
-        if block:
-            check_utf8(path, block, number)
-            yield number, block
-            number += block.count(b"\n")
-    if rest:
-        check_utf8(path, rest, number)
-        yield number, rest + b"\n"
+    number = 1
+    for block in lines_of(path, read_ahead(read_chunks(path, CHUNK)), "text, one sentence per line"):
+        check_utf8(path, block, number)
+        yield number, block
+        number += block.count(b"\n")
 
 
 def check_utf8(path: str, block: bytes, number: int) -> None:
@@ -79,31 +73,22 @@ def copy_text(source: str, target: Path, named: bool = False) -> None:
             raise MdiError(f"{source}: no words in it; expected one sentence per line")
 
 
-def spoken(text: str | Sentences, speller: Speller) -> Spoken:
-    """A text in the words of the recogniser, and lines about what was changed."""
-    found = spoken_text(text, speller)
-    for line in found.report():
-        say(line)
-    return found
-
-
 def spell_as(path: Path, speller: Speller | None) -> None:
-    """A text in the words of the recogniser, in place of what it was. One that is so already stays as it is."""
-    if speller is not None and isinstance(text := spoken(str(path), speller).text, Sentences):
-        write_file(path, text.data)
-
-
-def spell_blocks(path: Path, speller: Speller) -> None:
-    """The same of a text that may be larger than memory, block by block; what was changed in the first one is said."""
-    told = False
+    """A text in the words of the recogniser, in place of what it was; block by block, as it may be larger than memory.
+    Lines about what was changed."""
+    if speller is None:
+        return
+    whole = Spoken(str(path), known=speller)
     with writing(str(path)) as stream, Progress("normalising", None, "lines") as progress:
         for number, block in whole_lines(str(path)):
-            found = spoken_text(Sentences(block, f"{path}, from line {number:,} on"), speller)
-            for line in [] if told else found.report():
-                say(line)
-                told = True
-            stream.write(found.text.data if isinstance(found.text, Sentences) else block)
+            made = spoken_text(Sentences(block, str(path)), speller)
+            for total, found in ((whole.before, made.before), (whole.after, made.after)):
+                total.update(found)
+            whole.changed.update(made.changed)
+            stream.write(made.text.data if isinstance(made.text, Sentences) else block)
             progress.update(number)
+    for line in whole.report():
+        say(line)
 
 
 def put_references(source: Path, target: Path, speller: Speller | None) -> None:
@@ -112,7 +97,10 @@ def put_references(source: Path, target: Path, speller: Speller | None) -> None:
     if speller is not None:
         said = {name: " ".join(words) for name, words in read_text(source).items()}
         lines = Sentences(to_bytes("".join(f"{line}\n" for line in said.values())), str(source))
-        if known := spoken(lines, speller).known:
+        made = spoken_text(lines, speller)
+        for line in made.report():
+            say(line)
+        if known := made.known:
             spelt = {name: [w for part in known.line(line, split=False) for w in part] for name, line in said.items()}
             target.unlink()
             write_lines(target, [" ".join([name, *words]) for name, words in spelt.items()])
@@ -177,8 +165,7 @@ def prepare_background(args: argparse.Namespace, folder: Path, speller: Speller 
         if Path(args.background_text).is_dir():
             raise MdiError(f"{args.background_text}: is a directory; expected a file, or give --case for a directory")
         copy_text(args.background_text, text)
-        if speller is not None:
-            spell_blocks(text, speller)
+        spell_as(text, speller)
 
 
 def choose_vocabulary(

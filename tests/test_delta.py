@@ -233,7 +233,7 @@ def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
         (lambda data: data[:-1], "its checksum is another"),
         (lambda data: data[:40], "damaged"),
         (lambda data: data.replace(b'"version": 3', b'"version": 2'), "version 2 of deltas; expected 3"),
-        (lambda data: data.replace(b'"constraints": ', b'"constraints":-'), "damaged"),
+        (lambda data: data.replace(b'"words": ', b'"words":-'), "damaged"),
         (lambda data: data.replace(b'"ngrams": [', b'"ngrams":{['), "damaged"),
     ],
 )

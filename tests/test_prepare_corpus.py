@@ -105,7 +105,8 @@ def test_texts_are_put_into_the_words_of_the_recogniser(speech, capsys, monkeypa
     capsys.readouterr()
     assert prepare_corpus.main(with_text) == 0
     assert read("background.txt.gz") == [*wanted, *["w007 w008"] * 3]
-    assert capsys.readouterr().err.count("background.txt.gz, from line") == 1
+    said = capsys.readouterr().err
+    assert said.count("background.txt.gz: 11 of 12 words are not as the model spells them") == 1
     recipe = ["--in-data", "data", "--speech", "dev=data", "--decodes", "true"]
     assert prepare_corpus.main([*options, *background, *recipe, "out"]) == 0
     assert read("train.txt.gz") == read("dev.txt.gz") == ["W001 w002.", "w003", "w001"]

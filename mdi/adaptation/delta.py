@@ -3,10 +3,10 @@
     8 bytes "MDIDELTA", 8 bytes size of the head (little-endian), the head (JSON in UTF-8), the body (a zlib stream)
 
 The head has `version`, `background` (see mdi/lm/identity.py), `words` (of its vocabulary, the new ones being the last),
-`ngrams` (how many are constraints, by order), `constraints` (their sum), `step` (an exponent of 2), `crc32` of the
-body, `new_words` (their number, the bytes of their spellings, the probability of <unk> beside them), and for people
-`min_counts`, `made`, `certificate`. Of each list of numbers the body has first all lowest bytes, then all second ones
-and so on, which packs well:
+`ngrams` (how many are constraints, by order), `step` (an exponent of 2), `crc32` of the body, `new_words` (their
+number, the bytes of their spellings, the probability of <unk> beside them), and for people `min_counts`, `made`,
+`certificate`. Of each list of numbers the body has first all lowest bytes, then all second ones and so on, which packs
+well:
 
     for each order k: the constraints, sorted as in mdi/lm/trie.py: the first word of each, then the second of each ...;
                       numbers of words of four bytes
@@ -156,7 +156,6 @@ def encode(delta: Delta) -> bytes:
         "background": delta.background,
         "words": delta.ngrams.n_words,
         "ngrams": [len(ids) for ids in ngrams],
-        "constraints": delta.constraints.total,
         "step": exponent,
         "crc32": zlib.crc32(body),
         "new_words": [len(new.words), len(spelled), new.unk],
@@ -236,7 +235,7 @@ def read_head(data: bytes, name: str) -> dict[str, Any]:
                 f"again"
             )
         *added, unk = head["new_words"]
-        numbers = [*head["ngrams"], head["words"], head["constraints"], *added]
+        numbers = [*head["ngrams"], head["words"], *added]
         kinds = {"background": str, "min_counts": str, "made": dict, "certificate": dict, "crc32": int}
         good = {
             "new words": len(added) == 2 and (unk is None or (type(unk) in (int, float) and 0 <= unk < 1)),
@@ -253,13 +252,13 @@ def read_head(data: bytes, name: str) -> dict[str, Any]:
 
 
 def _decoded(head: dict[str, Any], packed: bytes, name: str) -> Delta:
-    counts, n_words, n_mu = head["ngrams"], head["words"], head["constraints"]
+    counts, n_words, n_mu = head["ngrams"], head["words"], sum(head["ngrams"])
     n_new, spelled, unk = head["new_words"]
     numbers = sum(k * n for k, n in enumerate(counts, 1))
     size = 4 * numbers + n_mu * _BITS // 8 + spelled + 8 * n_new
     if zlib.crc32(packed) != head["crc32"]:
         raise _Damaged("its checksum is another")
-    if size > len(packed) * _DEFLATE_MOST or n_mu != sum(counts) or n_words > 1 << 28:
+    if size > len(packed) * _DEFLATE_MOST or n_words > 1 << 28:
         raise _Damaged("it cannot hold so much")
     try:
         unpack = zlib.decompressobj()

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> None:
         head = read_head(data, path)
         made, certificate = head["made"], head["certificate"]
         kl = certificate.get("kl_to_background")
-        row = [path, len(data), head["constraints"], head["min_counts"], made.get("sigma2") or "none"]
+        row = [path, len(data), sum(head["ngrams"]), head["min_counts"], made.get("sigma2") or "none"]
         row += [made.get("words", ""), "" if kl is None else f"{kl:.4f}"]
         row += [str(certificate.get("converged", "")).lower(), made.get("background", ""), head["background"][:8]]
         print(*row, " ".join(map(str, made.get("in_domain", []))), sep="\t")

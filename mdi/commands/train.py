@@ -102,7 +102,8 @@ def _train(
             counts = stack.enter_context(stream_blocks(texts, vocab, args.order, args.oov, memory, job))
         else:
             counts = stack.enter_context(stream_text(texts, vocab, args.order, args.oov, memory, args.tmp))
-        check_numbered(args.out, args, [], counts.vocab)
+        if not args.vocab:
+            check_numbered(args.out, args, [], counts.vocab)
         stats, note = counts.stats, ""
         if stats.oov:
             done = "mapped to <unk>" if args.oov == "map" else "left out with the n-grams around them"

@@ -217,16 +217,15 @@ def write_lm(
     form = format or format_of(path)
     if form not in (*FORMATS, ONLY_WRITTEN):
         raise MdiError(f"'{form}'; expected one of {', '.join(FORMATS)} and {ONLY_WRITTEN}")
-    check_form(path, form, words, words_out, back_off)
-    check_words(path, form, words, new_words, words_out)
+    numbered = words is not None and (form != "arpa" or words_out is not None)
+    symbols = read_symbols(words) if words is not None and numbered else None  # once
+    check_form(path, form, symbols or words, words_out, back_off)
+    check_words(path, form, symbols or words, new_words, words_out)
     if form == "arpa" and weight:
         raise MdiError(f"{path}: {weight}; expected an FST or G.carpa, as ARPA files are probabilities")
-    symbols, own = None, list[str]()
-    if form != "arpa" or words_out is not None:
-        own = model.vocab.unmarked
-        if words is not None:
-            symbols = read_symbols(words)
-            symbols = symbols.extended(symbols.lacking(new_words if words_out is None else own))
+    own = model.vocab.unmarked if form != "arpa" or words_out is not None else []
+    if symbols is not None:
+        symbols = symbols.extended(symbols.lacking(new_words if words_out is None else own))
     with together():
         if symbols is not None and words_out is not None:
             write_symbols(symbols, os.fspath(words_out))

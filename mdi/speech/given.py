@@ -68,7 +68,10 @@ def read_given(
         word, ways = _row(text, where) if source.is_table else _line(text, phones, where)
         given.setdefault(word, [])
         for fields in ways:
-            given[word] += [one for one in parse_said(fields, known, phones, where) if one not in given[word]]
+            said = parse_said(fields, known, phones, where)
+            if (longest := max(len(one.phones) for one in said)) > LONGEST:
+                raise MdiError(f"{where}: {longest} phones; expected at most {LONGEST}")
+            given[word] += [one for one in said if one not in given[word]]
     return given
 
 
@@ -97,20 +100,14 @@ def parse_said(
     if fields[0] == "=":
         if len(fields) == 1:
             raise MdiError(f"{where}: nothing after '='; expected known words that it sounds like")
-        given = [Given(said, " ".join(fields[1:])) for said in joined(fields[1:], lexicon, where)]
-    else:
-        given = [Given(tuple(fields))]
-    said = given[0].phones
-    if len(said) > LONGEST:
-        raise MdiError(f"{where}: {len(said)} phones; expected at most {LONGEST}")
-    if fields[0] == "=":
-        return given
+        return [Given(said, " ".join(fields[1:])) for said in joined(fields[1:], lexicon, where)]
+    said = tuple(fields)
     if unknown := sorted(set(said) - phones):
         marked = {POSITION.sub("", phone) for phone in unknown}
         if marked <= phones:
             return [Given(tuple(POSITION.sub("", phone) if phone in unknown else phone for phone in said))]
         raise MdiError(f"{where}: no word is said with the phones {examples(unknown)}{_instead(unknown, phones)}")
-    return given
+    return [Given(said)]
 
 
 def _instead(unknown: list[str], phones: set[str]) -> str:

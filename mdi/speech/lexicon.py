@@ -45,7 +45,7 @@ def text_lines(path: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(read_lines(path), 1):
         if what := not_utf8(path, line, number):
             raise MdiError(what)
-        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        text = line.decode()
         if "\0" in text:
             raise MdiError(f"{path}:{number}: a NUL byte; expected a word and how it is said")
         if text.strip() and not text.lstrip().startswith("# "):

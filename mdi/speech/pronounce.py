@@ -245,7 +245,8 @@ class Speaker:
         shares = accumulate((p for _, p in guesses), initial=0.0)  # of those before each
         likely = [said for (said, _), share in zip(guesses, shares, strict=False) if share < SHARE]
         spelt = _sayable(word).lower()
-        for form in (spelt, "".join(c for c in spelt if not is_of("M", c))):  # without marks of stress, too
+        unmarked = "".join(c for c in spelt if not is_of("M", c))  # marks of stress hide no words
+        for form in dict.fromkeys((spelt, unmarked)):
             if parts := self._compound(form, likely[0]):  # two known words in one
                 return Pronounced(word, tuple(likely), f"parts: {' '.join(parts)}", max(0.9, guesses[0][1]))
         return Pronounced(word, tuple(likely), "g2p", guesses[0][1])
