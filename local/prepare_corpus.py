@@ -82,8 +82,8 @@ def spell_as(path: Path, speller: Speller | None) -> None:
     with writing(str(path)) as stream, Progress("normalising", None, "lines") as progress:
         for number, block in whole_lines(str(path)):
             made = spoken_text(Sentences(block, str(path)), speller)
-            for total, found in ((whole.before, made.before), (whole.after, made.after)):
-                total.update(found)
+            whole.before.update(made.before)
+            whole.after.update(made.after)
             whole.changed.update(made.changed)
             stream.write(made.text.data if isinstance(made.text, Sentences) else block)
             progress.update(number)
